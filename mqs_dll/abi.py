@@ -1,0 +1,137 @@
+"""The vocabulary of the MQS interface: result codes, queues, status, and the two records.
+
+Both sides of libmqs, and every layer of each, speak in these terms. The numbers are those of
+``include/mqs_interface.h``, which debuggers compile against. This module imports nothing of libmqs.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+VERSION_COMPATIBILITY = 2
+"""What mqs_version_compatibility() answers: the revision of the interface that everybody speaks."""
+
+NAME_SIZE = 64
+"""Bytes of ``mqs_communicator.name``, the closing NUL included."""
+
+TEXT_LINES = 5
+"""Lines of ``mqs_pending_operation.extra_text``."""
+
+TEXT_SIZE = 64
+"""Bytes of one line of extra_text, the closing NUL included."""
+
+INVALID_RANK = -1
+"""A rank that is not known, or that a receive leaves open (MPI_ANY_SOURCE)."""
+
+UNKNOWN = -1
+"""A length or tag that can't be known; a line of extra_text says why."""
+
+
+class ResultCode(enum.IntEnum):
+    """What every mqs_ call returns; libmqs's own codes start at FIRST_USER_CODE (see errors.py)."""
+
+    OK = 0
+    NO_INFORMATION = 1
+    END_OF_LIST = 2
+    FIRST_USER_CODE = 100
+
+
+class Queue(enum.IntEnum):
+    """The three kinds of queue that mqs_setup_operation_iterator takes (mqs_op_class)."""
+
+    SENDS = 0
+    RECEIVES = 1
+    UNEXPECTED = 2
+
+
+class Status(enum.IntEnum):
+    """How far an operation is (mqs_status)."""
+
+    PENDING = 0
+    MATCHED = 1
+    COMPLETE = 2
+
+
+class Communicator(NamedTuple):
+    """One communicator, as one process sees it (mqs_communicator)."""
+
+    unique_id: int
+    """The same number in every process of the communicator, another one for each communicator of a process."""
+    local_rank: int
+    """This process's rank in the communicator."""
+    size: int
+    """Processes in the local group."""
+    name: bytes
+    """At most 63 bytes, without the NUL, in whatever encoding the program used."""
+
+
+class Operation(NamedTuple):
+    """One pending operation (mqs_pending_operation).
+
+    Local ranks are ranks of the communicator that the cursor is on (for an inter-communicator, of its
+    remote group), global ranks are ranks of MPI_COMM_WORLD, lengths are bytes, -1 is "any" or "not known".
+    """
+
+    status: Status
+    desired_local_rank: int
+    desired_global_rank: int
+    tag_wild: bool
+    desired_tag: int
+    desired_length: int
+    system_buffer: bool
+    buffer: int
+    actual_local_rank: int
+    actual_global_rank: int
+    actual_tag: int
+    actual_length: int
+    extra_text: tuple[bytes, ...]
+    """At most five lines of at most 63 bytes, without NULs."""
+
+
+class TypeSizes(NamedTuple):
+    """Sizes in bytes of the target's C types (mqs_target_type_sizes)."""
+
+    short_size: int
+    int_size: int
+    long_size: int
+    long_long_size: int
+    pointer_size: int
+
+
+# ---------------------------------------------------------------- beyond the MQS interface
+# The MPI standard (4.1, section 8.8) names three kinds of object; MQS has calls for communicators alone.
+# These records come from the Python core (session.ProcessSession), never through the C interface.
+
+
+class Window(NamedTuple):
+    """A one-sided window that is alive in the process."""
+
+    name: bytes
+    """As MPI_Win_get_name returns it; empty when none was set."""
+    size: int
+    """Processes in the window's group."""
+    address: int
+    """Of the MPI's own struct, which is the handle MPI_Win in Open MPI."""
+
+
+class Datatype(NamedTuple):
+    """A datatype that a pending operation or a window of the process uses."""
+
+    name: bytes
+    """As MPI_Type_get_name returns it; empty when none was set."""
+    size: int
+    """Bytes of data in one element, as MPI_Type_size returns it."""
+    predefined: bool
+    operations: int
+    """Pending operations that use it."""
+    address: int
+    """Of the MPI's own struct, which is the handle MPI_Datatype in Open MPI."""
+
+
+class LayoutOrigin(NamedTuple):
+    """Where the layout of one of the MPI's structs came from."""
+
+    struct: str
+    origin: str
+    """Either "debug information" or "profile NAME"."""

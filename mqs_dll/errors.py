@@ -1,0 +1,186 @@
+"""Every way in which libmqs fails: what happened, what likely caused it, what to do next.
+
+A class here is a result code of the C interface (``code``), a sentence for the user (``help``) and, for the
+command line, nothing more: cli.py prints ``str(error)`` and ``error.help`` and picks the exit code in one place.
+Codes below 100 are those of the MQS standard. A code, once released, keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from mqs_dll.abi import ResultCode
+
+
+class MqsError(Exception):
+    """The root: something that libmqs was asked for could not be done.
+
+    ``str(error)`` is one sentence that says what happened, with the address, list or symbol concerned.
+    """
+
+    code: ClassVar[int] = ResultCode.FIRST_USER_CODE
+    help: ClassVar[str] = "Please report this with the log that MQS_LOG=FILE writes."
+
+
+# ---------------------------------------------------------------- codes of the C interface
+
+
+class NoInformation(MqsError):
+    """The process is fine, but what was asked for can't be seen in it (mqs_no_information)."""
+
+    code = ResultCode.NO_INFORMATION
+    help = "The message names the cause; for Open MPI, --mca pml ob1 is the transport that shows everything."
+
+
+class StartError(MqsError):
+    """The Python inside libmqs.so did not start; csrc/python_start.c raises it as a bare code."""
+
+    code = 101
+    help = "Reinstall libmqs for a Python whose library is present (`mqs doctor` and MQS_LOG=FILE say more)."
+
+
+class ForeignPythonError(MqsError):
+    """The host already runs a Python of another version; csrc/python_start.c raises it as a bare code."""
+
+    code = 102
+    help = "Install libmqs for the Python version that the debugger itself uses."
+
+
+class InternalError(MqsError):
+    """An exception that nobody foresaw, caught at the border to C: a bug in libmqs."""
+
+    code = 103
+    help = "This is a bug in libmqs; please report it with the log that MQS_LOG=FILE writes."
+
+
+class BadCallError(MqsError):
+    """The debugger called in the wrong order, with a NULL pointer, or with a handle that is not ours."""
+
+    code = 104
+    help = "The caller has to follow the order of calls of the MQS interface."
+
+
+class MissingCallbackError(MqsError):
+    """The debugger left out a callback that can't be done without."""
+
+    code = 105
+    help = "The caller has to give all callbacks of mqs_interface.h but dprints, errorstring and sizeof."
+
+
+class UnknownMpiError(MqsError):
+    """The process has no MPI that libmqs knows."""
+
+    code = 106
+    help = "libmqs knows Open MPI 4.1 and 5.0; check that the process is a rank, not its launcher or a shell."
+
+
+class NotInitializedError(MqsError):
+    """The process has not finished MPI_Init yet."""
+
+    code = 107
+    help = "Let the process run past MPI_Init, then ask again."
+
+
+class FinalizedError(MqsError):
+    """The process has called MPI_Finalize: its communicators and queues are gone."""
+
+    code = 108
+    help = "Look at a rank that is still between MPI_Init and MPI_Finalize."
+
+
+class LayoutError(MqsError):
+    """No layout of the MPI's structs fits this process."""
+
+    code = 109
+    help = "Install the MPI's debug information, or use a release build of a version in docs/support-matrix.md."
+
+
+class TargetReadError(MqsError):
+    """Memory of the target could not be read."""
+
+    code = 110
+    help = "The pointer may be wild because the process was stopped in the middle of an update: continue and retry."
+
+    def __init__(self, address: int, size: int, what: str = "memory") -> None:
+        super().__init__(f"cannot read {size} bytes of {what} at {address:#x} in the target")
+        self.address = address
+        self.size = size
+
+
+class BrokenStructureError(MqsError):
+    """What was read contradicts itself: a list that is a loop, a count that is absurd, an object of another class."""
+
+    code = 111
+    help = "The process may have been stopped in the middle of an update: let it run for a moment and retry."
+
+
+class WordSizeError(MqsError):
+    """The target's words are not the 64-bit words that libmqs reads."""
+
+    code = 112
+    help = "libmqs reads 64-bit little-endian processes (x86_64, aarch64)."
+
+
+# ---------------------------------------------------------------- the debugger side only
+
+
+class ProcessError(MqsError):
+    """A process can't be looked at. Never crosses the C interface."""
+
+    code = 150
+    help = "Check the PID with `ps`; ranks are children of mpiexec or of its daemons."
+
+
+class NoSuchProcessError(ProcessError):
+    """There is no process with that PID, or it has exited."""
+
+    code = 151
+
+
+class NotPermittedError(ProcessError):
+    """The kernel forbids to look into the process."""
+
+    code = 152
+    help = (
+        "Run as the process's user or as root; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, "
+        "allow ptrace (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE)."
+    )
+
+
+class AlreadyTracedError(ProcessError):
+    """Another debugger holds the process."""
+
+    code = 153
+    help = "Detach the other debugger first."
+
+
+class StopError(ProcessError):
+    """The process could not be stopped in time."""
+
+    code = 154
+    help = "A thread may sleep in the kernel (state D); retry later."
+
+
+class DllError(MqsError):
+    """An MQS library can't be loaded, or lacks an entry point. Never crosses the C interface."""
+
+    code = 160
+    help = "Name another library with --dll or MQS_DLL; `mqs dll-path` prints where libmqs.so is."
+
+
+class ForeignLibraryError(DllError):
+    """An MQS library answered with a result code; ``code`` is that library's own."""
+
+    def __init__(self, call: str, code: int, text: str) -> None:
+        super().__init__(f"{call} failed with code {code}: {text}")
+        self.code = code  # type: ignore[misc]  # this one instance speaks for another library's code
+
+
+def all_errors() -> Iterator[type[MqsError]]:
+    """Yield every class of the tree, parents first."""
+    pending: list[type[MqsError]] = [MqsError]
+    while pending:
+        cls = pending.pop(0)
+        yield cls
+        pending.extend(cls.__subclasses__())
