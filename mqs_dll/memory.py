@@ -1,0 +1,150 @@
+"""Reads of the target's memory: few, large, remembered for one sweep, and never beyond a bound.
+
+A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
+whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
+were asked for, and what was read is remembered until ``forget``. Target memory is hostile: every walk here
+is bounded by a count that the caller gives, and a null or wild pointer fails without a round trip.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
+from mqs_dll.interface import TargetProcess
+
+PAGE = 4096
+"""Bytes of the smallest page of x86_64 and aarch64: no fetch of one such page can fail half."""
+
+BLOCK = 4 * PAGE
+"""Bytes that are fetched around an address when nothing is known of the neighbourhood."""
+
+LARGEST_FETCH = 1 << 20
+"""Bytes of the largest single fetch; longer arrays take several."""
+
+LOWEST_ADDRESS = PAGE
+"""The first page of a process is never mapped: smaller pointers are null pointers with an offset."""
+
+HIGHEST_ADDRESS = 1 << 56
+"""No 64-bit Linux gives a process an address above this one."""
+
+WORD = 8
+"""Bytes of a pointer in the targets that libmqs reads (LP64)."""
+
+
+class Memory:
+    """The memory of one stopped process, read through its debugger."""
+
+    def __init__(self, process: TargetProcess) -> None:
+        """Prepare to read ``process``; reads nothing yet.
+
+        Raises:
+            WordSizeError: the process is not a 64-bit little-endian one.
+        """
+        sizes = process.type_sizes()
+        if sizes.pointer_size != WORD or sizes.long_size != WORD or sizes.int_size != 4:
+            raise WordSizeError(
+                f"the target has {8 * sizes.pointer_size}-bit pointers and {8 * sizes.long_size}-bit longs, "
+                "libmqs reads 64-bit processes"
+            )
+        if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
+            raise WordSizeError("the target has another byte order than this host")
+        self._fetch = process.fetch
+        self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, where the page begins in them)
+
+    def forget(self) -> None:
+        """Drop all that was read: the process may have run."""
+        self._pages.clear()
+
+    def locate(self, address: int, size: int) -> tuple[bytes, int]:
+        """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        first = address // PAGE
+        found = self._pages.get(first)
+        if found is not None:
+            data, start = found
+            offset = start + address - first * PAGE
+            if offset + size <= len(data):
+                return data, offset
+        if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
+            raise TargetReadError(address, size)
+        data, base = self._read(address, size)
+        return data, address - base
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return the ``size`` bytes at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        data, offset = self.locate(address, size)
+        return data[offset : offset + size]
+
+    def pointer(self, address: int) -> int:
+        """Return the pointer at ``address``."""
+        data, offset = self.locate(address, WORD)
+        return int.from_bytes(data[offset : offset + WORD], "little")
+
+    def pointers(self, address: int, count: int) -> tuple[int, ...]:
+        """Return the array of ``count`` pointers at ``address``."""
+        if count == 0:
+            return ()
+        data, offset = self.locate(address, WORD * count)
+        return struct.unpack_from(f"<{count}Q", data, offset)
+
+    def text(self, address: int, limit: int) -> bytes:
+        """Return the string at ``address`` up to its NUL, at most ``limit`` bytes of it.
+
+        A string that is shorter may end right before an unmapped page.
+
+        Raises:
+            TargetReadError: not even the first byte, or no byte of the rest up to a NUL, can be read.
+        """
+        text = b""
+        while len(text) < limit:
+            here = address + len(text)
+            step = min(limit - len(text), PAGE - here % PAGE)
+            piece, nul, _ = self.read(here, step).partition(b"\0")
+            text += piece
+            if nul:
+                break
+        return text
+
+    # ------------------------------------------------------------ fetching
+
+    def _read(self, address: int, size: int) -> tuple[bytes, int]:
+        """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
+        if size <= LARGEST_FETCH:
+            for grain in (BLOCK, PAGE):
+                base = address - address % grain
+                end = -(-(address + size) // grain) * grain
+                try:
+                    data = self._fetch(base, end - base)
+                except TargetReadError:
+                    continue
+                for page in range(base, end, PAGE):
+                    self._pages[page // PAGE] = (data, page - base)
+                return data, base
+            return self._fetch(address, size), address
+        pieces = [
+            self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
+        ]
+        return b"".join(pieces), address
+
+
+def bounded(steps: Iterator[int], limit: int, what: str) -> Iterator[int]:
+    """Yield the addresses of a walk; one that doesn't end within ``limit`` steps, or meets itself, is broken.
+
+    Raises:
+        BrokenStructureError: after what was yielded so far.
+    """
+    seen: set[int] = set()
+    for address in steps:
+        if address in seen or len(seen) >= limit:
+            raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
+        seen.add(address)
+        yield address

@@ -1,0 +1,113 @@
+"""The contract between the session and an MPI's adapter.
+
+Checklist for a new MPI:
+
+1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, entered in ``mpi/__init__.ADAPTERS``.
+2. ``detect`` by symbols that every build of that MPI exports, stripped ones included.
+3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
+4. ``attach`` refuses with a reason before MPI_Init and after MPI_Finalize, and believes no layout whose
+   invariants don't hold in this process.
+5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
+   made up; what can't be seen raises NoInformation with the transport's name and the way out.
+6. Receives in matching order, unexpected messages in the order in which a receive finds them.
+7. Programs under tests/programs run on it unchanged, and rows in docs/support-matrix.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.interface import TargetImage
+from mqs_dll.memory import Memory
+
+
+class CommunicatorEntry(ABC):
+    """One communicator of a process, as the adapter found it at the last update."""
+
+    record: Communicator
+    internal: bool
+    """The MPI keeps it for itself: no handle of it was ever given to the program."""
+
+    @abstractmethod
+    def world_ranks(self) -> Sequence[int]:
+        """Return the MPI_COMM_WORLD rank of each process of the local group, -1 for one of another job.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the group can't be decoded.
+        """
+
+
+class AttachedMpi(ABC):
+    """An MPI in one process, its layouts known and checked. What it reads is that of the last ``communicators``."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return one line: the MPI's name and release, its transport, where the layouts came from."""
+
+    @abstractmethod
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each struct came from."""
+
+    @abstractmethod
+    def global_rank(self) -> int:
+        """Return this process's rank in MPI_COMM_WORLD, -1 when it has none."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop all that was read of the process: it may have run."""
+
+    @abstractmethod
+    def communicators(self) -> list[CommunicatorEntry]:
+        """Return all live communicators, in the MPI's own order, the internal ones included.
+
+        Raises:
+            MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
+        """
+
+    @abstractmethod
+    def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
+        """Return a generator of one queue of one communicator.
+
+        Raises:
+            NoInformation: at once, when this transport hides the queue.
+            BrokenStructureError: from the generator, after the operations that could be read.
+        """
+
+    @abstractmethod
+    def windows(self) -> list[Window]:
+        """Return the one-sided windows of the process."""
+
+    @abstractmethod
+    def datatypes(self) -> list[Datatype]:
+        """Return the datatypes that pending operations use."""
+
+
+class Adapter(ABC):
+    """One family of MPIs, for one image: what can be known from symbols and types, without memory."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def detect(cls, image: TargetImage) -> bool:
+        """Tell whether the image uses this MPI, by its symbols."""
+
+    @abstractmethod
+    def __init__(self, image: TargetImage) -> None:
+        """Ask the debugger for the symbols and for the types that it has; missing ones are no failure yet."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return one line about what was found in the image."""
+
+    @abstractmethod
+    def attach(self, memory: Memory) -> AttachedMpi:
+        """Find and check the layouts in a process.
+
+        Raises:
+            NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
+            LayoutError: no layout fits; the text says what was tried.
+        """

@@ -1,0 +1,144 @@
+"""The adapter for Open MPI: ties its rooms together for one image, and for one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import cast
+
+from mqs_dll.abi import Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.errors import MqsError
+from mqs_dll.interface import TargetImage
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
+from mqs_dll.mpi.openmpi import identity, views
+from mqs_dll.mpi.openmpi.communicators import FREED, INTERNAL, Communicators, Entry
+from mqs_dll.mpi.openmpi.containers import Containers
+from mqs_dll.mpi.openmpi.datatypes import Datatypes
+from mqs_dll.mpi.openmpi.groups import Groups
+from mqs_dll.mpi.openmpi.internal import InternalCommunicators
+from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.transports import select
+
+WINDOW_FREED = 0x1
+WINDOW_INVALID = 0x2
+
+
+class OpenMpi(Adapter):
+    """Open MPI in one image."""
+
+    name = "Open MPI"
+
+    @classmethod
+    def detect(cls, image: TargetImage) -> bool:
+        """Tell by the table of communicators, which every Open MPI exports."""
+        return image.find_symbol("ompi_mpi_communicators") is not None
+
+    def __init__(self, image: TargetImage) -> None:
+        self._symbols = Symbols(image)
+        self._types = identity.types_of(image)
+
+    def describe(self) -> str:
+        """Return what was found in the image."""
+        known = "with debug information" if list(self._types) else "without debug information"
+        return f"{self.name} {known}"
+
+    def attach(self, memory: Memory) -> AttachedOpenMpi:
+        """Find the layouts that hold in a process that is past MPI_Init."""
+        identity.check_running(memory, self._symbols)
+        return AttachedOpenMpi(memory, self._symbols, identity.identify(memory, self._symbols, self._types))
+
+
+class AttachedOpenMpi(AttachedMpi):
+    """Open MPI in one process."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, identified: identity.Identity) -> None:
+        self._memory = memory
+        self._symbols = symbols
+        self._release = identified.release
+        self._layouts = layouts = identified.layouts
+        self._containers = Containers(memory, symbols, layouts)
+        self._groups = Groups(memory, symbols, layouts)
+        self._datatypes = Datatypes(memory, symbols, layouts)
+        self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
+        self._internal = InternalCommunicators(memory, symbols, layouts, self._containers)
+        self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
+
+    def describe(self) -> str:
+        """Return the release, the transport and the source of the layouts."""
+        return f"Open MPI {self._release}, {self._pml.name}; layouts: {self._layouts.summary()}"
+
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each struct came from."""
+        return self._layouts.origins()
+
+    def global_rank(self) -> int:
+        """Return the rank of this process in its MPI_COMM_WORLD."""
+        return self._groups.own().vpid
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._memory.forget()
+        self._groups.forget()
+        self._datatypes.forget()
+        self._pml.forget()
+
+    def communicators(self) -> list[CommunicatorEntry]:
+        """Return the live communicators; those that the program freed, and internal ones in use, are marked so."""
+        identity.check_running(self._memory, self._symbols)
+        entries = self._communicators.read()
+        self._internal.mark(entries)
+        for entry in entries:
+            if self._is_freed(entry):
+                entry.mark(FREED)
+            if entry.internal and self._is_in_use(entry):
+                entry.mark(INTERNAL)
+                entry.internal = False
+        return cast(list[CommunicatorEntry], entries)
+
+    def _is_freed(self, entry: Entry) -> bool:
+        try:
+            return entry.is_held_only_by(self._pml.requests_of(entry))
+        except MqsError:
+            return False
+
+    def _is_in_use(self, entry: Entry) -> bool:
+        """Tell whether any operation is pending; a queue that can't be read says nothing."""
+        for queue in Queue:
+            try:
+                for _ in self.operations(entry, queue):
+                    return True
+            except MqsError:
+                continue
+        return False
+
+    def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
+        """Return a generator of one queue of one communicator."""
+        walk = {
+            Queue.SENDS: self._pml.sends,
+            Queue.RECEIVES: self._pml.receives,
+            Queue.UNEXPECTED: self._pml.unexpected,
+        }
+        return walk[queue](cast(Entry, entry))
+
+    def windows(self) -> list[Window]:
+        """Return the windows that are alive."""
+        reader = views.Win.bind(self._layouts)
+        win_class = self._symbols.need("ompi_win_t_class")
+        found = []
+        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
+            window = reader.at(self._memory, address)
+            if slot == 0 or window.obj_class != win_class or window.w_flags & (WINDOW_FREED | WINDOW_INVALID):
+                continue
+            size = self._groups.at(window.w_group).grp_proc_count
+            found.append(Window(window.w_name.partition(b"\0")[0], size, address))
+        return found
+
+    def datatypes(self) -> list[Datatype]:
+        """Return the datatypes of the requests in use, the most used first."""
+        found = []
+        for address, operations in Counter(self._pml.datatypes_in_use()).most_common():
+            facts = self._datatypes.at(address)
+            if facts is not None:
+                found.append(Datatype(facts.name, facts.size, facts.predefined, operations, address))
+        return found

@@ -1,0 +1,126 @@
+"""Open MPI's containers: lists, pointer arrays, and the pools of objects that it calls free lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import WORD, Memory, bounded
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+
+LIST_SLACK = 64
+"""A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
+
+LARGEST_COUNT = 1 << 26
+"""No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
+
+
+class Containers:
+    """Walks over the containers of one process."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+        self._memory = memory
+        self._list = views.OpalList.bind(layouts)
+        self._item = views.OpalListItem.bind(layouts)
+        self._array = views.OpalPointerArray.bind(layouts)
+        self._pool = views.OpalFreeList.bind(layouts)
+        self._class_offset = views.OpalObject.bind(layouts).offsets["obj_class"]
+        self._chunk_header = class_size(memory, symbols, layouts, "opal_free_list_item_t") or 0
+
+    def pointer_array(self, address: int) -> list[tuple[int, int]]:
+        """Return the (slot, pointer) pairs of an opal_pointer_array_t, empty slots left out.
+
+        Raises:
+            BrokenStructureError: its counts are absurd.
+        """
+        array = self._array.at(self._memory, address)
+        if not 0 <= array.number_free <= array.size <= LARGEST_COUNT:
+            raise BrokenStructureError(
+                f"the table at {address:#x} says {array.size} slots, {array.number_free} of them free"
+            )
+        pointers = self._memory.pointers(array.addr, array.size)
+        return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
+
+    def list_items(self, address: int, what: str) -> Iterator[int]:
+        """Yield the addresses of the items of an opal_list_t in its order.
+
+        Raises:
+            BrokenStructureError: after the items that could be reached.
+        """
+        head = self._list.at(self._memory, address)
+        sentinel = address + head.opal_list_sentinel
+        if head.first == sentinel:
+            return
+        if head.opal_list_length > LARGEST_COUNT:
+            raise BrokenStructureError(f"{what} is broken: it says that it has {head.opal_list_length} items")
+        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what)
+
+    def ring(self, first: int, end: int, limit: int, what: str) -> Iterator[int]:
+        """Yield ``first`` and the items linked behind it, up to ``end``, which is not yielded.
+
+        Raises:
+            BrokenStructureError: after the items that could be reached.
+        """
+
+        def steps() -> Iterator[int]:
+            address = first
+            while address != end:
+                yield address
+                address = self._item.at(self._memory, address).opal_list_next
+
+        reached = 0
+        try:
+            for address in bounded(steps(), limit, what):
+                yield address
+                reached += 1
+        except TargetReadError as error:
+            raise BrokenStructureError(f"{what} is broken after {reached}: {error}") from error
+
+    def pool_elements(self, address: int, state_offset: int) -> list[int]:
+        """Return the addresses of the elements of an opal_free_list_t whose state isn't 0.
+
+        The state is the 32-bit word at ``state_offset``; 0 must mean an element that nobody uses, since the pool
+        itself doesn't tell which those are.
+
+        Raises:
+            BrokenStructureError: the chunks and the counts of the pool contradict each other.
+        """
+        pool = self._pool.at(self._memory, address)
+        if pool.fl_num_allocated == 0:
+            return []
+        stride = _align(pool.fl_frag_size, pool.fl_frag_alignment)
+        chunks = list(self.list_items(address + pool.fl_allocations, f"the list of chunks of the pool at {address:#x}"))
+        counts = self._chunk_counts(address, pool, len(chunks))
+        if stride % 8 or not 0 < stride < 1 << 20:
+            raise BrokenStructureError(f"the pool at {address:#x} says that its elements are {stride} bytes apart")
+        elements: list[int] = []
+        for chunk, count in zip(chunks, counts, strict=True):
+            base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
+            data = memoryview(self._memory.read(base, stride * count))
+            if data.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist().count(pool.fl_frag_class) != count:
+                raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
+            states = data.cast("i")[state_offset // 4 :: stride // 4].tolist()
+            elements.extend(base + index * stride for index, state in enumerate(states) if state)
+        return elements
+
+    def _chunk_counts(self, address: int, pool: views.OpalFreeList, chunks: int) -> list[int]:
+        """Return the number of elements of each chunk: all have fl_num_per_alloc but the first."""
+        first = pool.fl_num_allocated - (chunks - 1) * pool.fl_num_per_alloc
+        if chunks == 0 or pool.fl_num_allocated > LARGEST_COUNT or not 0 < first <= pool.fl_num_allocated:
+            raise BrokenStructureError(
+                f"the pool at {address:#x} says {pool.fl_num_allocated} elements, "
+                f"{pool.fl_num_per_alloc} a chunk, but has {chunks} chunks"
+            )
+        return [first] + [pool.fl_num_per_alloc] * (chunks - 1)
+
+    def pool_class(self, address: int) -> int:
+        """Return the address of the class descriptor of a pool's elements, 0 for a pool that was never set up."""
+        return self._pool.at(self._memory, address).fl_frag_class
+
+
+def _align(value: int, alignment: int) -> int:
+    if alignment <= 1:
+        return value
+    return -(-value // alignment) * alignment

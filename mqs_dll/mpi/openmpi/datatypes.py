@@ -1,0 +1,57 @@
+"""Datatypes: their names and sizes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mqs_dll.errors import TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.symbols import Symbols
+
+PREDEFINED = 0x0002
+"""OPAL_DATATYPE_FLAG_PREDEFINED (opal/datatype/opal_datatype.h)."""
+
+LARGEST_SIZE = 1 << 48
+
+
+class DatatypeFacts(NamedTuple):
+    """What is known of one datatype."""
+
+    name: bytes
+    """Empty for a derived datatype that the program didn't name."""
+    size: int
+    """Bytes of data in one element."""
+    predefined: bool
+
+
+class Datatypes:
+    """The datatypes that requests use, each read once until ``forget``."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+        self._memory = memory
+        self._datatype = views.Datatype.bind(layouts)
+        # predefined datatypes are made statically, of the class that ompi_datatype_t derives from
+        self._classes = (symbols.need("ompi_datatype_t_class"), symbols.need("opal_datatype_t_class"))
+        self._facts: dict[int, DatatypeFacts | None] = {}
+
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._facts.clear()
+
+    def at(self, address: int) -> DatatypeFacts | None:
+        """Return what is known of the datatype at an address; None when there is no datatype."""
+        if address not in self._facts:
+            self._facts[address] = self._read(address)
+        return self._facts[address]
+
+    def _read(self, address: int) -> DatatypeFacts | None:
+        try:
+            datatype = self._datatype.at(self._memory, address)
+        except TargetReadError:
+            return None
+        if datatype.obj_class not in self._classes or datatype.size > LARGEST_SIZE:
+            return None
+        name = datatype.name.partition(b"\0")[0]
+        return DatatypeFacts(name, datatype.size, bool(datatype.flags & PREDEFINED))

@@ -1,0 +1,43 @@
+"""Lines of extra_text: what an operation is, in words, at most five lines of 63 bytes."""
+
+from __future__ import annotations
+
+from mqs_dll.abi import TEXT_LINES, TEXT_SIZE
+from mqs_dll.mpi.openmpi import tags
+from mqs_dll.mpi.openmpi.datatypes import DatatypeFacts
+from mqs_dll.names import fit
+
+LINE = TEXT_SIZE - 1
+
+COMPLETE = 1
+"""Value of req_complete for a request that is done; 0 and addresses of waiters are pending (ompi/request/request.h)."""
+
+
+def lines(*texts: str | bytes | None) -> tuple[bytes, ...]:
+    """Return the texts that are there, each cut to its line."""
+    encoded = (text.encode() if isinstance(text, str) else text for text in texts if text)
+    return tuple(text[:LINE] for text in encoded)[:TEXT_LINES]
+
+
+def buffer_text(facts: DatatypeFacts | None, count: int, address: int) -> bytes:
+    """Return "MPI_INT x 4, 16 bytes"; the name is cut when it is long, the numbers never."""
+    if facts is None:
+        return b"%d elements of an unreadable datatype at %#x" % (count, address)
+    numbers = b" x %d, %d bytes" % (count, count * facts.size)
+    name = facts.name or b"unnamed datatype %#x" % address
+    return fit(name, LINE - len(numbers)) + numbers
+
+
+def request_text(address: int, complete: int) -> str:
+    """Return the request's handle, and whether some thread of the process waits for it right now."""
+    text = f"request {address:#x}"
+    if complete not in (0, COMPLETE):
+        text += ", in a wait for several requests"
+    return text
+
+
+def tag_text(tag: int, nonblocking_base: int) -> str | None:
+    """Return what an internal tag stands for; None for a tag of the program."""
+    if not tags.is_internal(tag):
+        return None
+    return tags.label(tag, nonblocking_base=nonblocking_base)

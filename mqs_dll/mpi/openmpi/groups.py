@@ -1,0 +1,129 @@
+"""From ranks of a group to ranks of MPI_COMM_WORLD, through every way in which Open MPI stores a group.
+
+Processes are told apart by their names (job, rank in the job), never by address: a process that nobody has talked
+to is a number in the group (a sentinel, bit 0 set), and the same process may be a pointer in another group.
+Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mqs_dll.abi import INVALID_RANK
+from mqs_dll.errors import BrokenStructureError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.symbols import Symbols
+
+LARGEST_GROUP = 1 << 24
+DEEPEST_PARENT = 64
+
+# grp_flags
+SPORADIC = 0x8
+STRIDED = 0x10
+BITMAP = 0x20
+
+
+class ProcName(NamedTuple):
+    """A process's name in Open MPI's run-time system."""
+
+    jobid: int
+    vpid: int
+    """Rank in its job's MPI_COMM_WORLD."""
+
+
+def world_rank(world: Sequence[int], rank: int) -> int:
+    """Return the MPI_COMM_WORLD rank of a rank of a group; -1 for what is no rank of it, like MPI_ANY_SOURCE."""
+    return world[rank] if 0 <= rank < len(world) else INVALID_RANK
+
+
+class Groups:
+    """The groups of one process, each decoded once until ``forget``."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+        self._memory = memory
+        self._group = views.Group.bind(layouts)
+        self._proc = views.Proc.bind(layouts)
+        self._class = symbols.need("ompi_group_t_class")
+        self._local_proc = symbols.need("ompi_proc_local_proc")
+        self._names: dict[int, tuple[ProcName, ...]] = {}
+        self._procs: dict[int, ProcName] = {}
+        self._own: ProcName | None = None
+
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._names.clear()
+        self._procs.clear()
+        self._own = None
+
+    def own(self) -> ProcName:
+        """Return this process's name."""
+        if self._own is None:
+            self._own = self._name(self._memory.pointer(self._local_proc))
+        return self._own
+
+    def at(self, address: int) -> views.Group:
+        """Read a group.
+
+        Raises:
+            BrokenStructureError: there is no group at that address.
+        """
+        group = self._group.at(self._memory, address)
+        if group.obj_class != self._class or not 0 <= group.grp_proc_count <= LARGEST_GROUP:
+            raise BrokenStructureError(f"there is no group at {address:#x}")
+        return group
+
+    def world_ranks(self, address: int) -> tuple[int, ...]:
+        """Return the MPI_COMM_WORLD rank of each process of a group, -1 for a process of another job."""
+        job = self.own().jobid
+        return tuple(
+            name.vpid if name.jobid == job else INVALID_RANK for name in self._group_names(address, DEEPEST_PARENT)
+        )
+
+    def _group_names(self, address: int, depth: int) -> tuple[ProcName, ...]:
+        names = self._names.get(address)
+        if names is None:
+            names = self._names[address] = self._decode(self.at(address), depth)
+        return names
+
+    def _decode(self, group: views.Group, depth: int) -> tuple[ProcName, ...]:
+        """Return the names of a dense group from its entries, of a sparse one through its parent."""
+        if not group.grp_flags & (SPORADIC | STRIDED | BITMAP):
+            return tuple(map(self._name, self._memory.pointers(group.grp_proc_pointers, group.grp_proc_count)))
+        if depth == 0:
+            raise BrokenStructureError(f"the group at {group.address:#x} has more than {DEEPEST_PARENT} ancestors")
+        parents = self._group_names(group.grp_parent_group_ptr, depth - 1)
+        ranks = self._ranks_in_parent(group)
+        if len(ranks) != group.grp_proc_count or not all(0 <= rank < len(parents) for rank in ranks):
+            raise BrokenStructureError(f"the sparse group at {group.address:#x} doesn't fit its parent")
+        return tuple(parents[rank] for rank in ranks)
+
+    def _ranks_in_parent(self, group: views.Group) -> list[int]:
+        count = group.grp_proc_count
+        if group.grp_flags & STRIDED:
+            offset, stride, _last = struct.unpack_from("<3i", group.sparse_data)
+            return [offset + stride * rank for rank in range(count)]
+        table, length = struct.unpack_from("<Qi", group.sparse_data)
+        if not 0 <= length <= LARGEST_GROUP:
+            raise BrokenStructureError(f"the sparse group at {group.address:#x} says {length} entries")
+        if group.grp_flags & SPORADIC:
+            ranges = struct.iter_unpack("<ii", self._memory.read(table, 8 * length))
+            return [first + step for first, size in ranges for step in range(min(size, count))]
+        bits = int.from_bytes(self._memory.read(table, length), "little")
+        return [rank for rank in range(8 * length) if bits >> rank & 1]
+
+    def _name(self, entry: int) -> ProcName:
+        """Return the name in a group's entry: a sentinel, or the address of an ompi_proc_t."""
+        name = self._procs.get(entry)
+        if name is None:
+            if entry & 1:
+                family, local = entry >> 16 & 0xFFFF, entry >> 1 & 0x7FFF
+                name = ProcName(family << 16 | local, entry >> 32)
+            else:
+                proc = self._proc.at(self._memory, entry)
+                name = ProcName(proc.jobid, proc.vpid)
+            self._procs[entry] = name
+        return name

@@ -1,0 +1,130 @@
+"""Which communicators Open MPI keeps for itself: no handle of them was ever given to the program.
+
+They are recognised by who refers to them: an inter-communicator to its local half, a window's or a file's module
+to its duplicate, the component of partitioned communication to its own, and the hierarchical collectives leave
+info keys in theirs. One whose owner can't be found is taken for the program's: shown rather than hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.mpi.openmpi.containers import Containers
+from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+
+MODULE_BYTES = 1024
+"""How far into a module its communicator is looked for."""
+
+FILE_BYTES = 4096
+"""No struct of a file is larger."""
+
+FILE_DATA_BYTES = 2048
+"""How far into what a file refers to its communicator is looked for."""
+
+INFO_ENTRY_BYTES = 104
+"""Bytes read of an info key: in 4.1 its text lies within, since 5.0.0 behind pointers in it."""
+
+HIERARCHICAL = re.compile(rb"ompi_comm_coll_preference|ompi_comm_coll_han_topo_level")
+"""Info keys that coll/han gives to the communicators that it makes."""
+
+
+class InternalCommunicators:
+    """Finds them in one process."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers) -> None:
+        self._memory = memory
+        self._symbols = symbols
+        self._containers = containers
+        self._window = views.Win.bind(layouts)
+        self._info = views.OpalInfoSubscriber.bind(layouts)
+        self._file_size = class_size(memory, symbols, layouts, "ompi_file_t") or 0
+
+    def mark(self, entries: Sequence[Entry]) -> None:
+        """Set ``internal`` in the entries of Open MPI's own communicators."""
+        unnamed = {entry.view.address: entry for entry in entries if not entry.is_named}
+        if not unnamed:
+            return
+        local_halves = {entry.view.c_local_comm for entry in entries if entry.inter}
+        for words in (local_halves, *self._windows(), *self._files(), *self._partitioned()):
+            for address in unnamed.keys() & words:
+                unnamed[address].internal = True
+        for entry in unnamed.values():
+            entry.internal = entry.internal or self._is_hierarchical(entry)
+
+    def _windows(self) -> Iterator[Iterable[int]]:
+        for address in self._objects("ompi_mpi_windows"):
+            try:
+                module = self._window.at(self._memory, address).w_osc_module
+            except TargetReadError:
+                continue
+            yield self._words(module, self._heap_bytes(module, MODULE_BYTES))
+
+    def _files(self) -> Iterator[Iterable[int]]:
+        """Yield the words of each open file, and of what they point at: the I/O component has a duplicate too."""
+        for address in self._objects("ompi_file_f_to_c_table"):
+            words = self._words(address, min(self._file_size, FILE_BYTES))
+            yield words
+            for word in words:
+                yield self._words(word, self._heap_bytes(word, FILE_DATA_BYTES))
+
+    def _partitioned(self) -> Iterator[Iterable[int]]:
+        """Yield the words of the component of partitioned communication (since 5.0.0)."""
+        component = self._symbols.get("ompi_part_persist")
+        if component is not None:
+            yield self._words(component, MODULE_BYTES)
+
+    def _objects(self, table: str) -> list[int]:
+        """Return the objects of a table, without its slot 0, which holds the null handle."""
+        address = self._symbols.get(table)
+        if address is None:
+            return []
+        try:
+            return [pointer for slot, pointer in self._containers.pointer_array(address) if slot > 0]
+        except MqsError:
+            return []
+
+    def _words(self, address: int, size: int) -> tuple[int, ...]:
+        """Return the pointers that may lie in a range; none where it can't be read."""
+        try:
+            return self._memory.pointers(address, size // WORD)
+        except TargetReadError:
+            return ()
+
+    def _heap_bytes(self, address: int, limit: int) -> int:
+        """Return how many bytes belong to the heap block at an address, 0 when it is none.
+
+        The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour
+        begins, whose words must not speak for this one.
+        """
+        if address % (2 * WORD):
+            return 0
+        try:
+            size = (self._memory.pointer(address - WORD) & ~7) - WORD
+        except TargetReadError:
+            return 0
+        return min(size, limit) if WORD <= size < 1 << 32 else 0
+
+    def _is_hierarchical(self, entry: Entry) -> bool:
+        """Tell whether coll/han made the communicator, by its info keys."""
+        try:
+            info = self._info.at(self._memory, entry.view.address).s_info
+            keys = self._containers.list_items(info, "the info keys of a communicator") if info else ()
+            return any(self._has_hierarchical_key(key) for key in keys)
+        except MqsError:
+            return False
+
+    def _has_hierarchical_key(self, entry: int) -> bool:
+        text = self._memory.read(entry, INFO_ENTRY_BYTES)
+        if HIERARCHICAL.search(text):
+            return True
+        return any(
+            HIERARCHICAL.search(self._memory.read(word, INFO_ENTRY_BYTES))
+            for word in self._words(entry, INFO_ENTRY_BYTES)
+            if self._heap_bytes(word, INFO_ENTRY_BYTES) == INFO_ENTRY_BYTES
+        )

@@ -1,0 +1,230 @@
+"""pml/ob1: the queues that Open MPI keeps itself, and so the ones that can be seen whole.
+
+Receives that wait for a message hang in matching lists; all else that a request does is only known from the pool
+that all requests of a direction come from. Both are read and joined by address.
+Source: ompi/mca/pml/ob1 of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.openmpi import tags, views
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.mpi.openmpi.containers import Containers
+from mqs_dll.mpi.openmpi.datatypes import Datatypes
+from mqs_dll.mpi.openmpi.describe import COMPLETE, buffer_text, lines, request_text, tag_text
+from mqs_dll.mpi.openmpi.groups import world_rank
+from mqs_dll.mpi.openmpi.matching import Matching
+from mqs_dll.mpi.openmpi.pml import Pml
+from mqs_dll.mpi.openmpi.requests import CANCELLED, RequestPool
+from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.unexpected import Unexpected
+
+# ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
+PROBE = 4
+IMPROBE = 5
+MPROBE = 6
+HELD = (IMPROBE, MPROBE)
+"""Types of a request that holds a matched message for MPI_Mrecv; its buffer is a fragment, not the program's."""
+
+# ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
+BUFFERED = 2
+CALLS = {
+    0: ("MPI_Ssend", "MPI_Issend"),
+    1: ("MPI_Send", "MPI_Isend"),
+    BUFFERED: ("MPI_Bsend", "MPI_Ibsend"),
+    3: ("MPI_Rsend", "MPI_Irsend"),
+    4: ("MPI_Send", "MPI_Isend"),
+}
+"""The blocking and the nonblocking call of each send mode; mode 1 is a standard send that must complete locally."""
+
+
+class Ob1(Pml):
+    """pml/ob1 in one process."""
+
+    name = "pml/ob1"
+
+    def __init__(
+        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, datatypes: Datatypes
+    ) -> None:
+        self._memory = memory
+        self._datatypes = datatypes
+        self._recv = RequestPool(views.RecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers)
+        self._send = RequestPool(views.SendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers)
+        self._cached_recv = symbols.get("mca_pml_ob1_recvreq")
+        self._cached_send = symbols.get("mca_pml_ob1_sendreq")
+        self._matching = Matching(memory, symbols, layouts, containers)
+        self._unexpected = Unexpected(memory, symbols, layouts, containers, self._matching)
+        self._nonblocking_base = tags.nonblocking_base(
+            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
+        )
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._recv.forget()
+        self._send.forget()
+
+    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""
+        return self._unexpected.operations(entry, self._nonblocking_base)
+
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator."""
+        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
+
+    def datatypes_in_use(self) -> list[int]:
+        """Return the datatype's address of each request in use."""
+        return [request.req_datatype for request in (*self._recv.all(), *self._send.all())]
+
+    # ------------------------------------------------------------ receives
+
+    def receives(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the receives of a communicator in the order in which they were posted, which is that of matching.
+
+        Probes that wait are among them: they take part in matching.
+        """
+        waiting, broken = self._matching.receives(entry)
+        requests = {request.address: request for request in self._recv.of(entry.view.address)}
+        for address in waiting:
+            if address not in requests:  # a probe, whose request lies on the stack of the caller
+                try:
+                    requests[address] = self._recv.at(address)
+                except MqsError as error:
+                    broken = broken or error
+        for request in sorted(requests.values(), key=lambda each: each.req_sequence):
+            yield self._receive(request, entry)
+        if broken is not None:
+            raise broken
+
+    def _receive(self, request: views.RecvRequest, entry: Entry) -> Operation:
+        facts = self._datatypes.at(request.req_datatype)
+        world = entry.peers()
+        matched = bool(request.req_match_received)
+        status = Status.MATCHED if matched else Status.PENDING
+        if request.req_complete == COMPLETE:
+            status = Status.COMPLETE
+        source = request.status_source if matched else INVALID_RANK
+        has_buffer = request.pml_type != PROBE and request.pml_type not in HELD
+        capacity = UNKNOWN if facts is None else request.req_count * facts.size
+        return Operation(
+            status=status,
+            desired_local_rank=request.req_peer,
+            desired_global_rank=world_rank(world, request.req_peer),
+            tag_wild=request.req_tag == tags.ANY_TAG,
+            desired_tag=request.req_tag,
+            desired_length=capacity if has_buffer else 0,
+            system_buffer=False,
+            buffer=request.req_addr if has_buffer else 0,
+            actual_local_rank=source,
+            actual_global_rank=world_rank(world, source),
+            actual_tag=request.status_tag if matched else UNKNOWN,
+            actual_length=request.req_bytes_packed if matched else UNKNOWN,
+            extra_text=lines(
+                self._receive_kind(request),
+                buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
+                request_text(request.address, request.req_complete),
+                _receive_progress(request, status),
+                tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
+            ),
+        )
+
+    def _receive_kind(self, request: views.RecvRequest) -> str:
+        if request.pml_type == PROBE:
+            return "MPI_Probe, blocking"
+        if request.pml_type in HELD:
+            return "MPI_Mprobe or MPI_Improbe: message held, not received"
+        if request.req_persistent:
+            return "MPI_Recv_init, persistent, started"
+        return self._call(("MPI_Recv", "MPI_Irecv"), self._cached_recv, request)
+
+    def _call(self, calls: tuple[str, str], cached_request: int | None, request: views.PmlRequest) -> str:
+        """Name the call that made a request: blocking or nonblocking, as far as ob1 lets one tell.
+
+        ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
+        first one. A request that is complete or freed can't belong to a blocking call.
+        """
+        blocking, nonblocking = calls
+        if request.req_complete == COMPLETE or request.free_called or self._holds_request(cached_request):
+            return f"{nonblocking}, nonblocking"
+        return f"{blocking} or {nonblocking}"
+
+    def _holds_request(self, variable: int | None) -> bool:
+        if variable is None:
+            return False
+        try:
+            return self._memory.pointer(variable) != 0
+        except TargetReadError:
+            return False
+
+    # ------------------------------------------------------------ sends
+
+    def sends(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the sends of a communicator, by destination, and for each in the order of sending."""
+        requests = self._send.of(entry.view.address)
+        for request in sorted(requests, key=lambda each: (each.req_peer, each.req_sequence)):
+            yield self._send_operation(request, entry)
+
+    def _send_operation(self, request: views.SendRequest, entry: Entry) -> Operation:
+        facts = self._datatypes.at(request.req_datatype)
+        rank, world = request.req_peer, world_rank(entry.peers(), request.req_peer)
+        if request.req_complete == COMPLETE and not request.free_called:
+            status = Status.COMPLETE
+        else:
+            status = Status.MATCHED if request.req_recv else Status.PENDING
+        return Operation(
+            status=status,
+            desired_local_rank=rank,
+            desired_global_rank=world,
+            tag_wild=False,
+            desired_tag=request.req_tag,
+            desired_length=request.req_bytes_packed,
+            system_buffer=False,
+            buffer=request.req_addr,
+            actual_local_rank=rank,
+            actual_global_rank=world,
+            actual_tag=request.req_tag,
+            actual_length=request.req_bytes_packed,
+            extra_text=lines(
+                self._send_kind(request),
+                buffer_text(facts, request.req_count, request.req_datatype),
+                request_text(request.address, request.req_complete),
+                _send_progress(request, status),
+                tag_text(request.req_tag, self._nonblocking_base),
+            ),
+        )
+
+    def _send_kind(self, request: views.SendRequest) -> str:
+        calls = CALLS.get(request.req_send_mode)
+        if calls is None:
+            return f"a send of unknown mode {request.req_send_mode}"
+        if request.req_persistent:
+            return f"{calls[0]}_init, persistent, started"
+        if request.req_send_mode == BUFFERED:
+            # MPI_Bsend is an Ibsend whose request is freed at once (pml_ob1_isend.c)
+            return f"{calls[0]}: the program has gone on" if request.free_called else f"{calls[1]}, nonblocking"
+        return self._call(calls, self._cached_send, request)
+
+
+def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
+    if request.req_state == CANCELLED or request.status_cancelled:
+        return "cancelled"
+    if request.free_called:
+        return "freed by the program (MPI_Request_free)"
+    if status is Status.MATCHED and request.pml_type not in HELD:
+        return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
+    return None
+
+
+def _send_progress(request: views.SendRequest, status: Status) -> str:
+    if request.req_send_mode == BUFFERED and not request.pml_complete:
+        return f"not delivered; copy in the attached buffer, {request.send_addr:#x}"
+    if status is Status.COMPLETE:
+        return "done" if request.pml_complete else "done, not delivered yet"
+    if request.req_recv == 0:
+        return "the receiver has not answered"
+    return f"{request.req_bytes_delivered} of {request.req_bytes_packed} bytes delivered"

@@ -1,0 +1,58 @@
+"""Open MPI's exported symbols, and its class descriptors, which are such symbols too.
+
+Every class X has an exported descriptor ``X_class`` with the class's name and the sizeof of its objects, and every
+object begins with the descriptor's address (opal/class/opal_object.h, the same in 4.1 and 5.0).
+"""
+
+from __future__ import annotations
+
+from mqs_dll.errors import LayoutError
+from mqs_dll.interface import TargetImage
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.openmpi import views
+
+LONGEST_CLASS_NAME = 80
+
+
+class Symbols:
+    """Open MPI's exported symbols in one image; each is asked for once."""
+
+    def __init__(self, image: TargetImage) -> None:
+        self._image = image
+        self._found: dict[str, int | None] = {}
+
+    def get(self, name: str) -> int | None:
+        """Return a symbol's address, or None."""
+        if name not in self._found:
+            self._found[name] = self._image.find_symbol(name)
+        return self._found[name]
+
+    def need(self, name: str) -> int:
+        """Return a symbol's address.
+
+        Raises:
+            LayoutError: there is no such symbol.
+        """
+        address = self.get(name)
+        if address is None:
+            raise LayoutError(f"Open MPI's symbol {name} is missing: its libraries may be linked with hidden symbols")
+        return address
+
+
+def class_size(memory: Memory, symbols: Symbols, layouts: Layouts, name: str) -> int | None:
+    """Return the bytes of an object of a class in this process, None for what is no class."""
+    address = symbols.get(f"{name}_class")
+    return None if address is None else views.OpalClass.bind(layouts).at(memory, address).cls_sizeof
+
+
+def class_name(memory: Memory, layouts: Layouts, descriptor: int) -> str:
+    """Return the name of the class with this descriptor, as its sources spell it; "" for none.
+
+    Raises:
+        TargetReadError: it is not a descriptor.
+    """
+    if descriptor < WORD:
+        return ""
+    name = memory.text(views.OpalClass.bind(layouts).at(memory, descriptor).cls_name, LONGEST_CLASS_NAME)
+    return name.decode("ascii", "replace")

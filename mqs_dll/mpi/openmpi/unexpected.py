@@ -1,0 +1,196 @@
+"""Messages that have come to a process of pml/ob1 and that no receive has matched.
+
+Source: ompi/mca/pml/ob1/pml_ob1_hdr.h, pml_ob1_recvfrag.c of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.11.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.mpi.openmpi.containers import LARGEST_COUNT, Containers
+from mqs_dll.mpi.openmpi.describe import lines, tag_text
+from mqs_dll.mpi.openmpi.groups import world_rank
+from mqs_dll.mpi.openmpi.matching import Matching, Peer
+from mqs_dll.mpi.openmpi.symbols import Symbols
+
+# types of headers
+MATCH = 0x41
+RNDV = 0x42
+RGET = 0x43
+CID = 0x4A
+
+MATCH_BYTES = 14
+PADDED_MATCH_BYTES = 16
+RNDV_BYTES = 32
+CID_BYTES = 32
+"""An extended context id that stands before the match header in the first messages on a communicator (since 5.0.0)."""
+
+
+class Unexpected:
+    """Decodes the messages of one process."""
+
+    def __init__(
+        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, matching: Matching
+    ) -> None:
+        self._memory = memory
+        self._containers = containers
+        self._matching = matching
+        self._fragment = views.Ob1RecvFrag.bind(layouts)
+        self._header = views.Ob1Header.bind(layouts)
+        self._class = symbols.need("mca_pml_ob1_recv_frag_t_class")
+        self._foreign = self._foreign_list(symbols, layouts)
+
+    @staticmethod
+    def _foreign_list(symbols: Symbols, layouts: Layouts) -> int | None:
+        """Return the address of the list of messages for communicators that this process has not made yet."""
+        component = symbols.get("mca_pml_ob1")
+        if component is None:
+            return None
+        return component + views.Ob1.bind(layouts).constant("non_existing_communicator_pending")
+
+    def operations(self, entry: Entry, nonblocking_base: int) -> Iterator[Operation]:
+        """Yield a communicator's messages in the order in which a receive from any source would find them.
+
+        Such a receive looks at one peer after the other, beginning behind the one that the last search ended with.
+        Messages that can't be matched yet follow as notes: one for each sender whose messages overtook others, and on
+        MPI_COMM_WORLD one for messages on communicators that aren't made yet.
+        """
+        comm = self._matching.comm(entry)
+        peers = self._matching.peers(comm)
+        world = entry.peers()
+        for peer in sorted(peers, key=lambda each: (each.rank <= comm.last_probed, each.rank)):
+            for address in self._matching.fragments(peer):
+                yield self._operation(self._read(address), peer.rank, world, nonblocking_base)
+        for peer in peers:
+            if peer.proc.frags_cant_match:
+                yield self._early_note(peer, world)
+        if entry.is_world:
+            yield from self._foreign_note()
+
+    def _read(self, address: int) -> views.Ob1RecvFrag:
+        fragment = self._fragment.at(self._memory, address)
+        if fragment.obj_class != self._class:
+            raise BrokenStructureError(f"there is no message at {address:#x}")
+        return fragment
+
+    def _header_of(self, fragment: views.Ob1RecvFrag) -> tuple[views.Ob1Header, int]:
+        """Return the match header of a message, and the bytes that its segment counts too many before it.
+
+        A message that was parked for an unknown communicator keeps its prefix: only its segment's address has moved.
+        """
+        header = self._header.at(self._memory, fragment.address + fragment.hdr)
+        if header.type != CID:
+            return header, 0
+        return self._header.at(self._memory, header.address + CID_BYTES), CID_BYTES
+
+    def _operation(
+        self, fragment: views.Ob1RecvFrag, rank: int, world: Sequence[int], nonblocking_base: int
+    ) -> Operation:
+        header, prefix = self._header_of(fragment)
+        arrived = fragment.segment_length - prefix
+        if header.type == MATCH:
+            padded = header.hdr_padding is not None
+            own = PADDED_MATCH_BYTES if padded else MATCH_BYTES
+            length = here = arrived - own
+            how = "eager: all of it is here"
+        elif header.type == RNDV:
+            own = RNDV_BYTES
+            length, here = header.hdr_msg_length, arrived - own
+            how = f"rendezvous: {here} of {length} bytes are here"
+        elif header.type == RGET:
+            own = here = 0
+            length = header.hdr_msg_length
+            how = f"rendezvous: its {length} bytes are with the sender"
+        else:
+            raise BrokenStructureError(f"the message at {fragment.address:#x} has a header of type {header.type:#x}")
+        if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > LARGEST_COUNT:
+            raise BrokenStructureError(f"the message at {fragment.address:#x} contradicts itself")
+        return Operation(
+            status=Status.COMPLETE if here == length else Status.PENDING,
+            desired_local_rank=rank,
+            desired_global_rank=world_rank(world, rank),
+            tag_wild=False,
+            desired_tag=header.hdr_tag,
+            desired_length=length,
+            system_buffer=True,
+            buffer=fragment.segment_address + own if here else 0,
+            actual_local_rank=rank,
+            actual_global_rank=world_rank(world, rank),
+            actual_tag=header.hdr_tag,
+            actual_length=length,
+            extra_text=lines(how, tag_text(header.hdr_tag, nonblocking_base)),
+        )
+
+    # ------------------------------------------------------------ messages that can't be matched yet
+
+    def _early_note(self, peer: Peer, world: Sequence[int]) -> Operation:
+        count, broken = self._count_early(peer)
+        return _note(
+            f"{count} came too early, behind a message not here yet",
+            f"message no. {peer.proc.expected_sequence} of this sender is the next to match",
+            broken,
+            rank=peer.rank,
+            world=world_rank(world, peer.rank),
+        )
+
+    def _count_early(self, peer: Peer) -> tuple[int, str | None]:
+        """Count a ring of messages, and the rings of their direct successors that hang off each (``range``)."""
+        count = 0
+        what = f"the ring of early messages of {peer.rank}"
+        try:
+            for address in self._ring(peer.proc.frags_cant_match, what):
+                count += 1
+                run = self._read(address).range
+                if run:
+                    count += sum(1 for _ in self._ring(run, what))
+        except MqsError as error:
+            return count, str(error)
+        return count, None
+
+    def _ring(self, head: int, what: str) -> Iterator[int]:
+        yield head
+        yield from self._containers.ring(self._read(head).opal_list_next, head, LARGEST_COUNT, what)
+
+    def _foreign_note(self) -> Iterator[Operation]:
+        if self._foreign is None:
+            return
+        numbers: Counter[int] = Counter()
+        broken = None
+        try:
+            for address in self._containers.list_items(self._foreign, "the list of messages on unknown communicators"):
+                header, _ = self._header_of(self._read(address))
+                numbers[header.hdr_ctx] += 1
+        except MqsError as error:
+            broken = str(error)
+        if numbers or broken:
+            yield _note(
+                f"{numbers.total()} for communicators that this process has not made yet",
+                "their numbers: " + ", ".join(map(str, sorted(numbers))),
+                broken,
+            )
+
+
+def _note(*texts: str | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:
+    """Return an entry of the queue that is no message: what its text counts, and nothing else, is known."""
+    return Operation(
+        status=Status.PENDING,
+        desired_local_rank=rank,
+        desired_global_rank=world,
+        tag_wild=False,
+        desired_tag=UNKNOWN,
+        desired_length=UNKNOWN,
+        system_buffer=True,
+        buffer=0,
+        actual_local_rank=rank,
+        actual_global_rank=world,
+        actual_tag=UNKNOWN,
+        actual_length=UNKNOWN,
+        extra_text=lines(*texts),
+    )

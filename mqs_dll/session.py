@@ -1,0 +1,323 @@
+"""The library side in Python: Library -> ImageSession -> ProcessSession, the life cycle behind every mqs_ call.
+
+``Library`` implements interface.QueueLibrary: what libmqs.so does, without the C around it. _glue.py drives it
+inside libmqs.so, ``mqs show --direct`` and the tests drive it from outside.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from mqs_dll import __version__
+from mqs_dll.abi import (
+    VERSION_COMPATIBILITY,
+    Communicator,
+    Datatype,
+    LayoutOrigin,
+    Operation,
+    Queue,
+    ResultCode,
+    Window,
+)
+from mqs_dll.errors import BadCallError, InternalError, MqsError, UnknownMpiError, all_errors
+from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi import detect
+from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
+
+STANDARD_TEXTS = {
+    ResultCode.OK: "success",
+    ResultCode.NO_INFORMATION: "what was asked for can't be seen in this process",
+    ResultCode.END_OF_LIST: "the end of the list",
+}
+
+
+def explain(code: int) -> str:
+    """Return a sentence for any result code, without the details of a particular failure."""
+    for standard, text in STANDARD_TEXTS.items():
+        if code == standard:
+            return text
+    for error in all_errors():
+        if error.code == code and error.__doc__:
+            return error.__doc__.partition("\n")[0].rstrip(".")
+    return f"unknown result code {code}"
+
+
+class Library:
+    """libmqs itself, in Python."""
+
+    def __init__(self, *, show_internal: bool = False) -> None:
+        """Begin.
+
+        Args:
+            show_internal: list also the communicators that the MPI keeps for itself, marked in their names.
+        """
+        self._show_internal = show_internal
+        self._last_error: MqsError | None = None
+
+    def version_string(self) -> str:
+        """Return the name, the version and the Python that runs it."""
+        return f"libmqs {__version__} (Python {platform.python_version()})"
+
+    def version_compatibility(self) -> int:
+        """Return the revision of the MQS interface."""
+        return VERSION_COMPATIBILITY
+
+    def taddr_width(self) -> int:
+        """Return the bytes of an address."""
+        return WORD
+
+    def error_string(self, code: int) -> str:
+        """Return a sentence for a result code, that of the last failure with its details and what to do."""
+        if self._last_error is not None and self._last_error.code == code:
+            return f"{self._last_error} ({self._last_error.help})"
+        return explain(code)
+
+    def remember(self, error: MqsError) -> None:
+        """Keep a failure, so that error_string can tell its details."""
+        self._last_error = error
+
+    def setup_image(self, image: TargetImage) -> ImageSession:
+        """Begin to work with an image; asks nothing of it yet."""
+        return ImageSession(self, image, self._show_internal)
+
+
+class _Session:
+    """What an image's and a process's session share: calls come one at a time, and none after the end."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.lock = threading.RLock()
+        self.closed = False
+
+
+SessionT = TypeVar("SessionT", bound=_Session)
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def _call(
+    method: Callable[Concatenate[SessionT, Params], Result],
+) -> Callable[Concatenate[SessionT, Params], Result]:
+    """Make a method one call of the interface: one at a time, never after close, every failure an MqsError."""
+
+    @wraps(method)
+    def guarded(self: SessionT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        with self.lock:
+            try:
+                if self.closed:
+                    raise BadCallError(f"{method.__name__} was called after the session's end")
+                return method(self, *args, **kwargs)
+            except MqsError as error:
+                self.library.remember(error)
+                raise
+            except Exception as error:
+                unforeseen = InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}")
+                self.library.remember(unforeseen)
+                raise unforeseen from error
+
+    return guarded
+
+
+class ImageSession(_Session):
+    """One image: which MPI it uses."""
+
+    def __init__(self, library: Library, image: TargetImage, show_internal: bool) -> None:
+        super().__init__(library)
+        self._image = image
+        self._show_internal = show_internal
+        self.adapter: Adapter | None = None
+
+    @_call
+    def has_queues(self) -> str:
+        """Return which MPI the image uses.
+
+        Raises:
+            UnknownMpiError: none that libmqs knows.
+        """
+        return self.need_adapter().describe()
+
+    def need_adapter(self) -> Adapter:
+        """Return the adapter of the image's MPI, detected at the first call that finds one."""
+        if self.adapter is None:
+            found = detect(self._image)
+            if found is None:
+                raise UnknownMpiError("the program uses no MPI that libmqs knows (no symbol ompi_mpi_communicators)")
+            self.adapter = found(self._image)
+        return self.adapter
+
+    @_call
+    def setup_process(self, process: TargetProcess) -> ProcessSession:
+        """Begin to work with a process that runs this image; reads nothing of it yet."""
+        return ProcessSession(self, process, self._show_internal)
+
+    @_call
+    def close(self) -> None:
+        """Forget the image."""
+        self.closed = True
+
+
+class ProcessSession(_Session):
+    """One process: its MPI once it is up, a cursor over communicators, a generator over operations."""
+
+    def __init__(self, image: ImageSession, process: TargetProcess, show_internal: bool) -> None:
+        super().__init__(image.library)
+        self._image = image
+        self._process = process
+        self._show_internal = show_internal
+        self._mpi: AttachedMpi | None = None
+        self._memory: Memory | None = None
+        self._entries: list[CommunicatorEntry] | None = None
+        self._cursor: int | None = None
+        self._operations: Iterator[Operation] | None = None
+        self._failure: MqsError | None = None
+        self._listed: set[tuple[int, Queue]] = set()
+
+    # ------------------------------------------------------------ the process
+
+    @_call
+    def has_queues(self) -> str:
+        """Return the MPI's release, its transport and where the layouts of its structs came from.
+
+        Raises:
+            NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
+            LayoutError: no layout of the MPI's structs fits this process.
+            WordSizeError: the process is not a 64-bit one.
+        """
+        return self._attach().describe()
+
+    @_call
+    def get_global_rank(self) -> int:
+        """Return the rank in MPI_COMM_WORLD as the MPI has it."""
+        return self._attach().global_rank()
+
+    @_call
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each of the MPI's structs came from."""
+        return self._attach().layout_origins()
+
+    @_call
+    def windows(self) -> list[Window]:
+        """Return the one-sided windows that are alive."""
+        return self._attach().windows()
+
+    @_call
+    def datatypes(self) -> list[Datatype]:
+        """Return the datatypes that pending operations use."""
+        return self._attach().datatypes()
+
+    def _attach(self) -> AttachedMpi:
+        """Return the MPI in the process; one that was not up at an earlier call is tried again."""
+        if self._mpi is None:
+            self._memory = Memory(self._process)
+            self._mpi = self._image.need_adapter().attach(self._memory)
+        return self._mpi
+
+    # ------------------------------------------------------------ communicators
+
+    @_call
+    def update_communicator_list(self) -> None:
+        """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
+        self._cursor = self._operations = self._entries = None
+        self._forget()
+        entries = self._attach().communicators()
+        self._entries = [entry for entry in entries if self._show_internal or not entry.internal]
+
+    @_call
+    def setup_communicator_iterator(self) -> None:
+        """Put the cursor on the first communicator.
+
+        Raises:
+            BadCallError: update_communicator_list was not called, or it failed.
+        """
+        if self._entries is None:
+            raise BadCallError("the communicator iterator was set up before mqs_update_communicator_list succeeded")
+        if self._cursor is not None:
+            self._forget()
+        self._cursor = 0
+        self._operations = None
+
+    @_call
+    def get_communicator(self) -> Communicator | None:
+        """Return the communicator under the cursor, None past the end."""
+        entry = self._current()
+        return None if entry is None else entry.record
+
+    @_call
+    def get_comm_group(self) -> list[int]:
+        """Return the MPI_COMM_WORLD ranks of the local group of the communicator under the cursor."""
+        return list(self._need_current().world_ranks())
+
+    @_call
+    def next_communicator(self) -> bool:
+        """Move the cursor on; False past the end, where it stays."""
+        if self._current() is None:
+            return False
+        assert self._cursor is not None
+        self._cursor += 1
+        self._operations = None
+        return self._current() is not None
+
+    def _current(self) -> CommunicatorEntry | None:
+        if self._cursor is None or self._entries is None:
+            raise BadCallError("there is no communicator iterator: mqs_setup_communicator_iterator comes first")
+        return self._entries[self._cursor] if self._cursor < len(self._entries) else None
+
+    def _need_current(self) -> CommunicatorEntry:
+        entry = self._current()
+        if entry is None:
+            raise BadCallError("the communicator iterator is past its end")
+        return entry
+
+    # ------------------------------------------------------------ operations
+
+    @_call
+    def setup_operation_iterator(self, queue: Queue) -> None:
+        """Begin to list one queue of the communicator under the cursor.
+
+        What was read of the process is kept for one sweep over all queues: setting up the same queue of the same
+        communicator again begins a new one, since the process may have run in between.
+
+        Raises:
+            NoInformation: the queue can't be seen in this process.
+        """
+        self._operations = None
+        entry = self._need_current()
+        assert self._cursor is not None
+        if (self._cursor, queue) in self._listed:
+            self._forget()
+        self._listed.add((self._cursor, queue))
+        self._operations = self._attach().operations(entry, Queue(queue))
+        self._failure = None
+
+    @_call
+    def next_operation(self) -> Operation | None:
+        """Return the next operation, None at the end.
+
+        Raises:
+            BrokenStructureError: the queue breaks off here; an iteration that failed stays failed.
+        """
+        if self._operations is None:
+            raise BadCallError("there is no operation iterator: mqs_setup_operation_iterator comes first")
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return next(self._operations, None)
+        except MqsError as error:
+            self._failure = error
+            raise
+
+    def _forget(self) -> None:
+        self._listed.clear()
+        if self._mpi is not None:
+            self._mpi.forget()
+
+    @_call
+    def close(self) -> None:
+        """Forget the process."""
+        self.closed = True
+        self._mpi = self._memory = self._entries = self._operations = None

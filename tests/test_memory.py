@@ -1,0 +1,106 @@
+"""Reads of the target's memory: few, large, remembered, bounded."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mqs_dll.abi import TypeSizes
+from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
+from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded
+from tests.support.memory_image import MemoryImage
+
+BASE = 0x10000
+
+
+def test_neighbouring_reads_take_one_fetch() -> None:
+    """A fetch brings the block around an address, and later reads in it fetch nothing."""
+    target = MemoryImage({BASE: bytes(range(256)) * (BLOCK // 256)})
+    memory = Memory(target)
+    assert memory.read(BASE + 5, 3) == bytes([5, 6, 7])
+    assert memory.pointer(BASE + 8) == int.from_bytes(bytes(range(8, 16)), "little")
+    assert memory.read(BASE + BLOCK - 1, 1) == b"\xff"
+    assert target.fetches == [(BASE, BLOCK)]
+
+
+def test_a_block_that_is_partly_unmapped_is_read_by_pages() -> None:
+    """What can be read of a block is read, although a fetch that touches an unmapped page fails whole."""
+    target = MemoryImage({BASE: b"a" * PAGE})
+    assert Memory(target).read(BASE + PAGE - 4, 4) == b"aaaa"
+    assert target.fetches == [(BASE, BLOCK), (BASE, PAGE)]
+
+
+def test_forgotten_memory_is_fetched_again() -> None:
+    """After the process may have run, nothing that was read before is believed."""
+    target = MemoryImage({BASE: b"old!" * BLOCK})
+    memory = Memory(target)
+    memory.read(BASE, 4)
+    target.pages[BASE] = b"new!" * BLOCK
+    assert memory.read(BASE, 4) == b"old!"
+    memory.forget()
+    assert memory.read(BASE, 4) == b"new!"
+
+
+@pytest.mark.parametrize("address", [0, 8, PAGE - 1, 1 << 60, (1 << 64) - 8])
+def test_null_and_wild_pointers_cost_no_fetch(address: int) -> None:
+    """An address that no process has fails at once, without a round trip to the debugger."""
+    target = MemoryImage({})
+    with pytest.raises(TargetReadError):
+        Memory(target).read(address, 8)
+    assert target.fetches == []
+
+
+def test_an_unmapped_address_is_named_in_the_error() -> None:
+    """A failed read says which bytes at which address."""
+    with pytest.raises(TargetReadError, match="8 bytes of memory at 0xdead0"):
+        Memory(MemoryImage({})).pointer(0xDEAD0)
+
+
+def test_long_arrays_are_fetched_in_pieces() -> None:
+    """No single fetch is larger than the limit, and the pieces are put together in order."""
+    count = LARGEST_FETCH // 8 + 1000
+    target = MemoryImage({BASE: struct.pack(f"<{count}Q", *range(count))})
+    assert Memory(target).pointers(BASE, count) == tuple(range(count))
+    assert max(size for _, size in target.fetches) <= LARGEST_FETCH
+
+
+def test_a_string_ends_at_its_nul_or_at_the_limit() -> None:
+    """A string may end right before an unmapped page; without a NUL it is as long as the limit."""
+    target = MemoryImage({BASE: b"x" * (PAGE - 4) + b"abc\0"})
+    memory = Memory(target)
+    assert memory.text(BASE + PAGE - 4, 64) == b"abc"
+    assert memory.text(BASE, 10) == b"x" * 10
+
+
+@pytest.mark.parametrize("sizes", [TypeSizes(2, 4, 4, 8, 4), TypeSizes(2, 4, 4, 8, 8), TypeSizes(2, 8, 8, 8, 8)])
+def test_a_process_of_other_words_is_refused(sizes: TypeSizes) -> None:
+    """libmqs reads LP64 processes, and says so of any other."""
+    with pytest.raises(WordSizeError):
+        Memory(MemoryImage({}, sizes))
+
+
+def test_a_process_of_another_byte_order_is_refused() -> None:
+    """A debugger that swaps bytes for its target is told that libmqs can't read it."""
+
+    class Swapped(MemoryImage):
+        def to_host(self, data: bytes) -> bytes:
+            return data[::-1]
+
+    with pytest.raises(WordSizeError, match="byte order"):
+        Memory(Swapped({}))
+
+
+def test_a_walk_that_meets_itself_is_broken() -> None:
+    """A list that is a loop ends with an error after its items, each yielded once."""
+    walk = bounded(iter([1, 2, 3, 2, 3, 2]), 100, "the list")
+    assert [next(walk), next(walk), next(walk)] == [1, 2, 3]
+    with pytest.raises(BrokenStructureError, match="broken after 3"):
+        next(walk)
+
+
+def test_a_walk_beyond_its_limit_is_broken() -> None:
+    """A list that never ends is given up at the bound."""
+    walk = bounded(iter(range(10**9)), 5, "the list")
+    with pytest.raises(BrokenStructureError, match="broken after 5"):
+        list(walk)

@@ -1,0 +1,119 @@
+"""Views and layouts: a struct is declared once and read in one fetch, wherever its offsets came from."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mqs_dll.abi import LayoutOrigin
+from mqs_dll.errors import LayoutError
+from mqs_dll.layout import DEBUG_INFORMATION, Layouts, StructLayout, from_debugger
+from mqs_dll.memory import Memory
+from mqs_dll.view import View, chars, inside, int32, pointer, uint8, uint16, wanted_members
+from tests.support.memory_image import MemoryImage, NoSymbols
+
+BASE = 0x20000
+
+
+class Base(View):
+    """A struct."""
+
+    struct = "base_t"
+    count: int = int32()
+    link: int = pointer()
+
+
+class Derived(Base):
+    """A struct that begins with a base_t."""
+
+    struct = "derived_t"
+    count: int = int32("base_t")
+    link: int = pointer("base_t")
+    flags: int = uint16(name="d_flags")
+    second: int = uint8(name="pair", plus=1)
+    deep: int = int32("derived_t", "inner", "inner_t", name="value")
+    items: int = inside()
+    text: bytes = chars(4)
+    newer: int | None = int32(optional=True)
+
+
+LAYOUTS = Layouts(
+    [
+        StructLayout("base_t", 16, {"count": 0, "link": 8}, "test"),
+        StructLayout(
+            "derived_t", 64, {"d_flags": 16, "pair": 20, "inner": 24, "items": 40, "text": 56}, "profile test"
+        ),
+        StructLayout("inner_t", 8, {"value": 4}, "test"),
+    ]
+)
+
+
+def _memory() -> tuple[Memory, MemoryImage]:
+    data = struct.pack("<iiQHHBB2xiiQQQ4s", -3, 0, 0x1234, 0xBEEF, 0, 7, 9, 0, -5, 0, 0, 0, b"text")
+    target = MemoryImage({BASE: data.ljust(0x4000, b"\0")})
+    return Memory(target), target
+
+
+def test_a_view_reads_its_struct_in_one_fetch() -> None:
+    """Members of the struct, of the struct at its head and of a struct inside come with one read."""
+    memory, target = _memory()
+    view = Derived.bind(LAYOUTS).at(memory, BASE)
+    assert (view.count, view.link, view.flags, view.second, view.deep) == (-3, 0x1234, 0xBEEF, 9, -5)
+    assert (view.items, view.text, view.newer, view.address) == (40, b"text", None, BASE)
+    assert len(target.fetches) == 1
+
+
+def test_a_missing_member_is_refused_unless_it_is_optional() -> None:
+    """Binding names the struct, the member and the source that lacks it."""
+    lacking = Layouts([StructLayout("base_t", 16, {"count": 0}, "profile old")])
+    with pytest.raises(LayoutError, match="base_t has no member link in profile old"):
+        Base.bind(lacking)
+
+
+def test_a_missing_struct_is_refused() -> None:
+    """Binding names the struct that no source has."""
+    with pytest.raises(LayoutError, match="nothing tells the layout of base_t"):
+        Base.bind(Layouts())
+
+
+def test_overlapping_members_are_refused() -> None:
+    """Two members at the same place mean a wrong layout."""
+    with pytest.raises(LayoutError, match="overlap"):
+        Base.bind(Layouts([StructLayout("base_t", 16, {"count": 8, "link": 8}, "test")]))
+
+
+def test_the_wanted_members_are_those_of_every_struct_on_the_way() -> None:
+    """A source of layouts is asked for enclosing members too."""
+    assert wanted_members([Derived]) == {
+        "base_t": ["count", "link"],
+        "derived_t": ["d_flags", "pair", "inner", "items", "text", "newer"],
+        "inner_t": ["value"],
+    }
+
+
+def test_the_first_source_of_a_struct_counts() -> None:
+    """Debug information goes before a profile, struct by struct, and the origins say which was taken."""
+    types = Layouts([StructLayout("a_t", 8, {"x": 0}, DEBUG_INFORMATION)])
+    profile = Layouts([StructLayout("a_t", 8, {"x": 4}, "profile p"), StructLayout("b_t", 8, {"y": 4}, "profile p")])
+    both = types.followed_by(profile)
+    assert both.offset("a_t", "x") == 0
+    assert both.offset("b_t", "y") == 4
+    assert both.origins() == [LayoutOrigin("a_t", DEBUG_INFORMATION), LayoutOrigin("b_t", "profile p")]
+
+
+def test_the_debugger_is_asked_for_types_and_keeps_what_it_knows() -> None:
+    """A struct without one of the wanted members keeps the others; an unknown struct is left out."""
+
+    class Types(NoSymbols):
+        def find_type(self, name: str) -> object | None:
+            return name if name == "known_t" else None
+
+        def field_offset(self, handle: object, field: str) -> int | None:
+            return {"a": 0, "b": 12}.get(field)
+
+        def type_size(self, handle: object) -> int | None:
+            return None
+
+    layouts = from_debugger(Types(), {"known_t": ["a", "b", "gone"], "unknown_t": ["a"]})
+    assert list(layouts) == [StructLayout("known_t", None, {"a": 0, "b": 12}, DEBUG_INFORMATION)]
