@@ -177,6 +177,13 @@ class ForeignLibraryError(DllError):
         self.code = code  # type: ignore[misc]  # this one instance speaks for another library's code
 
 
+class DemoError(MqsError):
+    """The job of `mqs demo` can't be run. Never crosses the C interface."""
+
+    code = 170
+    help = "Install the MPI that comes with the extra: pip install 'libmqs[demo]'; or put Open MPI's mpiexec into PATH."
+
+
 def all_errors() -> Iterator[type[MqsError]]:
     """Yield every class of the tree, parents first."""
     pending: list[type[MqsError]] = [MqsError]

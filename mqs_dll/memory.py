@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
 from mqs_dll.interface import TargetProcess
@@ -51,7 +52,7 @@ class Memory:
         if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
             raise WordSizeError("the target has another byte order than this host")
         self._fetch = process.fetch
-        self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, where the page begins in them)
+        self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
 
     def forget(self) -> None:
         """Drop all that was read: the process may have run."""
@@ -63,17 +64,29 @@ class Memory:
         Raises:
             TargetReadError: any of the bytes can't be read.
         """
-        first = address // PAGE
-        found = self._pages.get(first)
+        found = self._pages.get(address // PAGE)
         if found is not None:
-            data, start = found
-            offset = start + address - first * PAGE
-            if offset + size <= len(data):
-                return data, offset
+            data, base = found
+            if address + size <= base + len(data):
+                return data, address - base
         if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
             raise TargetReadError(address, size)
         data, base = self._read(address, size)
         return data, address - base
+
+    def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
+        """Return the values at ``address``, decoded by a compiled format of the struct module.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        found = self._pages.get(address // PAGE)
+        if found is not None:
+            data, base = found
+            if address + format.size <= base + len(data):
+                return format.unpack_from(data, address - base)
+        data, offset = self.locate(address, format.size)
+        return format.unpack_from(data, offset)
 
     def read(self, address: int, size: int) -> bytes:
         """Return the ``size`` bytes at ``address``.
@@ -126,8 +139,9 @@ class Memory:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
+                found = data, base
                 for page in range(base, end, PAGE):
-                    self._pages[page // PAGE] = (data, page - base)
+                    self._pages[page // PAGE] = found
                 return data, base
             return self._fetch(address, size), address
         pieces = [

@@ -132,6 +132,8 @@ class Reader(Generic[ViewT]):
         self.start = min(offsets.values(), default=0)
         """Offset of the first byte that is read."""
         self._names = sorted(offsets, key=lambda name: offsets[name])
+        self._constant_values = tuple(self._constants.values())
+        self._attributes = (*self._names, *self._constants, "address")
         self._format = self._compile(view)
 
     def _compile(self, view: type[ViewT]) -> struct_module.Struct:
@@ -152,8 +154,10 @@ class Reader(Generic[ViewT]):
         Raises:
             TargetReadError: it can't be read.
         """
-        data, offset = memory.locate(address + self.start, self._format.size)
-        return self.within(data, offset - self.start, address)
+        values = memory.unpack(self._format, address + self.start)
+        view = self._view.__new__(self._view)
+        view.__dict__.update(zip(self._attributes, (*values, *self._constant_values, address), strict=True))
+        return view
 
     def constant(self, attribute: str) -> int:
         """Return the offset in bytes of a struct inside this one (``inside``), without reading it."""
@@ -161,15 +165,6 @@ class Reader(Generic[ViewT]):
         if offset is None:
             raise LayoutError(f"{self._view.struct} has no {attribute} in this MPI")
         return offset
-
-    def within(self, data: bytes, offset: int, address: int) -> ViewT:
-        """Decode the struct at ``address`` from bytes read before, in which it begins at ``offset``."""
-        view = self._view.__new__(self._view)
-        values = view.__dict__
-        values.update(self._constants)
-        values.update(zip(self._names, self._format.unpack_from(data, offset + self.start), strict=True))
-        values["address"] = address
-        return view
 
 
 def _offset(steps: list[tuple[str, str]], layouts: Layouts, member: Member) -> int | None:

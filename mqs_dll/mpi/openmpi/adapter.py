@@ -63,6 +63,11 @@ class AttachedOpenMpi(AttachedMpi):
         self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
         self._internal = InternalCommunicators(memory, symbols, layouts, self._containers)
         self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
+        self._walks = {
+            Queue.SENDS: self._pml.sends,
+            Queue.RECEIVES: self._pml.receives,
+            Queue.UNEXPECTED: self._pml.unexpected,
+        }
 
     def describe(self) -> str:
         """Return the release, the transport and the source of the layouts."""
@@ -114,12 +119,7 @@ class AttachedOpenMpi(AttachedMpi):
 
     def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
         """Return a generator of one queue of one communicator."""
-        walk = {
-            Queue.SENDS: self._pml.sends,
-            Queue.RECEIVES: self._pml.receives,
-            Queue.UNEXPECTED: self._pml.unexpected,
-        }
-        return walk[queue](cast(Entry, entry))
+        return self._walks[queue](cast(Entry, entry))
 
     def windows(self) -> list[Window]:
         """Return the windows that are alive."""

@@ -98,10 +98,12 @@ class Containers:
         elements: list[int] = []
         for chunk, count in zip(chunks, counts, strict=True):
             base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
-            data = memoryview(self._memory.read(base, stride * count))
-            if data.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist().count(pool.fl_frag_class) != count:
+            data, offset = self._memory.locate(base, stride * count)
+            chunk_bytes = memoryview(data)[offset : offset + stride * count]
+            classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
+            if classes.count(pool.fl_frag_class) != count:
                 raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
-            states = data.cast("i")[state_offset // 4 :: stride // 4].tolist()
+            states = chunk_bytes.cast("i")[state_offset // 4 :: stride // 4].tolist()
             elements.extend(base + index * stride for index, state in enumerate(states) if state)
         return elements
 

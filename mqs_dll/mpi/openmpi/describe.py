@@ -15,8 +15,8 @@ COMPLETE = 1
 
 def lines(*texts: str | bytes | None) -> tuple[bytes, ...]:
     """Return the texts that are there, each cut to its line."""
-    encoded = (text.encode() if isinstance(text, str) else text for text in texts if text)
-    return tuple(text[:LINE] for text in encoded)[:TEXT_LINES]
+    encoded = [text[:LINE] if isinstance(text, bytes) else text.encode()[:LINE] for text in texts if text]
+    return tuple(encoded[:TEXT_LINES])
 
 
 def buffer_text(facts: DatatypeFacts | None, count: int, address: int) -> bytes:

@@ -49,12 +49,14 @@ class Groups:
         self._proc = views.Proc.bind(layouts)
         self._class = symbols.need("ompi_group_t_class")
         self._local_proc = symbols.need("ompi_proc_local_proc")
+        self._world_ranks: dict[int, tuple[int, ...]] = {}
         self._names: dict[int, tuple[ProcName, ...]] = {}
         self._procs: dict[int, ProcName] = {}
         self._own: ProcName | None = None
 
     def forget(self) -> None:
         """Drop all that was read."""
+        self._world_ranks.clear()
         self._names.clear()
         self._procs.clear()
         self._own = None
@@ -78,10 +80,13 @@ class Groups:
 
     def world_ranks(self, address: int) -> tuple[int, ...]:
         """Return the MPI_COMM_WORLD rank of each process of a group, -1 for a process of another job."""
-        job = self.own().jobid
-        return tuple(
-            name.vpid if name.jobid == job else INVALID_RANK for name in self._group_names(address, DEEPEST_PARENT)
-        )
+        ranks = self._world_ranks.get(address)
+        if ranks is None:
+            job = self.own().jobid
+            names = self._group_names(address, DEEPEST_PARENT)
+            ranks = tuple(name.vpid if name.jobid == job else INVALID_RANK for name in names)
+            self._world_ranks[address] = ranks
+        return ranks
 
     def _group_names(self, address: int, depth: int) -> tuple[ProcName, ...]:
         names = self._names.get(address)

@@ -22,30 +22,47 @@ class Peer(NamedTuple):
     proc: views.Ob1Proc
 
 
+class Lists(NamedTuple):
+    """The matching lists of one communicator."""
+
+    comm: views.Ob1Comm
+    peers: list[Peer]
+    """In the order of their ranks; without those that the communicator has not dealt with."""
+
+
 class Matching:
-    """The matching lists of the communicators of one process."""
+    """The matching lists of the communicators of one process, each read once until ``forget``."""
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers) -> None:
         self._memory = memory
         self._containers = containers
         self._comm = views.Ob1Comm.bind(layouts)
         self._proc = views.Ob1Proc.bind(layouts)
+        self._sentinel = views.OpalList.bind(layouts).constant("opal_list_sentinel")
         self._comm_class = symbols.need("mca_pml_ob1_comm_t_class")
         self._proc_class = symbols.need("mca_pml_ob1_comm_proc_t_class")
+        self._read: dict[int, Lists] = {}
 
-    def comm(self, entry: Entry) -> views.Ob1Comm:
-        """Return what ob1 keeps of a communicator.
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._read.clear()
+
+    def lists(self, entry: Entry) -> Lists:
+        """Return the matching lists of a communicator.
 
         Raises:
-            BrokenStructureError: it keeps something else.
+            BrokenStructureError: there is something else in their place.
         """
-        comm = self._comm.at(self._memory, entry.view.c_pml_comm)
-        if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
-            raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
-        return comm
+        address = entry.view.c_pml_comm
+        found = self._read.get(address)
+        if found is None:
+            comm = self._comm.at(self._memory, address)
+            if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
+                raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
+            found = self._read[address] = Lists(comm, self._peers(comm))
+        return found
 
-    def peers(self, comm: views.Ob1Comm) -> list[Peer]:
-        """Return the peers of a communicator that it has dealt with, in the order of their ranks."""
+    def _peers(self, comm: views.Ob1Comm) -> list[Peer]:
         peers = []
         for rank, address in enumerate(self._memory.pointers(comm.procs, comm.num_procs)):
             if address:
@@ -59,18 +76,22 @@ class Matching:
         """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did."""
         addresses: list[int] = []
         try:
-            comm = self.comm(entry)
-            addresses.extend(self._items(comm.address + comm.wild_receives, "the list of receives from any source"))
-            for peer in self.peers(comm):
-                head = peer.proc.address + peer.proc.specific_receives
-                addresses.extend(self._items(head, f"the list of receives from rank {peer.rank}"))
+            comm, peers = self.lists(entry)
+            head = comm.address + comm.wild_receives
+            addresses.extend(self._items(head, comm.first_wild_receive, "the list of receives from any source"))
+            for rank, proc in peers:
+                head = proc.address + proc.specific_receives
+                addresses.extend(self._items(head, proc.first_specific_receive, f"the list of receives from {rank}"))
         except MqsError as error:
             return addresses, error
         return addresses, None
 
     def fragments(self, peer: Peer) -> Iterator[int]:
-        """Yield the addresses of a peer's messages that no receive has matched, in the order of sending."""
-        return self._items(peer.proc.address + peer.proc.unexpected_frags, f"the unexpected messages of {peer.rank}")
+        """Return the addresses of a peer's messages that no receive has matched, in the order of sending."""
+        rank, proc = peer
+        head = proc.address + proc.unexpected_frags
+        return self._items(head, proc.first_unexpected_frag, f"the list of unexpected messages from {rank}")
 
-    def _items(self, head: int, what: str) -> Iterator[int]:
-        return self._containers.list_items(head, what)
+    def _items(self, head: int, first: int, what: str) -> Iterator[int]:
+        """Walk a list, unless its first link, already read with the struct around it, shows that it is empty."""
+        return iter(()) if first == head + self._sentinel else self._containers.list_items(head, what)

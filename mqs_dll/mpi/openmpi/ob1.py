@@ -68,6 +68,7 @@ class Ob1(Pml):
         """Drop all that was read of the process."""
         self._recv.forget()
         self._send.forget()
+        self._matching.forget()
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""

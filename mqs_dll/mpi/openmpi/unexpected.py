@@ -62,8 +62,7 @@ class Unexpected:
         Messages that can't be matched yet follow as notes: one for each sender whose messages overtook others, and on
         MPI_COMM_WORLD one for messages on communicators that aren't made yet.
         """
-        comm = self._matching.comm(entry)
-        peers = self._matching.peers(comm)
+        comm, peers = self._matching.lists(entry)
         world = entry.peers()
         for peer in sorted(peers, key=lambda each: (each.rank <= comm.last_probed, each.rank)):
             for address in self._matching.fragments(peer):

@@ -5,6 +5,8 @@ Members that only some releases have are optional; the comment names the release
 
 from __future__ import annotations
 
+from typing import cast
+
 from mqs_dll.view import View, chars, inside, int32, pointer, uint8, uint16, uint32, uint64
 
 # ---------------------------------------------------------------- opal: objects and containers
@@ -42,6 +44,12 @@ class OpalList(View):
     opal_list_sentinel: int = inside()
     first: int = pointer("opal_list_t", "opal_list_sentinel", "opal_list_item_t", name="opal_list_next")
     opal_list_length: int = uint64()
+
+
+def first_item(struct: str, member: str) -> int:
+    """Declare the first link of a list inside a struct; it is the list's own sentinel where the list is empty."""
+    path = (struct, member, "opal_list_t", "opal_list_sentinel", "opal_list_item_t")
+    return cast(int, pointer(*path, name="opal_list_next"))
 
 
 class OpalPointerArray(View):
@@ -174,6 +182,7 @@ class Ob1Comm(View):
     struct = "mca_pml_ob1_comm_t"
     obj_class: int = pointer("opal_object_t")
     wild_receives: int = inside()
+    first_wild_receive: int = first_item("mca_pml_ob1_comm_t", "wild_receives")
     procs: int = pointer()
     num_procs: int = uint64()
     last_probed: int = uint64()
@@ -187,7 +196,9 @@ class Ob1Proc(View):
     expected_sequence: int = uint16()
     frags_cant_match: int = pointer()
     specific_receives: int = inside()
+    first_specific_receive: int = first_item("mca_pml_ob1_comm_proc_t", "specific_receives")
     unexpected_frags: int = inside()
+    first_unexpected_frag: int = first_item("mca_pml_ob1_comm_proc_t", "unexpected_frags")
 
 
 class Ob1RecvFrag(View):
