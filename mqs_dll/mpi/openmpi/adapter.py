@@ -19,6 +19,7 @@ from mqs_dll.mpi.openmpi.groups import Groups
 from mqs_dll.mpi.openmpi.internal import InternalCommunicators
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.mpi.openmpi.transports import select
+from mqs_dll.view import wanted_members
 
 WINDOW_FREED = 0x1
 WINDOW_INVALID = 0x2
@@ -35,8 +36,9 @@ class OpenMpi(Adapter):
         return image.find_symbol("ompi_mpi_communicators") is not None
 
     def __init__(self, image: TargetImage) -> None:
-        self._symbols = Symbols(image)
+        self._symbols = Symbols(image, wanted_members(identity.ALL_VIEWS))
         self._types = identity.types_of(image)
+        self._profiles = identity.profiles_for(self._symbols)
 
     def describe(self) -> str:
         """Return what was found in the image."""
@@ -46,7 +48,8 @@ class OpenMpi(Adapter):
     def attach(self, memory: Memory) -> AttachedOpenMpi:
         """Find the layouts that hold in a process that is past MPI_Init."""
         identity.check_running(memory, self._symbols)
-        return AttachedOpenMpi(memory, self._symbols, identity.identify(memory, self._symbols, self._types))
+        identified = identity.identify(memory, self._symbols, self._types, self._profiles)
+        return AttachedOpenMpi(memory, self._symbols, identified)
 
 
 class AttachedOpenMpi(AttachedMpi):
@@ -89,16 +92,19 @@ class AttachedOpenMpi(AttachedMpi):
         self._pml.forget()
 
     def communicators(self) -> list[CommunicatorEntry]:
-        """Return the live communicators; those that the program freed, and internal ones in use, are marked so."""
+        """Return the live communicators; freed and internal ones are marked so.
+
+        One that Open MPI keeps for itself no longer counts as internal while an operation is pending on it.
+        """
         identity.check_running(self._memory, self._symbols)
         entries = self._communicators.read()
         self._internal.mark(entries)
         for entry in entries:
             if self._is_freed(entry):
                 entry.mark(FREED)
-            if entry.internal and self._is_in_use(entry):
+            if entry.internal:
                 entry.mark(INTERNAL)
-                entry.internal = False
+                entry.internal = not self._is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
 
     def _is_freed(self, entry: Entry) -> bool:

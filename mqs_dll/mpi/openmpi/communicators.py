@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mqs_dll.abi import Communicator
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import CommunicatorEntry
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.containers import Containers
@@ -23,16 +23,40 @@ FREED = b"freed"
 # c_flags (ompi/communicator/communicator.h)
 INTER = 0x1
 NAME_IS_SET = 0x2
+INTRINSIC = 0x4
 INVALID = 0x20
 PML_ADDED = 0x1000
 EXTRA_RETAIN = 0x4000
 GLOBAL_INDEX = 0x10000
+
+WORLD_FLAGS = INTRINSIC | NAME_IS_SET
+"""MPI_COMM_WORLD has these from MPI_Init to MPI_Finalize."""
+
+RESERVED_SLOT = 1
+"""In the table instead of an address while a number is being agreed on (since 5.0.4)."""
 
 FOLDED = 1 << 63
 """Set in the unique_id of a communicator with an extended id, so that it never equals a global index."""
 
 FOLD_FACTOR = 0x9E3779B97F4A7C15
 """Odd, so that two extended ids that differ in one half never fold to the same number."""
+
+
+def number_of(memory: Memory, view: views.Communicator) -> int:
+    """Return a communicator's own number, which is its slot in the table."""
+    if view.c_index is not None:
+        return view.c_index
+    return int.from_bytes(memory.read(view.address + view.c_contextid, 4), "little")
+
+
+def name_of(memory: Memory, view: views.Communicator) -> bytes:
+    """Return a communicator's name: an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index."""
+    address = view.address + view.c_name
+    if view.c_index is not None:
+        address = memory.pointer(address)
+        if address == 0:
+            return b""
+    return memory.text(address, NAME_BYTES)
 
 
 class Entry(CommunicatorEntry):
@@ -107,10 +131,10 @@ class Communicators:
         """
         entries = []
         for slot, address in self._containers.pointer_array(self._table):
-            if address < WORD:
+            if address == RESERVED_SLOT:
                 continue
             view = self._communicator.at(self._memory, address)
-            if view.obj_class != self._class or self._number(view) != slot:
+            if view.obj_class != self._class or number_of(self._memory, view) != slot:
                 continue
             if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
                 continue
@@ -121,15 +145,9 @@ class Communicators:
         group = self._groups.at(view.c_local_group)
         record = Communicator(self._unique_id(view), view.c_my_rank, group.grp_proc_count, b"")
         entry = Entry(slot, view, record, self._groups)
-        entry.name_and_marks = (self._name(view), self._marks(view))
+        entry.name_and_marks = (name_of(self._memory, view), self._marks(view))
         entry.record = record._replace(name=marked(*entry.name_and_marks))
         return entry
-
-    def _number(self, view: views.Communicator) -> int:
-        """Return the communicator's own number, which is its slot."""
-        if view.c_index is not None:
-            return view.c_index
-        return int.from_bytes(self._memory.read(view.address + view.c_contextid, 4), "little")
 
     def _unique_id(self, view: views.Communicator) -> int:
         """Return the number that is the same in all processes of a communicator.
@@ -138,19 +156,10 @@ class Communicators:
         an extended id of 16 bytes, folded here.
         """
         if view.c_index is None or view.c_flags & GLOBAL_INDEX:
-            return self._number(view)
+            return number_of(self._memory, view)
         extended = self._memory.read(view.address + view.c_contextid, 16)
         base, sub = int.from_bytes(extended[:8], "little"), int.from_bytes(extended[8:], "little")
         return (base * FOLD_FACTOR + sub) % FOLDED | FOLDED
-
-    def _name(self, view: views.Communicator) -> bytes:
-        """Return the name: an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index too."""
-        address = view.address + view.c_name
-        if view.c_index is not None:
-            address = self._memory.pointer(address)
-            if address == 0:
-                return b""
-        return self._memory.text(address, NAME_BYTES)
 
     def _marks(self, view: views.Communicator) -> list[bytes]:
         marks = []

@@ -7,6 +7,7 @@ only when every one of these sizes agrees and the invariants of MPI_COMM_WORLD c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mqs_dll.errors import (
@@ -21,9 +22,10 @@ from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, from_debugger
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import cm_views, views
+from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, name_of, number_of
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
-from mqs_dll.profiles import shipped
+from mqs_dll.profiles import Profile, shipped
 from mqs_dll.view import wanted_members
 
 ALL_VIEWS = (*views.ALL, *cm_views.ALL)
@@ -34,6 +36,10 @@ LARGEST_VERSION = 64
 # ompi/runtime/mpiruntime.h: ompi_mpi_state_t, the same in 4.1 and 5.0
 STATE_INIT_COMPLETED = 2
 STATE_FINALIZE_COMPLETED = 5
+
+NULL_SLOT = 2
+NULL_NAME = b"MPI_COMM_NULL"
+"""No program can rename MPI_COMM_NULL, which always has slot 2 (ompi/communicator/comm_init.c)."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,21 @@ def _has_session(memory: Memory, symbols: Symbols) -> bool:
     return address is not None and memory.pointer(address) != 0
 
 
-def identify(memory: Memory, symbols: Symbols, from_types: Layouts) -> Identity:
+def profiles_for(symbols: Symbols) -> list[Profile]:
+    """Return the profiles that we ship for a series of Open MPI with these symbols."""
+    return [
+        profile
+        for profile in shipped("openmpi")
+        if all(symbols.get(name) is not None for name in profile.present)
+        and all(symbols.get(name) is None for name in profile.absent)
+    ]
+
+
+def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Identity:
     """Return the release and the first layouts that hold in this process.
 
-    The debugger's own types come first; a profile completes what they lack, and must hold itself.
+    The debugger's own types come first; a profile completes what they lack, and must hold itself. The profile that
+    was made from exactly this release is tried before its siblings.
 
     Raises:
         LayoutError: none holds; the text says what was tried and why each was refused.
@@ -94,9 +111,7 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts) -> Identity:
             refusals.append(f"debug information: {error}")
         else:
             return Identity(release, from_types)
-    profiles = [profile for profile in shipped("openmpi") if _applies(profile.present, profile.absent, symbols)]
-    profiles.sort(key=lambda profile: release not in profile.releases)
-    for profile in profiles:
+    for profile in sorted(profiles, key=lambda profile: release not in profile.releases):
         layouts = from_types.followed_by(profile.layouts)
         try:
             check_sizes(memory, symbols, profile.layouts)
@@ -112,10 +127,6 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts) -> Identity:
 def types_of(image: TargetImage) -> Layouts:
     """Return the layouts that the debugger knows from debug information."""
     return from_debugger(image, wanted_members(ALL_VIEWS))
-
-
-def _applies(present: tuple[str, ...], absent: tuple[str, ...], symbols: Symbols) -> bool:
-    return all(symbols.get(name) is not None for name in present) and all(symbols.get(name) is None for name in absent)
 
 
 def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
@@ -139,9 +150,9 @@ def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
 def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
     """Check the invariants that tie Open MPI's structs together.
 
-    The table of communicators holds objects of that class under their own numbers; their groups are groups; this
-    process's rank in each is within its size, and the same in communicator and group; and the elements of the request
-    pools are of the pool's class.
+    The table of communicators holds objects of that class; their groups are groups; this process's rank in each is
+    within its size, and the same in communicator and group; MPI_COMM_NULL lies under its number and carries its name;
+    and the elements of the request pools are of the pool's class.
 
     Raises:
         LayoutError: one doesn't hold.
@@ -157,26 +168,34 @@ def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
 def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
     containers = Containers(memory, symbols, layouts)
     communicator = views.Communicator.bind(layouts)
-    group = views.Group.bind(layouts)
     communicator_class = symbols.need("ompi_communicator_t_class")
-    group_class = symbols.need("ompi_group_t_class")
-    checked = 0
+    names = {}
     for slot, address in containers.pointer_array(symbols.need("ompi_mpi_communicators")):
-        if address == 1:  # a number that is being agreed on, since 5.0.4
+        if address == RESERVED_SLOT:
             continue
         comm = communicator.at(memory, address)
         if comm.obj_class != communicator_class:
             raise LayoutError(f"slot {slot} of ompi_mpi_communicators holds no communicator")
-        local = group.at(memory, comm.c_local_group)
-        if local.obj_class != group_class or group.at(memory, comm.c_remote_group).obj_class != group_class:
-            raise LayoutError(f"communicator {slot} has no groups")
-        if local.grp_my_rank != comm.c_my_rank:
-            raise LayoutError(f"communicator {slot} and its group have different ranks for this process")
-        if slot == 0 and not 0 <= comm.c_my_rank < local.grp_proc_count:
-            raise LayoutError(f"MPI_COMM_WORLD has rank {comm.c_my_rank} of {local.grp_proc_count}")
-        checked += 1
-    if not checked:
-        raise LayoutError("there are no communicators to check the layouts with")
+        if number_of(memory, comm) == slot:
+            _check_communicator(slot, comm, memory, symbols, layouts)
+            names[slot] = name_of(memory, comm)
+    if names.get(NULL_SLOT) != NULL_NAME:
+        raise LayoutError(f"communicator {NULL_SLOT} is not called {NULL_NAME.decode()}")
+
+
+def _check_communicator(
+    slot: int, comm: views.Communicator, memory: Memory, symbols: Symbols, layouts: Layouts
+) -> None:
+    group = views.Group.bind(layouts)
+    local, remote = (group.at(memory, address) for address in (comm.c_local_group, comm.c_remote_group))
+    if not local.obj_class == remote.obj_class == symbols.need("ompi_group_t_class"):
+        raise LayoutError(f"communicator {slot} has no groups")
+    if local.grp_my_rank != comm.c_my_rank:
+        raise LayoutError(f"communicator {slot} and its group have different ranks for this process")
+    if comm.c_flags & PML_ADDED and not 0 <= comm.c_my_rank < local.grp_proc_count:
+        raise LayoutError(f"communicator {slot} has rank {comm.c_my_rank} of {local.grp_proc_count}")
+    if slot == 0 and comm.c_flags & WORLD_FLAGS != WORLD_FLAGS:
+        raise LayoutError(f"MPI_COMM_WORLD has the flags {comm.c_flags:#x}")
 
 
 def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:

@@ -6,6 +6,8 @@ object begins with the descriptor's address (opal/class/opal_object.h, the same 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mqs_dll.errors import LayoutError
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
@@ -15,12 +17,39 @@ from mqs_dll.mpi.openmpi import views
 LONGEST_CLASS_NAME = 80
 
 
-class Symbols:
-    """Open MPI's exported symbols in one image; each is asked for once."""
+ROOTS = (
+    "mca_pml_base_recv_requests",
+    "mca_pml_base_selected_component",
+    "mca_pml_base_send_requests",
+    "mca_pml_ob1",
+    "mca_pml_ob1_recvreq",
+    "mca_pml_ob1_sendreq",
+    "ompi_file_f_to_c_table",
+    "ompi_mpi_communicators",
+    "ompi_mpi_instance_default",
+    "ompi_mpi_state",
+    "ompi_mpi_windows",
+    "ompi_part_persist",
+    "ompi_proc_local_proc",
+    "ompi_version_string",
+)
+"""The variables that the walkers begin at."""
 
-    def __init__(self, image: TargetImage) -> None:
+CLASSES = ("opal_datatype_t", "opal_free_list_item_t", "ompi_file_t")
+"""Classes whose descriptors are needed, besides those of the views' own structs."""
+
+
+class Symbols:
+    """Open MPI's exported symbols in one image; each is asked for once.
+
+    Those that are known to be needed are looked up at once: at image time the process need not stand still.
+    """
+
+    def __init__(self, image: TargetImage, structs: Iterable[str]) -> None:
         self._image = image
         self._found: dict[str, int | None] = {}
+        for name in (*ROOTS, *(f"{struct}_class" for struct in (*structs, *CLASSES))):
+            self.get(name)
 
     def get(self, name: str) -> int | None:
         """Return a symbol's address, or None."""

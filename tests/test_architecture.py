@@ -1,0 +1,112 @@
+"""Who may import whom: docs/architecture.md's table, held by reading the imports."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "mqs_dll"
+MODULES = {
+    ".".join(("mqs_dll", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+BELOW = ("mqs_dll", "mqs_dll.abi", "mqs_dll.errors", "mqs_dll.interface")
+LIBRARY = ("memory", "names", "layout", "profiles", "view", "mpi", "session", "_glue")
+DEBUGGER = ("debugger", "report")
+LAYERS = {
+    "abi": (),
+    "errors": ("abi",),
+    "interface": ("abi",),
+    "names": ("abi",),
+    "layout": ("abi", "errors", "interface"),
+    "memory": ("errors", "interface"),
+    "profiles": ("errors", "layout"),
+    "view": ("errors", "layout", "memory"),
+    "mpi": ("abi", "errors", "interface", "layout", "memory", "names", "profiles", "view", "mpi"),
+    "session": ("", "abi", "errors", "interface", "memory", "mpi"),
+}
+"""What each module of the library side, or below both sides, may import of libmqs; "" is the package itself."""
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            found.add(node.module)
+            found.update(f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+    return found
+
+
+def _room(module: str) -> str:
+    return module.partition(".")[2].partition(".")[0]
+
+
+def _own_imports(module: str) -> set[str]:
+    """Return the modules of libmqs that a module imports."""
+    return {name for name in _imports(MODULES[module]) if name in MODULES and name != module}
+
+
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if _room(module) in LAYERS))
+def test_the_library_side_imports_downwards_only(module: str) -> None:
+    """Each layer knows the ones below it; the MPIs' walkers never see callbacks or JSON."""
+    allowed = LAYERS[_room(module)]
+    imported = {name for name in _own_imports(module) if name != "mqs_dll" or "" in allowed}
+    assert {_room(name) for name in imported} <= {*allowed}
+
+
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if _room(module) in DEBUGGER))
+def test_the_debugger_side_never_imports_the_library_side(module: str) -> None:
+    """The two sides meet below the line: in interface, errors and abi."""
+    assert not {name for name in _own_imports(module) if _room(name) in LIBRARY}
+
+
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if _room(module) in LIBRARY))
+def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone(module: str) -> None:
+    """The isolated interpreter finds nothing else."""
+    outside = {name.partition(".")[0] for name in _imports(MODULES[module])} - {"mqs_dll"}
+    assert outside <= {*sys.stdlib_module_names, "_cffi_backend"}
+    assert not {name for name in _own_imports(module) if _room(name) in DEBUGGER}
+
+
+def test_nobody_imports_the_command_line() -> None:
+    """cli composes both sides; only its own entry point knows it."""
+    importers = {module for module in MODULES if "mqs_dll.cli" in _own_imports(module)}
+    assert importers <= {"mqs_dll.__main__"}
+
+
+def test_only_the_glue_knows_the_embedded_ffi() -> None:
+    """One module touches C pointers on the library side."""
+    knowing = {module for module, path in MODULES.items() if "mqs_dll._libmqs" in _imports(path)}
+    assert knowing == {"mqs_dll._glue"}
+
+
+def _public_definitions() -> list[tuple[str, str, str | None]]:
+    """Return (module, name, docstring) of each public function, class and method of the package."""
+    found = []
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found.append((module, "module", ast.get_docstring(tree)))
+        bodies: list[ast.Module | ast.ClassDef] = [tree]
+        while bodies:
+            for node in bodies.pop().body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                    found.append((module, node.name, ast.get_docstring(node)))
+                if isinstance(node, ast.ClassDef):
+                    bodies.append(node)
+    return found
+
+
+def test_every_public_name_says_what_it_is_in_sentences() -> None:
+    """Docstrings exist and end in a full stop (or a colon before an example), wherever a reader may look."""
+    bare = [
+        f"{module}.{name}"
+        for module, name, text in _public_definitions()
+        if text is None or not text.partition("\n")[0].rstrip().endswith((".", ":", "?"))
+    ]
+    assert bare == []

@@ -1,0 +1,236 @@
+"""Hostile memory: any pointer may be wild, any list a loop, any count absurd. Real jobs, with bytes laid over."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from mqs_dll.abi import Communicator, Operation, Queue
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.errors import BrokenStructureError, InternalError, LayoutError, MqsError
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.session import Library, ProcessSession
+from tests.support.jobs import OB1, Compiler, Mpi, find_mpis, running
+from tests.support.tampered import Tampered
+
+MPIS = find_mpis()
+FUZZ_ROUNDS = 300
+MOST_FETCHES = 5000
+"""No sweep over a job of this size, however its memory looks, may take more: a walk without a bound would."""
+
+
+@pytest.fixture(scope="module", params=MPIS, ids=lambda mpi: mpi.name)
+def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
+    """Return rank 0 of a job with 8 communicators and a dozen operations."""
+    mpi: Mpi = request.param
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    with running(compiler, mpi, OB1, "dozen", 4) as job:
+        yield job.wait_until_ready()[0]["pid"]
+
+
+@pytest.fixture
+def target(pid: int) -> Iterator[Tampered]:
+    """Return the process, its memory ready to be tampered with."""
+    with LiveProcess(pid) as process:
+        yield Tampered(process)
+
+
+@pytest.fixture
+def session(target: Tampered) -> ProcessSession:
+    """Return a session that has seen the process in good order."""
+    process = Library().setup_image(target.image).setup_process(target)
+    process.has_queues()
+    return process
+
+
+def _sweep(process: ProcessSession) -> dict[bytes, dict[Queue, tuple[list[Operation], MqsError | None]]]:
+    """Return each communicator's queues, each with what broke it off."""
+    found = {}
+    process.update_communicator_list()
+    process.setup_communicator_iterator()
+    while (communicator := process.get_communicator()) is not None:
+        found[communicator.name] = {queue: _list(process, queue) for queue in Queue}
+        process.next_communicator()
+    return found
+
+
+def _list(process: ProcessSession, queue: Queue) -> tuple[list[Operation], MqsError | None]:
+    operations: list[Operation] = []
+    try:
+        process.setup_operation_iterator(queue)
+        while (operation := process.next_operation()) is not None:
+            operations.append(operation)
+    except MqsError as error:
+        return operations, error
+    return operations, None
+
+
+def _insides(process: ProcessSession, name: bytes) -> tuple[AttachedOpenMpi, Entry]:
+    """Return the walker of a session and its entry for a communicator, to know what to tamper with."""
+    process.update_communicator_list()
+    mpi = process._mpi
+    assert isinstance(mpi, AttachedOpenMpi)
+    entry = next(entry for entry in process._entries or [] if entry.record.name == name)
+    assert isinstance(entry, Entry)
+    return mpi, entry
+
+
+def _ob1_comm(process: ProcessSession, name: bytes) -> tuple[AttachedOpenMpi, views.Ob1Comm]:
+    mpi, entry = _insides(process, name)
+    return mpi, views.Ob1Comm.bind(mpi._layouts).at(mpi._memory, entry.view.c_pml_comm)
+
+
+def _next_offset(mpi: AttachedOpenMpi) -> int:
+    return views.OpalListItem.bind(mpi._layouts).offsets["opal_list_next"]
+
+
+def test_a_list_that_is_a_loop_is_broken_after_its_items(target: Tampered, session: ProcessSession) -> None:
+    """Receives that link back to themselves are listed once; then the queue breaks off with a sentence."""
+    mpi, comm = _ob1_comm(session, b"field 0")
+    first = comm.first_wild_receive
+    target.write(first + _next_offset(mpi), first)
+    operations, error = _sweep(session)[b"field 0"][Queue.RECEIVES]
+    assert sorted(operation.desired_tag for operation in operations) == [1, 2]
+    assert isinstance(error, BrokenStructureError)
+    assert "broken after 1" in str(error)
+
+
+def test_a_wild_link_is_broken_after_the_items_before_it(target: Tampered, session: ProcessSession) -> None:
+    """A link to nowhere ends the list with the address that could not be read."""
+    mpi, comm = _ob1_comm(session, b"field 0")
+    target.write(comm.first_wild_receive + _next_offset(mpi), 0xDEAD0000)
+    operations, error = _sweep(session)[b"field 0"][Queue.RECEIVES]
+    assert len(operations) == 2
+    assert isinstance(error, BrokenStructureError)
+    assert "0xdead" in str(error)
+
+
+def test_a_link_to_another_object_is_no_receive(target: Tampered, session: ProcessSession) -> None:
+    """What hangs in a list of receives must be a receive by its class: nothing is made up from other objects."""
+    mpi, comm = _ob1_comm(session, b"field 0")
+    target.write(comm.first_wild_receive + _next_offset(mpi), comm.address)
+    operations, error = _sweep(session)[b"field 0"][Queue.RECEIVES]
+    assert sorted(operation.desired_tag for operation in operations) == [1, 2]
+    assert isinstance(error, BrokenStructureError)
+
+
+def test_one_broken_communicator_leaves_the_others_whole(target: Tampered, session: ProcessSession) -> None:
+    """A communicator whose lists are gone says so in its own queues; all others answer as before."""
+    whole = _sweep(session)
+    _, entry = _insides(session, b"field 0")
+    target.write(entry.view.address + views.Communicator.bind(_mpi(session)._layouts).offsets["c_pml_comm"], 0)
+    broken = _sweep(session)
+    assert broken[b"field 0"][Queue.UNEXPECTED][1] is not None
+    del whole[b"field 0"], broken[b"field 0"]
+    assert broken == whole
+
+
+def _mpi(session: ProcessSession) -> AttachedOpenMpi:
+    mpi = session._mpi
+    assert isinstance(mpi, AttachedOpenMpi)
+    return mpi
+
+
+def test_an_absurd_count_is_refused_before_it_is_read(target: Tampered, session: ProcessSession) -> None:
+    """A table of a thousand million communicators is an error, not a fetch of gigabytes."""
+    mpi = _mpi(session)
+    table = mpi._symbols.need("ompi_mpi_communicators")
+    offsets = views.OpalPointerArray.bind(mpi._layouts).offsets
+    target.overlay[table + offsets["size"]] = struct.pack("<i", 1_000_000_000)
+    target.fetched.clear()
+    with pytest.raises(MqsError, match="1000000000 slots"):
+        session.update_communicator_list()
+    assert len(target.fetched) < 10
+
+
+def test_a_failed_update_leaves_no_old_list(target: Tampered, session: ProcessSession) -> None:
+    """After an update that failed there is nothing to iterate over: old communicators are not passed off as current."""
+    session.update_communicator_list()
+    table = _mpi(session)._symbols.need("ompi_mpi_communicators")
+    target.write(table + views.OpalPointerArray.bind(_mpi(session)._layouts).offsets["addr"], 0xDEAD0000)
+    with pytest.raises(MqsError):
+        session.update_communicator_list()
+    with pytest.raises(MqsError, match="update"):
+        session.setup_communicator_iterator()
+
+
+@pytest.mark.parametrize("member", ["c_my_rank", "c_local_group", "c_flags"])
+def test_a_build_whose_members_are_elsewhere_is_refused(target: Tampered, member: str) -> None:
+    """Where MPI_COMM_WORLD contradicts itself, no profile is accepted, and the sentence says which invariant failed."""
+    healthy = Library().setup_image(target.image).setup_process(target)
+    _, entry = _insides(healthy, b"MPI_COMM_WORLD")
+    offset = views.Communicator.bind(_mpi(healthy)._layouts).offsets[member]
+    target.write(entry.view.address + offset, 0x7000, 4)
+    process = Library().setup_image(target.image).setup_process(target)
+    with pytest.raises(LayoutError, match="profile openmpi-"):
+        process.has_queues()
+
+
+def test_a_struct_of_another_size_is_refused(target: Tampered) -> None:
+    """A build whose structs are larger, as a debug build's, fits no profile: the sentence names struct and sizes."""
+    healthy = Library().setup_image(target.image).setup_process(target)
+    healthy.has_queues()
+    mpi = _mpi(healthy)
+    descriptor = mpi._symbols.need("mca_pml_base_request_t_class")
+    offset = views.OpalClass.bind(mpi._layouts).offsets["cls_sizeof"]
+    target.write(descriptor + offset, 568)
+    process = Library().setup_image(target.image).setup_process(target)
+    with pytest.raises(LayoutError, match="mca_pml_base_request_t has 568 bytes"):
+        process.has_queues()
+
+
+def test_random_words_give_records_or_errors_and_never_a_crash(target: Tampered, session: ProcessSession) -> None:
+    """Whatever the memory holds, a sweep ends in bounded time with records or with errors that were foreseen."""
+    target.fetched.clear()
+    _sweep(session)
+    regions = list(target.fetched)
+    for seed in range(FUZZ_ROUNDS):
+        chance = random.Random(seed)
+        target.overlay = {}
+        for _ in range(chance.choice([1, 4, 16, 256])):
+            start, size = chance.choice(regions)
+            address = start + 8 * chance.randrange(size // 8)
+            target.overlay[address] = _hostile_word(chance, regions)
+        target.fetched.clear()
+        try:
+            found = _sweep(session)
+        except InternalError as error:
+            pytest.fail(f"seed {seed}: {error}")
+        except MqsError:
+            continue
+        errors = [error for queues in found.values() for _, error in queues.values() if error is not None]
+        assert not [error for error in errors if isinstance(error, InternalError)], f"seed {seed}"
+        assert len(target.fetched) < MOST_FETCHES, f"seed {seed}"
+
+
+def _hostile_word(chance: random.Random, regions: list[tuple[int, int]]) -> bytes:
+    """Return eight bytes that do harm: a pointer to somewhere in the process, a huge or a small number, rubbish."""
+    start, size = chance.choice(regions)
+    candidates = [
+        struct.pack("<Q", start + 8 * chance.randrange(size // 8)),
+        struct.pack("<Q", chance.choice([0, 1, 8, 1 << 31, 1 << 32, (1 << 63) - 1, (1 << 64) - 1])),
+        struct.pack("<ii", chance.randrange(-5, 70), chance.randrange(-5, 70)),
+        chance.randbytes(8),
+    ]
+    return chance.choice(candidates)
+
+
+def test_a_sweep_of_a_dozen_operations_takes_at_most_60_reads(target: Tampered, session: ProcessSession) -> None:
+    """8 communicators and 12 operations: Open MPI's own library needs about a thousand reads for them."""
+    target.fetched.clear()
+    found = _sweep(session)
+    assert len(found) == 8
+    assert sum(len(operations) for queues in found.values() for operations, _ in queues.values()) == 12
+    assert len(target.fetched) <= 60
+
+
+def test_communicators_keep_their_records_between_sweeps(session: ProcessSession) -> None:
+    """Two sweeps of a process that stands still are equal: no state of the first leaks into the second."""
+    assert _sweep(session) == _sweep(session)
+    assert all(isinstance(entry.record, Communicator) for entry in session._entries or [])
