@@ -12,8 +12,8 @@ from mqs_dll.view import View, inside, int32, pointer, uint8, uint32, uint64
 class CmRequest(Request):
     """What pml/cm keeps of every request; the convertor describes its buffer."""
 
-    free_called: int = int32("mca_pml_cm_request_t", name="req_free_called")
-    pml_complete: int = int32("mca_pml_cm_request_t", name="req_pml_complete")
+    free_called: int = uint8("mca_pml_cm_request_t", name="req_free_called")
+    pml_complete: int = uint8("mca_pml_cm_request_t", name="req_pml_complete")
     pml_type: int = uint32("mca_pml_cm_request_t", name="req_pml_type")
     req_comm: int = pointer("mca_pml_cm_request_t")
     req_datatype: int = pointer("mca_pml_cm_request_t")

@@ -106,11 +106,13 @@ class Ob1(Pml):
         facts = self._datatypes.at(request.req_datatype)
         world = entry.peers()
         matched = bool(request.req_match_received)
+        held = request.pml_type in HELD
+        has_buffer = not held and request.pml_type != PROBE
         status = Status.MATCHED if matched else Status.PENDING
-        if request.req_complete == COMPLETE:
+        if request.req_complete == COMPLETE and not held:  # for a probe that holds a message only the probing is
             status = Status.COMPLETE
         source = request.status_source if matched else INVALID_RANK
-        has_buffer = request.pml_type != PROBE and request.pml_type not in HELD
+        length = request.status_ucount if held else request.req_bytes_packed
         capacity = UNKNOWN if facts is None else request.req_count * facts.size
         return Operation(
             status=status,
@@ -124,7 +126,7 @@ class Ob1(Pml):
             actual_local_rank=source,
             actual_global_rank=world_rank(world, source),
             actual_tag=request.status_tag if matched else UNKNOWN,
-            actual_length=request.req_bytes_packed if matched else UNKNOWN,
+            actual_length=length if matched else UNKNOWN,
             extra_text=lines(
                 self._receive_kind(request),
                 buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
