@@ -202,12 +202,14 @@ class ProcessSession(_Session):
 
     @_call
     def windows(self) -> list[Window]:
-        """Return the one-sided windows that are alive."""
+        """Return the one-sided windows that are alive, read anew."""
+        self._forget()
         return self._attach().windows()
 
     @_call
     def datatypes(self) -> list[Datatype]:
-        """Return the datatypes that pending operations use."""
+        """Return the datatypes that pending operations use, read anew."""
+        self._forget()
         return self._attach().datatypes()
 
     def _attach(self) -> AttachedMpi:

@@ -12,16 +12,17 @@ from mqs_dll.view import View, inside, int32, pointer, uint8, uint32, uint64
 class CmRequest(Request):
     """What pml/cm keeps of every request; the convertor describes its buffer."""
 
+    status_error: int = int32("ompi_request_t", "req_status", "ompi_status_public_t", name="MPI_ERROR")
     free_called: int = uint8("mca_pml_cm_request_t", name="req_free_called")
     pml_complete: int = uint8("mca_pml_cm_request_t", name="req_pml_complete")
     pml_type: int = uint32("mca_pml_cm_request_t", name="req_pml_type")
     req_comm: int = pointer("mca_pml_cm_request_t")
     req_datatype: int = pointer("mca_pml_cm_request_t")
-    req_convertor: int = inside("mca_pml_cm_request_t")
-    flags: int = uint32("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t")
+    convertor: int = inside("mca_pml_cm_request_t", name="req_convertor")
+    convertor_flags: int = uint32("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t", name="flags")
     local_size: int = uint64("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t")
     count: int = uint64("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t")
-    base: int = pointer("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t", name="pBaseBuf")
+    buffer: int = pointer("mca_pml_cm_request_t", "req_convertor", "opal_convertor_t", name="pBaseBuf")
 
 
 class CmRecvRequest(CmRequest):

@@ -10,7 +10,7 @@ from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import CommunicatorEntry
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.groups import Groups
+from mqs_dll.mpi.openmpi.groups import Groups, ProcName
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.names import marked
 
@@ -91,6 +91,10 @@ class Entry(CommunicatorEntry):
     def peers(self) -> Sequence[int]:
         """Return the MPI_COMM_WORLD ranks of the group that messages go to: the remote one of an inter-communicator."""
         return self._groups.world_ranks(self.view.c_remote_group)
+
+    def peer_names(self) -> Sequence[ProcName]:
+        """Return the names of the processes that messages go to."""
+        return self._groups.names(self.view.c_remote_group)
 
     def is_held_only_by(self, requests: int) -> bool:
         """Tell whether nothing but that many requests refers to the communicator: the program has freed it.

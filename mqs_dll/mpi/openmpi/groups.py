@@ -83,10 +83,14 @@ class Groups:
         ranks = self._world_ranks.get(address)
         if ranks is None:
             job = self.own().jobid
-            names = self._group_names(address, DEEPEST_PARENT)
+            names = self.names(address)
             ranks = tuple(name.vpid if name.jobid == job else INVALID_RANK for name in names)
             self._world_ranks[address] = ranks
         return ranks
+
+    def names(self, address: int) -> tuple[ProcName, ...]:
+        """Return the name of each process of a group."""
+        return self._group_names(address, DEEPEST_PARENT)
 
     def _group_names(self, address: int, depth: int) -> tuple[ProcName, ...]:
         names = self._names.get(address)

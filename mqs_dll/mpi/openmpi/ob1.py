@@ -80,7 +80,8 @@ class Ob1(Pml):
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""
-        return [request.req_datatype for request in (*self._recv.all(), *self._send.all())]
+        requests = (*self._recv.all(), *self._send.all())
+        return [request.req_datatype for request in requests if request.pml_type not in HELD]
 
     # ------------------------------------------------------------ receives
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.view import Reader
@@ -18,7 +18,7 @@ INACTIVE = 1
 """A persistent request that is not started."""
 CANCELLED = 3
 
-RequestT = TypeVar("RequestT", views.RecvRequest, views.SendRequest)
+RequestT = TypeVar("RequestT", views.RecvRequest, views.SendRequest, cm_views.CmRecvRequest, cm_views.CmSendRequest)
 
 
 class RequestPool(Generic[RequestT]):
