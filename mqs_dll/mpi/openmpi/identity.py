@@ -26,7 +26,7 @@ from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FL
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
 from mqs_dll.profiles import Profile, shipped
-from mqs_dll.view import wanted_members
+from mqs_dll.view import View, wanted_members
 
 ALL_VIEWS = (*views.ALL, *cm_views.ALL)
 
@@ -61,25 +61,31 @@ def release_of(memory: Memory, symbols: Symbols) -> str:
 
 
 def check_running(memory: Memory, symbols: Symbols) -> None:
-    """Make sure that the process is between MPI_Init and the end of MPI_Finalize.
+    """Make sure that the process is between MPI_Init and the end of MPI_Finalize, or has a session (MPI 4).
 
     Raises:
         NotInitializedError, FinalizedError: it isn't.
     """
-    address = symbols.need("ompi_mpi_state")
-    state = int.from_bytes(memory.read(address, 4), "little", signed=True)
+    state = _int32(memory, symbols.need("ompi_mpi_state"))
+    if STATE_INIT_COMPLETED <= state < STATE_FINALIZE_COMPLETED:
+        return
+    if 0 < state < STATE_INIT_COMPLETED:
+        raise NotInitializedError("the process is inside MPI_Init: its communicators are not made yet")
+    if _has_session(memory, symbols):
+        return
     if state >= STATE_FINALIZE_COMPLETED:
         raise FinalizedError("the process has called MPI_Finalize: its communicators and queues are gone")
-    if state < STATE_INIT_COMPLETED and not _has_session(memory, symbols):
-        if state == 0:
-            raise NotInitializedError("the process has not called MPI_Init yet: there are no communicators")
-        raise NotInitializedError("the process is inside MPI_Init: its communicators are not made yet")
+    raise NotInitializedError("the process has not called MPI_Init yet: there are no communicators")
 
 
 def _has_session(memory: Memory, symbols: Symbols) -> bool:
-    """Tell whether a program without MPI_Init has begun a session (MPI 4, since 5.0.0)."""
-    address = symbols.get("ompi_mpi_instance_default")
-    return address is not None and memory.pointer(address) != 0
+    """Tell whether the process uses MPI through sessions, without MPI_Init (ompi/instance/instance.c since 5.0.0)."""
+    address = symbols.get("ompi_instance_count")
+    return address is not None and _int32(memory, address) > 0
+
+
+def _int32(memory: Memory, address: int) -> int:
+    return int.from_bytes(memory.read(address, 4), "little", signed=True)
 
 
 def profiles_for(symbols: Symbols) -> list[Profile]:
@@ -96,21 +102,25 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
     """Return the release and the first layouts that hold in this process.
 
     The debugger's own types come first; a profile completes what they lack, and must hold itself. The profile that
-    was made from exactly this release is tried before its siblings.
+    was made from exactly this release is tried before its siblings. Types that lack only what this process's transport
+    needs are better than none.
 
     Raises:
         LayoutError: none holds; the text says what was tried and why each was refused.
     """
     release = release_of(memory, symbols)
     refusals: list[str] = []
-    wanted = wanted_members(ALL_VIEWS)
-    if all(struct in from_types for struct in wanted):
+    without_transport: Identity | None = None
+    if _covers(from_types, views.ALL):
         try:
             check(memory, symbols, from_types)
         except MqsError as error:
             refusals.append(f"debug information: {error}")
         else:
-            return Identity(release, from_types)
+            identity = Identity(release, from_types)
+            if _covers(from_types, _transport_views(memory, symbols, from_types)):
+                return identity
+            without_transport = identity
     for profile in sorted(profiles, key=lambda profile: release not in profile.releases):
         layouts = from_types.followed_by(profile.layouts)
         try:
@@ -120,8 +130,22 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
             refusals.append(f"profile {profile.name}: {error}")
         else:
             return Identity(release, layouts)
+    if without_transport is not None:
+        return without_transport
     tried = "; ".join(refusals) or "there is neither debug information nor a profile"
     raise LayoutError(f"no layout fits this Open MPI {release}: {tried}")
+
+
+def _covers(layouts: Layouts, needed: Iterable[type[View]]) -> bool:
+    return all(struct in layouts for struct in wanted_members(needed))
+
+
+def _transport_views(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[type[View], ...]:
+    """Return the views that this process needs for its transport: those of pml/cm, if its requests are of that."""
+    pool = views.OpalFreeList.bind(layouts).at(memory, symbols.need("mca_pml_base_recv_requests"))
+    if pool.fl_frag_class != symbols.get("mca_pml_cm_hvy_recv_request_t_class"):
+        return ()
+    return cm_views.PML if symbols.get("ompi_mtl_ofi") is None else cm_views.ALL
 
 
 def types_of(image: TargetImage) -> Layouts:

@@ -42,12 +42,19 @@ class Pml(ABC):
         """Return the address of the datatype of each pending operation, one for each operation."""
 
 
+def hidden(what: str, transport: str, why: str) -> NoInformation:
+    """Return the refusal to list a queue that a transport hides, with the way out."""
+    return NoInformation(
+        f"{what} can't be seen: Open MPI's transport {transport} {why}; run the job with --mca pml ob1 to see them"
+    )
+
+
 class HiddenPml(Pml):
     """A layer that keeps its operations where they can't be read."""
 
-    def __init__(self, name: str, where: str) -> None:
+    def __init__(self, name: str, why: str) -> None:
         self.name = name
-        self._where = where
+        self._why = why
 
     def forget(self) -> None:
         """Nothing is kept."""
@@ -73,7 +80,4 @@ class HiddenPml(Pml):
         self._refuse("the datatypes in use")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise NoInformation(
-            f"{what} can't be seen: Open MPI's transport {self.name} keeps them {self._where}; "
-            "run the job with --mca pml ob1 to see them"
-        )
+        raise hidden(what, self.name, self._why)
