@@ -1,5 +1,6 @@
 /* A program that never calls MPI_Init: its communicators come from a session (MPI 4). 3 ranks.
  * The shared truth.c needs MPI_COMM_WORLD, which does not exist here, so this program writes its own short truth. */
+#define _DEFAULT_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
