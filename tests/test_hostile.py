@@ -137,6 +137,22 @@ def _mpi(session: ProcessSession) -> AttachedOpenMpi:
     return mpi
 
 
+@pytest.mark.parametrize("placeholder", ["number", "parent"])
+def test_a_number_that_is_being_agreed_on_is_no_communicator(
+    target: Tampered, session: ProcessSession, placeholder: str
+) -> None:
+    """While MPI_Comm_dup agrees on a number, its slot holds 1 (since 5.0.4) or the parent: neither is listed."""
+    mpi, entry = _insides(session, b"field 5")
+    table = views.OpalPointerArray.bind(mpi._layouts).at(mpi._memory, mpi._symbols.need("ompi_mpi_communicators"))
+    _, world = _insides(session, b"MPI_COMM_WORLD")
+    target.write(table.addr + 8 * entry.slot, 1 if placeholder == "number" else world.view.address)
+    found = _sweep(session)
+    assert len(found) == 7
+    assert b"field 5" not in found
+    fresh = Library().setup_image(target.image).setup_process(target)
+    assert "Open MPI" in fresh.has_queues()
+
+
 def test_an_absurd_count_is_refused_before_it_is_read(target: Tampered, session: ProcessSession) -> None:
     """A table of a thousand million communicators is an error, not a fetch of gigabytes."""
     mpi = _mpi(session)
