@@ -1,0 +1,382 @@
+/* Every function that libmqs.so exports; libmqs.map lists them, too.
+ *
+ * Each clears what it is to fill, checks its arguments, makes sure that Python is up, and asks mqs_dll/_glue.py.
+ * None can answer mqs_ok unless the Python side said so.
+ */
+#include <Python.h>
+
+#include "glue.h"
+#include "log.h"
+#include "python_start.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef MQS_VERSION
+#error "MQS_VERSION: the version of libmqs"
+#endif
+
+/* The sizes that debuggers have compiled in: LP64. */
+_Static_assert(sizeof(mqs_taddr_t) == 8 && sizeof(mqs_tword_t) == 8, "addresses and words have 64 bits");
+_Static_assert(sizeof(mqs_target_type_sizes) == 20, "mqs_target_type_sizes");
+_Static_assert(sizeof(mqs_communicator) == 88, "mqs_communicator");
+_Static_assert(offsetof(mqs_communicator, name) == 24, "mqs_communicator.name");
+_Static_assert(sizeof(mqs_pending_operation) == 416, "mqs_pending_operation");
+_Static_assert(offsetof(mqs_pending_operation, tag_wild) == 24, "mqs_pending_operation.tag_wild");
+_Static_assert(offsetof(mqs_pending_operation, desired_tag) == 32, "mqs_pending_operation.desired_tag");
+_Static_assert(offsetof(mqs_pending_operation, system_buffer) == 48, "mqs_pending_operation.system_buffer");
+_Static_assert(offsetof(mqs_pending_operation, buffer) == 56, "mqs_pending_operation.buffer");
+_Static_assert(offsetof(mqs_pending_operation, extra_text) == 96, "mqs_pending_operation.extra_text");
+_Static_assert(sizeof(mqs_basic_callbacks) == 64, "mqs_basic_callbacks");
+_Static_assert(sizeof(mqs_image_callbacks) == 48, "mqs_image_callbacks");
+_Static_assert(sizeof(mqs_process_callbacks) == 32, "mqs_process_callbacks");
+
+/* A copy: the debugger's table may lie on its stack. */
+static mqs_basic_callbacks debugger;
+static int has_callbacks;
+
+/* The last failure of this thread that C found itself; the text of Python's own failures is kept by _glue.py. */
+static _Thread_local struct {
+    int code;
+    const char *reason; /* Stays valid for ever. */
+} refusal;
+
+/* This thread is in a call of the library: a call from one of the debugger's callbacks would find it half done. */
+static _Thread_local int is_busy;
+
+static int refuse(const char *call, int code, const char *reason)
+{
+    refusal.code = code;
+    refusal.reason = reason;
+    mqs_log("%s = %d: %s", call, code, reason);
+    return code;
+}
+
+/* Asks the Python side: the mqspy_ function's answer is turned into the result code of the function it stands in. */
+#define ASK(question) finish(__func__, (is_busy = 1, (question)))
+
+static int finish(const char *call, int answer)
+{
+    int code;
+
+    is_busy = 0;
+    if (answer < 0) {
+        /* Ctrl-C arrived in a Python that is the host's: the host gets it when it is back. */
+        PyErr_SetInterrupt();
+        answer = -answer;
+    }
+    if (answer == 0) {
+        return refuse(call, mqs_start_error, "the Python side of libmqs gave no answer");
+    }
+    code = answer - 1;
+    if (code == refusal.code) {
+        refusal.code = mqs_ok;
+    }
+    if (mqsc_log_is_open()) {
+        mqs_log("%s = %d", call, code);
+    }
+    return code;
+}
+
+static int require_python(const char *call)
+{
+    const char *reason;
+    int code = mqs_python_start(&reason);
+
+    return code == mqs_ok ? mqs_ok : refuse(call, code, reason);
+}
+
+/* What every call needs that speaks of an image or a process. */
+static int require_library(const char *call)
+{
+    if (is_busy) {
+        return refuse(call, mqs_bad_call, "the library was called from within one of the debugger's own callbacks");
+    }
+    if (!has_callbacks) {
+        return refuse(call, mqs_bad_call, "mqs_setup_basic_callbacks was not called");
+    }
+    if (debugger.mqs_put_image_info_fp == NULL || debugger.mqs_get_image_info_fp == NULL
+        || debugger.mqs_put_process_info_fp == NULL || debugger.mqs_get_process_info_fp == NULL) {
+        return refuse(call, mqs_missing_callback, "the debugger gave no callbacks to keep what belongs to images and processes");
+    }
+    return require_python(call);
+}
+
+static int find_image(const char *call, mqs_image *image, mqs_taddr_t *token)
+{
+    int code = require_library(call);
+
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (image == NULL) {
+        return refuse(call, mqs_bad_call, "the image is NULL");
+    }
+    *token = (mqs_taddr_t)debugger.mqs_get_image_info_fp(image);
+    return *token != 0 ? mqs_ok : refuse(call, mqs_bad_call, "mqs_setup_image was not called for this image");
+}
+
+static int find_process(const char *call, mqs_process *process, mqs_taddr_t *token)
+{
+    int code = require_library(call);
+
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (process == NULL) {
+        return refuse(call, mqs_bad_call, "the process is NULL");
+    }
+    *token = (mqs_taddr_t)debugger.mqs_get_process_info_fp(process);
+    return *token != 0 ? mqs_ok : refuse(call, mqs_bad_call, "mqs_setup_process was not called for this process");
+}
+
+/* ---------------------------------------------------------------- the library itself */
+
+void mqs_setup_basic_callbacks(const mqs_basic_callbacks *callbacks)
+{
+    has_callbacks = callbacks != NULL;
+    if (callbacks != NULL) {
+        debugger = *callbacks;
+    }
+    mqs_log("%s(%s)", __func__, callbacks != NULL ? "callbacks" : "NULL");
+}
+
+char *mqs_version_string(void)
+{
+    static _Thread_local char text[128];
+    int code = require_python(__func__);
+
+    snprintf(text, sizeof text, "libmqs %s (Python %s%s)", MQS_VERSION, mqs_python_version(),
+             code == mqs_ok ? "" : ", which libmqs can't use");
+    return text;
+}
+
+int mqs_version_compatibility(void)
+{
+    return MQS_INTERFACE_COMPATIBILITY;
+}
+
+int mqs_dll_taddr_width(void)
+{
+    return (int)sizeof(mqs_taddr_t);
+}
+
+char *mqs_dll_error_string(int code)
+{
+    char *text = NULL;
+    const char *reason;
+
+    if (code != mqs_ok && code == refusal.code) {
+        return (char *)(uintptr_t)refusal.reason;
+    }
+    if (mqs_python_start(&reason) != mqs_ok) {
+        return (char *)(uintptr_t)reason;
+    }
+    if (mqspy_error_string(code, &text) != mqs_ok + 1 || text == NULL) {
+        return (char *)(uintptr_t) "the Python side of libmqs has no text for this code";
+    }
+    return text;
+}
+
+/* ---------------------------------------------------------------- images */
+
+/* Gives a failure that never reached the Python side its message. */
+static int with_message(int code, char **message)
+{
+    if (code != mqs_ok && *message == NULL) {
+        *message = mqs_dll_error_string(code);
+    }
+    return code;
+}
+
+int mqs_setup_image(mqs_image *image, const mqs_image_callbacks *callbacks)
+{
+    mqs_taddr_t token = 0;
+    int code = require_library(__func__);
+
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (image == NULL || callbacks == NULL) {
+        return refuse(__func__, mqs_bad_call, "the image or its callbacks are NULL");
+    }
+    if (callbacks->mqs_get_type_sizes_fp == NULL || callbacks->mqs_find_function_fp == NULL
+        || callbacks->mqs_find_symbol_fp == NULL || callbacks->mqs_find_type_fp == NULL
+        || callbacks->mqs_field_offset_fp == NULL) {
+        return refuse(__func__, mqs_missing_callback, "one of the image callbacks is NULL; only mqs_sizeof_fp may be");
+    }
+    code = ASK(mqspy_setup_image(image, callbacks, &token));
+    if (code == mqs_ok) {
+        debugger.mqs_put_image_info_fp(image, (mqs_image_info *)token);
+    }
+    return code;
+}
+
+int mqs_image_has_queues(mqs_image *image, char **message)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (message == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
+    }
+    *message = NULL;
+    code = find_image(__func__, image, &token);
+    if (code == mqs_ok) {
+        code = ASK(mqspy_image_has_queues(token, message));
+    }
+    return with_message(code, message);
+}
+
+int mqs_destroy_image_info(mqs_image_info *info)
+{
+    int code = require_library(__func__);
+
+    return code == mqs_ok ? ASK(mqspy_destroy_image((mqs_taddr_t)info)) : code;
+}
+
+/* ---------------------------------------------------------------- processes */
+
+int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbacks)
+{
+    mqs_taddr_t image_token;
+    mqs_taddr_t token = 0;
+    int code = require_library(__func__);
+
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (process == NULL || callbacks == NULL) {
+        return refuse(__func__, mqs_bad_call, "the process or its callbacks are NULL");
+    }
+    if (callbacks->mqs_get_global_rank_fp == NULL || callbacks->mqs_get_image_fp == NULL
+        || callbacks->mqs_fetch_data_fp == NULL || callbacks->mqs_target_to_host_fp == NULL) {
+        return refuse(__func__, mqs_missing_callback, "one of the process callbacks is NULL");
+    }
+    code = find_image(__func__, callbacks->mqs_get_image_fp(process), &image_token);
+    if (code != mqs_ok) {
+        return code;
+    }
+    code = ASK(mqspy_setup_process(image_token, process, callbacks, &token));
+    if (code == mqs_ok) {
+        debugger.mqs_put_process_info_fp(process, (mqs_process_info *)token);
+    }
+    return code;
+}
+
+int mqs_process_has_queues(mqs_process *process, char **message)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (message == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
+    }
+    *message = NULL;
+    code = find_process(__func__, process, &token);
+    if (code == mqs_ok) {
+        code = ASK(mqspy_process_has_queues(token, message));
+    }
+    return with_message(code, message);
+}
+
+int mqs_destroy_process_info(mqs_process_info *info)
+{
+    int code = require_library(__func__);
+
+    return code == mqs_ok ? ASK(mqspy_destroy_process((mqs_taddr_t)info)) : code;
+}
+
+int mqs_get_global_rank(mqs_process *process)
+{
+    int rank = MQS_INVALID_PROCESS;
+    mqs_taddr_t token;
+    int code = find_process(__func__, process, &token);
+
+    if (code == mqs_ok) {
+        code = ASK(mqspy_get_global_rank(token, &rank));
+    }
+    return code == mqs_ok ? rank : MQS_INVALID_PROCESS;
+}
+
+/* ---------------------------------------------------------------- communicators */
+
+int mqs_update_communicator_list(mqs_process *process)
+{
+    mqs_taddr_t token;
+    int code = find_process(__func__, process, &token);
+
+    return code == mqs_ok ? ASK(mqspy_update_communicator_list(token)) : code;
+}
+
+int mqs_setup_communicator_iterator(mqs_process *process)
+{
+    mqs_taddr_t token;
+    int code = find_process(__func__, process, &token);
+
+    return code == mqs_ok ? ASK(mqspy_setup_communicator_iterator(token)) : code;
+}
+
+int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (communicator == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the communicator is NULL");
+    }
+    memset(communicator, 0, sizeof *communicator);
+    code = find_process(__func__, process, &token);
+    return code == mqs_ok ? ASK(mqspy_get_communicator(token, communicator)) : code;
+}
+
+/* How many ranks there is room for is known to Python alone: nothing is cleared here. */
+int mqs_get_comm_group(mqs_process *process, int *ranks)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (ranks == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the ranks is NULL");
+    }
+    code = find_process(__func__, process, &token);
+    return code == mqs_ok ? ASK(mqspy_get_comm_group(token, ranks)) : code;
+}
+
+int mqs_next_communicator(mqs_process *process)
+{
+    mqs_taddr_t token;
+    int code = find_process(__func__, process, &token);
+
+    return code == mqs_ok ? ASK(mqspy_next_communicator(token)) : code;
+}
+
+/* ---------------------------------------------------------------- operations */
+
+int mqs_setup_operation_iterator(mqs_process *process, int queue)
+{
+    mqs_taddr_t token;
+    int code = find_process(__func__, process, &token);
+
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (queue < mqs_pending_sends || queue > mqs_unexpected_messages) {
+        return refuse(__func__, mqs_bad_call, "there are three queues: 0 sends, 1 receives, 2 unexpected messages");
+    }
+    return ASK(mqspy_setup_operation_iterator(token, queue));
+}
+
+int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (operation == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the operation is NULL");
+    }
+    memset(operation, 0, sizeof *operation);
+    code = find_process(__func__, process, &token);
+    return code == mqs_ok ? ASK(mqspy_next_operation(token, operation)) : code;
+}

@@ -1,0 +1,535 @@
+/* Calls an MQS library in any order, with any mistake that a debugger can make, over a target that does not exist.
+ *
+ * usage: mqs_misuse LIBRARY COMMAND...
+ * Each command is carried out and adds an element to the JSON array on stdout. A command is an entry point without
+ * its mqs_, or one of those at the end of the table below; what follows a colon changes it.
+ */
+#define _GNU_SOURCE
+#include "json.h"
+#include "library.h"
+
+#include <dlfcn.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GROUP_ROOM = 64, THREADS = 8, ROUNDS = 200, MEMORY_SIZE = 4096, MEMORY_ADDRESS = 0x10000 };
+
+static const char *library_path;
+static struct library library;
+
+struct mqs_image_ {
+    mqs_image_info *info;
+};
+struct mqs_process_ {
+    mqs_image_info *unused; /* So that a process taken for an image would be noticed. */
+    mqs_process_info *info;
+};
+static mqs_image the_image;
+static mqs_process the_process;
+static unsigned char memory[MEMORY_SIZE];
+static int call_back_into_library;
+static int code_of_inner_call;
+
+/* ---------------------------------------------------------------- callbacks */
+
+static void put_image_info(mqs_image *image, mqs_image_info *info)
+{
+    image->info = info;
+}
+
+static mqs_image_info *get_image_info(mqs_image *image)
+{
+    return image->info;
+}
+
+static void put_process_info(mqs_process *process, mqs_process_info *info)
+{
+    process->info = info;
+}
+
+static mqs_process_info *get_process_info(mqs_process *process)
+{
+    return process->info;
+}
+
+static void get_type_sizes(mqs_process *process, mqs_target_type_sizes *sizes)
+{
+    (void)process;
+    *sizes = (mqs_target_type_sizes){2, 4, 8, 8, 8};
+}
+
+static int find_function(mqs_image *image, char *name, mqs_lang_code language, mqs_taddr_t *address)
+{
+    (void)image;
+    if (strcmp(name, "a_function") != 0 || language != mqs_lang_c) {
+        return mqs_no_information;
+    }
+    *address = 0x400000;
+    return mqs_ok;
+}
+
+static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
+{
+    (void)image;
+    if (strcmp(name, "a_variable") != 0) {
+        return mqs_no_information;
+    }
+    *address = MEMORY_ADDRESS;
+    return mqs_ok;
+}
+
+static mqs_type *find_type(mqs_image *image, char *name, mqs_lang_code language)
+{
+    (void)image;
+    (void)language;
+    return strcmp(name, "a_struct") == 0 ? (mqs_type *)memory : NULL;
+}
+
+static int field_offset(mqs_type *type, char *name)
+{
+    (void)type;
+    return strcmp(name, "a_field") == 0 ? 16 : -1;
+}
+
+static int size_of(mqs_type *type)
+{
+    (void)type;
+    return 48;
+}
+
+static int get_global_rank(mqs_process *process)
+{
+    (void)process;
+    return 5;
+}
+
+static mqs_image *get_image(mqs_process *process)
+{
+    (void)process;
+    return &the_image;
+}
+
+static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void *data)
+{
+    if (call_back_into_library) {
+        code_of_inner_call = library.update_communicator_list(process);
+    }
+    if (address < MEMORY_ADDRESS || address + (mqs_taddr_t)size > MEMORY_ADDRESS + MEMORY_SIZE) {
+        return mqs_no_information;
+    }
+    memcpy(data, memory + (address - MEMORY_ADDRESS), (size_t)size);
+    return mqs_ok;
+}
+
+static void target_to_host(mqs_process *process, const void *in, void *out, int size)
+{
+    (void)process;
+    memcpy(out, in, (size_t)size);
+}
+
+/* The library needs none of the first four. */
+static const mqs_basic_callbacks basic_callbacks = {
+    NULL, NULL, NULL, NULL, put_image_info, get_image_info, put_process_info, get_process_info};
+static const mqs_image_callbacks image_callbacks = {get_type_sizes, find_function, find_symbol,
+                                              find_type,      field_offset,  size_of};
+static const mqs_process_callbacks process_callbacks = {get_global_rank, get_image, fetch_data, target_to_host};
+
+/* ---------------------------------------------------------------- what a command reports */
+
+static void print_code(int code)
+{
+    json_integer("code", code);
+    json_string("error", library.dll_error_string(code));
+}
+
+static void print_bytes(const char *key, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    char *hex = calloc(2 * size + 1, 1);
+
+    for (size_t i = 0; hex != NULL && i < size; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    }
+    json_string(key, hex);
+    free(hex);
+}
+
+static int is_null(const char *change)
+{
+    return strcmp(change, "null") == 0;
+}
+
+/* "without-2": leaves the third callback out of a table. */
+static void leave_out(void *table, const char *change)
+{
+    unsigned number;
+
+    if (sscanf(change, "without-%u", &number) == 1) {
+        memset((char *)table + number * sizeof(void *), 0, sizeof(void *));
+    }
+}
+
+/* ---------------------------------------------------------------- the entry points */
+
+static void setup_basic_callbacks(const char *change)
+{
+    mqs_basic_callbacks callbacks = basic_callbacks;
+
+    leave_out(&callbacks, change);
+    library.setup_basic_callbacks(is_null(change) ? NULL : &callbacks);
+    memset(&callbacks, 0xff, sizeof callbacks); /* The table need not outlive the call. */
+}
+
+static void version_string(const char *change)
+{
+    (void)change;
+    json_string("text", library.version_string());
+}
+
+static void version_compatibility(const char *change)
+{
+    (void)change;
+    json_integer("value", library.version_compatibility());
+}
+
+static void dll_taddr_width(const char *change)
+{
+    (void)change;
+    json_integer("value", library.dll_taddr_width());
+}
+
+static void dll_error_string(const char *change)
+{
+    json_string("text", library.dll_error_string(atoi(change)));
+}
+
+static void setup_image(const char *change)
+{
+    mqs_image_callbacks callbacks = image_callbacks;
+
+    leave_out(&callbacks, change);
+    print_code(library.setup_image(is_null(change) ? NULL : &the_image,
+                                   strcmp(change, "null-callbacks") == 0 ? NULL : &callbacks));
+    memset(&callbacks, 0xff, sizeof callbacks);
+}
+
+static void image_has_queues(const char *change)
+{
+    char *message = (char *)(uintptr_t) "not set";
+
+    print_code(library.image_has_queues(is_null(change) ? NULL : &the_image,
+                                        strcmp(change, "null-message") == 0 ? NULL : &message));
+    json_string("message", message);
+}
+
+static void destroy_image_info(const char *change)
+{
+    print_code(library.destroy_image_info(is_null(change) ? NULL : the_image.info));
+}
+
+static void setup_process(const char *change)
+{
+    mqs_process_callbacks callbacks = process_callbacks;
+
+    leave_out(&callbacks, change);
+    print_code(library.setup_process(is_null(change) ? NULL : &the_process,
+                                     strcmp(change, "null-callbacks") == 0 ? NULL : &callbacks));
+    memset(&callbacks, 0xff, sizeof callbacks);
+}
+
+static void process_has_queues(const char *change)
+{
+    char *message = (char *)(uintptr_t) "not set";
+
+    print_code(library.process_has_queues(is_null(change) ? NULL : &the_process,
+                                          strcmp(change, "null-message") == 0 ? NULL : &message));
+    json_string("message", message);
+}
+
+static void destroy_process_info(const char *change)
+{
+    print_code(library.destroy_process_info(is_null(change) ? NULL : the_process.info));
+}
+
+static void update_communicator_list(const char *change)
+{
+    print_code(library.update_communicator_list(is_null(change) ? NULL : &the_process));
+}
+
+static void setup_communicator_iterator(const char *change)
+{
+    print_code(library.setup_communicator_iterator(is_null(change) ? NULL : &the_process));
+}
+
+static void get_communicator(const char *change)
+{
+    mqs_communicator communicator;
+
+    memset(&communicator, 0xff, sizeof communicator);
+    print_code(library.get_communicator(is_null(change) ? NULL : &the_process,
+                                        strcmp(change, "null-place") == 0 ? NULL : &communicator));
+    print_bytes("bytes", &communicator, sizeof communicator);
+}
+
+static void get_comm_group(const char *change)
+{
+    int ranks[GROUP_ROOM];
+
+    memset(ranks, 0xff, sizeof ranks);
+    print_code(library.get_comm_group(is_null(change) ? NULL : &the_process,
+                                      strcmp(change, "null-place") == 0 ? NULL : ranks));
+    print_bytes("bytes", ranks, sizeof ranks);
+}
+
+static void next_communicator(const char *change)
+{
+    print_code(library.next_communicator(is_null(change) ? NULL : &the_process));
+}
+
+static void setup_operation_iterator(const char *change)
+{
+    print_code(library.setup_operation_iterator(is_null(change) ? NULL : &the_process, atoi(change)));
+}
+
+static void next_operation(const char *change)
+{
+    mqs_pending_operation operation;
+
+    memset(&operation, 0xff, sizeof operation);
+    print_code(library.next_operation(is_null(change) ? NULL : &the_process,
+                                      strcmp(change, "null-place") == 0 ? NULL : &operation));
+    print_bytes("bytes", &operation, sizeof operation);
+}
+
+static void get_global_rank_of_library(const char *change)
+{
+    json_integer("value", library.get_global_rank(is_null(change) ? NULL : &the_process));
+}
+
+/* ---------------------------------------------------------------- further commands */
+
+/* The debugger hands in a process info that the library never gave it. */
+static void spoil_infos(const char *change)
+{
+    (void)change;
+    the_process.info = (mqs_process_info *)memory;
+    the_image.info = (mqs_image_info *)memory;
+}
+
+static void call_back(const char *change)
+{
+    (void)change;
+    call_back_into_library = 1;
+    code_of_inner_call = mqs_ok;
+    print_code(library.process_has_queues(&the_process, &(char *){NULL}));
+    call_back_into_library = 0;
+    json_integer("inner_code", code_of_inner_call);
+}
+
+static void reopen(const char *change)
+{
+    (void)change;
+    json_integer("closed", dlclose(library.handle) == 0);
+    json_integer("opened", library_open(&library, library_path));
+}
+
+/* The C library sets this flag (SA_RESTORER) with every handler: it says nothing of what the handler is. */
+static const unsigned RESTORER = 0x04000000;
+
+/* What the library must leave as it is. */
+static void host_state(const char *change)
+{
+    struct sigaction action;
+
+    (void)change;
+    json_begin("signals", '[');
+    for (int number = 1; number < NSIG; number++) {
+        if (sigaction(number, NULL, &action) == 0) {
+            json_unsigned(NULL, (unsigned long)(uintptr_t)action.sa_handler);
+            json_unsigned(NULL, (unsigned)action.sa_flags & ~RESTORER);
+        }
+    }
+    json_end(']');
+    json_begin("environment", '[');
+    for (char **variable = environ; *variable != NULL; variable++) {
+        json_string(NULL, *variable);
+    }
+    json_end(']');
+    json_string("locale", setlocale(LC_ALL, NULL));
+    json_begin("stdio", '[');
+    json_unsigned(NULL, __fbufsize(stdin));
+    json_unsigned(NULL, __fbufsize(stdout));
+    json_unsigned(NULL, __fbufsize(stderr));
+    json_integer(NULL, __flbf(stdout));
+    json_integer(NULL, __flbf(stderr));
+    json_end(']');
+}
+
+/* Loads another shared library into the process, for all to see. */
+static void load(const char *path)
+{
+    json_integer("loaded", dlopen(path, RTLD_NOW | RTLD_GLOBAL) != NULL);
+}
+
+static void load_local(const char *path)
+{
+    json_integer("loaded", dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL);
+}
+
+static void change_directory(const char *path)
+{
+    json_integer("changed", chdir(path) == 0);
+}
+
+/* Calls a function without arguments of what `load` has loaded: Py_Initialize, Py_Finalize. */
+static void call(const char *name)
+{
+    void (*function)(void);
+
+    *(void **)&function = dlsym(RTLD_DEFAULT, name);
+    json_integer("found", function != NULL);
+    if (function != NULL) {
+        function();
+    }
+}
+
+static void *sweep_often(void *seen)
+{
+    mqs_communicator communicator;
+    mqs_pending_operation operation;
+    int ranks[GROUP_ROOM];
+    int codes[8];
+    int *is_seen = seen;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        codes[0] = library.update_communicator_list(&the_process);
+        codes[1] = library.setup_communicator_iterator(&the_process);
+        codes[2] = library.get_communicator(&the_process, &communicator);
+        codes[3] = library.get_comm_group(&the_process, ranks);
+        codes[4] = library.setup_operation_iterator(&the_process, i % 3);
+        codes[5] = library.next_operation(&the_process, &operation);
+        codes[6] = library.next_operation(&the_process, &operation);
+        codes[7] = library.next_communicator(&the_process);
+        for (size_t j = 0; j < sizeof codes / sizeof *codes; j++) {
+            is_seen[codes[j] >= 0 && codes[j] < 255 ? codes[j] : 255] = 1;
+        }
+        (void)library.dll_error_string(codes[i % 8])[0];
+    }
+    return NULL;
+}
+
+/* Several threads use one process at once; reports all the codes that they got. */
+static void threads(const char *change)
+{
+    pthread_t ids[THREADS];
+    static int seen[THREADS][256];
+
+    (void)change;
+    memset(seen, 0, sizeof seen);
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&ids[i], NULL, sweep_often, seen[i]) != 0) {
+            abort();
+        }
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    json_begin("codes", '[');
+    for (int code = 0; code < 256; code++) {
+        int any = 0;
+
+        for (int i = 0; i < THREADS; i++) {
+            any |= seen[i][code];
+        }
+        if (any) {
+            json_integer(NULL, code);
+        }
+    }
+    json_end(']');
+}
+
+/* ---------------------------------------------------------------- start */
+
+static const struct {
+    const char *name;
+    void (*carry_out)(const char *change);
+} commands[] = {
+#define COMMAND(name) {#name, name}
+    COMMAND(setup_basic_callbacks),
+    COMMAND(version_string),
+    COMMAND(version_compatibility),
+    COMMAND(dll_taddr_width),
+    COMMAND(dll_error_string),
+    COMMAND(setup_image),
+    COMMAND(image_has_queues),
+    COMMAND(destroy_image_info),
+    COMMAND(setup_process),
+    COMMAND(process_has_queues),
+    COMMAND(destroy_process_info),
+    COMMAND(update_communicator_list),
+    COMMAND(setup_communicator_iterator),
+    COMMAND(get_communicator),
+    COMMAND(get_comm_group),
+    COMMAND(next_communicator),
+    COMMAND(setup_operation_iterator),
+    COMMAND(next_operation),
+    {"get_global_rank", get_global_rank_of_library},
+    COMMAND(spoil_infos),
+    COMMAND(call_back),
+    COMMAND(reopen),
+    COMMAND(host_state),
+    COMMAND(load),
+    COMMAND(load_local),
+    COMMAND(change_directory),
+    COMMAND(call),
+    COMMAND(threads),
+};
+
+static int carry_out(const char *command)
+{
+    size_t length = strcspn(command, ":");
+    const char *change = command[length] == ':' ? command + length + 1 : "";
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strlen(commands[i].name) == length && strncmp(commands[i].name, command, length) == 0) {
+            json_begin(NULL, '{');
+            json_string("command", command);
+            commands[i].carry_out(change);
+            json_end('}');
+            return 1;
+        }
+    }
+    fprintf(stderr, "no command %s\n", command);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: mqs_misuse LIBRARY COMMAND...\n");
+        return 2;
+    }
+    library_path = argv[1];
+    for (size_t i = 0; i < sizeof memory; i++) {
+        memory[i] = (unsigned char)i;
+    }
+    if (!library_open(&library, library_path)) {
+        return 1;
+    }
+    json_begin(NULL, '[');
+    for (int i = 2; i < argc; i++) {
+        if (!carry_out(argv[i])) {
+            return 2;
+        }
+    }
+    json_end(']');
+    putchar('\n');
+    return 0;
+}

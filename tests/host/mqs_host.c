@@ -1,0 +1,561 @@
+/* A debugger in miniature: shows what an MQS library knows of one process, as one JSON document.
+ *
+ * It stands in for the debuggers that libmqs is made for, and so knows nothing of Python or of any MPI: only
+ * mqs_interface.h, ELF and ptrace. It has no debug information to offer.
+ */
+#define _GNU_SOURCE
+#include "json.h"
+#include "library.h"
+#include "process.h"
+#include "symbols.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_ITEMS = 100000, MAX_NAME = 4096 };
+
+static const char usage[] =
+    "usage: mqs_host [options] DLL PID\n"
+    "  DLL            the MQS library; - is the one that MPIR_dll_name in the process names\n"
+    "  --no-optional  give no mqs_dprints, mqs_errorstring and mqs_sizeof\n"
+    "  --loop-get     loop while mqs_get_communicator succeeds, whatever mqs_next_communicator answers\n"
+    "  --chunk N      fetch in pieces of N bytes at most\n"
+    "  --latency USEC wait before each fetch, as if the process were far away\n"
+    "  --repeat N     sweep N times before, and tell how long that took\n"
+    "  --no-stop      don't stop the process\n";
+
+static struct {
+    const char *dll;
+    pid_t pid;
+    int no_optional;
+    int loop_get;
+    int no_stop;
+    size_t chunk;
+    long latency;
+    int repeat;
+} options;
+
+static struct {
+    unsigned long fetches, failed_fetches, bytes, symbols, types;
+} counts;
+
+static struct library library;
+
+/* What a debugger calls mqs_image and mqs_process: there is one of each here. */
+struct mqs_image_ {
+    mqs_image_info *info;
+};
+struct mqs_process_ {
+    mqs_image *image;
+    mqs_process_info *info;
+};
+static mqs_image the_image;
+static mqs_process the_process = {&the_image, NULL};
+
+/* ---------------------------------------------------------------- callbacks */
+
+static void *host_malloc(unsigned long size)
+{
+    return malloc(size);
+}
+
+static void host_dprints(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
+}
+
+static char *host_errorstring(int code)
+{
+    static char text[32];
+
+    snprintf(text, sizeof text, "the host's code %d", code);
+    return text;
+}
+
+static void put_image_info(mqs_image *image, mqs_image_info *info)
+{
+    image->info = info;
+}
+
+static mqs_image_info *get_image_info(mqs_image *image)
+{
+    return image->info;
+}
+
+static void put_process_info(mqs_process *process, mqs_process_info *info)
+{
+    process->info = info;
+}
+
+static mqs_process_info *get_process_info(mqs_process *process)
+{
+    return process->info;
+}
+
+static void get_type_sizes(mqs_process *process, mqs_target_type_sizes *sizes)
+{
+    (void)process;
+    *sizes = (mqs_target_type_sizes){sizeof(short), sizeof(int), sizeof(long), sizeof(long long), sizeof(void *)};
+}
+
+static int find(enum symbol_kind kind, const char *name, mqs_taddr_t *address)
+{
+    uint64_t found;
+
+    counts.symbols++;
+    if (!symbols_find(kind, name, &found, NULL)) {
+        return mqs_no_information;
+    }
+    if (address != NULL) {
+        *address = found;
+    }
+    return mqs_ok;
+}
+
+static int find_function(mqs_image *image, char *name, mqs_lang_code language, mqs_taddr_t *address)
+{
+    (void)image;
+    (void)language;
+    return find(FUNCTION, name, address);
+}
+
+static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
+{
+    (void)image;
+    return find(VARIABLE, name, address);
+}
+
+static mqs_type *find_type(mqs_image *image, char *name, mqs_lang_code language)
+{
+    (void)image;
+    (void)name;
+    (void)language;
+    counts.types++;
+    return NULL;
+}
+
+static int field_offset(mqs_type *type, char *name)
+{
+    (void)type;
+    (void)name;
+    return -1;
+}
+
+static int size_of(mqs_type *type)
+{
+    (void)type;
+    return -1;
+}
+
+/* This host has not been told about ranks, as a debugger that attached to one process by hand. */
+static int get_global_rank(mqs_process *process)
+{
+    (void)process;
+    return MQS_INVALID_PROCESS;
+}
+
+static mqs_image *get_image(mqs_process *process)
+{
+    return process->image;
+}
+
+static int fetch_piece(mqs_taddr_t address, size_t size, void *data)
+{
+    counts.fetches++;
+    counts.bytes += size;
+    if (options.latency > 0) {
+        struct timespec pause = {options.latency / 1000000, options.latency % 1000000 * 1000};
+
+        nanosleep(&pause, NULL);
+    }
+    if (process_read(options.pid, address, data, size)) {
+        return mqs_ok;
+    }
+    counts.failed_fetches++;
+    return mqs_no_information;
+}
+
+static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void *data)
+{
+    size_t left = (size_t)size;
+    char *place = data;
+
+    (void)process;
+    while (left > 0) {
+        size_t piece = options.chunk > 0 && options.chunk < left ? options.chunk : left;
+        int code = fetch_piece(address, piece, place);
+
+        if (code != mqs_ok) {
+            return code;
+        }
+        address += piece;
+        place += piece;
+        left -= piece;
+    }
+    return mqs_ok;
+}
+
+static void target_to_host(mqs_process *process, const void *in, void *out, int size)
+{
+    (void)process;
+    memcpy(out, in, (size_t)size);
+}
+
+static mqs_basic_callbacks basic_callbacks = {host_malloc,    free,           host_dprints,     host_errorstring,
+                                              put_image_info, get_image_info, put_process_info, get_process_info};
+static mqs_image_callbacks image_callbacks = {get_type_sizes, find_function, find_symbol,
+                                              find_type,      field_offset,  size_of};
+static const mqs_process_callbacks process_callbacks = {get_global_rank, get_image, fetch_data, target_to_host};
+
+/* ---------------------------------------------------------------- a sweep over all that the library shows */
+
+/* With `print`, a call's result goes into the document; without it, the sweep is only timed. */
+static int report(int print, const char *key, int code)
+{
+    if (print) {
+        json_begin(key, '{');
+        json_integer("code", code);
+        json_string("error", code == mqs_ok || code == mqs_end_of_list ? NULL : library.dll_error_string(code));
+        json_end('}');
+    }
+    return code;
+}
+
+static void print_operation(const mqs_pending_operation *operation)
+{
+    json_begin(NULL, '{');
+    json_integer("status", operation->status);
+    json_integer("desired_local_rank", operation->desired_local_rank);
+    json_integer("desired_global_rank", operation->desired_global_rank);
+    json_integer("tag_wild", operation->tag_wild);
+    json_integer("desired_tag", operation->desired_tag);
+    json_integer("desired_length", operation->desired_length);
+    json_integer("system_buffer", operation->system_buffer);
+    json_unsigned("buffer", operation->buffer);
+    json_integer("actual_local_rank", operation->actual_local_rank);
+    json_integer("actual_global_rank", operation->actual_global_rank);
+    json_integer("actual_tag", operation->actual_tag);
+    json_integer("actual_length", operation->actual_length);
+    json_begin("extra_text", '[');
+    for (int i = 0; i < 5 && operation->extra_text[i][0] != '\0'; i++) {
+        json_field(NULL, operation->extra_text[i], sizeof operation->extra_text[i]);
+    }
+    json_end(']');
+    json_end('}');
+}
+
+static void sweep_queue(int print, int queue)
+{
+    static const char *const names[] = {"sends", "receives", "unexpected"};
+    mqs_pending_operation operation;
+    int code = mqs_end_of_list;
+
+    if (print) {
+        json_begin(names[queue], '{');
+    }
+    if (report(print, "setup", library.setup_operation_iterator(&the_process, queue)) == mqs_ok) {
+        if (print) {
+            json_begin("operations", '[');
+        }
+        for (int i = 0; i < MAX_ITEMS; i++) {
+            code = library.next_operation(&the_process, &operation);
+            if (code != mqs_ok) {
+                break;
+            }
+            if (print) {
+                print_operation(&operation);
+            }
+        }
+        if (print) {
+            json_end(']');
+        }
+        report(print, "end", code);
+    }
+    if (print) {
+        json_end('}');
+    }
+}
+
+static void sweep_group(int print, long size)
+{
+    int *ranks = calloc((size_t)size + 1, sizeof *ranks);
+    const int guard = 0x5a5a5a5a;
+
+    if (ranks == NULL || size < 0 || size > MAX_ITEMS) {
+        free(ranks);
+        return;
+    }
+    ranks[size] = guard;
+    if (report(print, "group", library.get_comm_group(&the_process, ranks)) == mqs_ok && print) {
+        json_begin("ranks", '[');
+        for (long i = 0; i < size; i++) {
+            json_integer(NULL, ranks[i]);
+        }
+        json_end(']');
+    }
+    if (ranks[size] != guard) {
+        fprintf(stderr, "mqs_get_comm_group wrote past the end of the group\n");
+        abort();
+    }
+    free(ranks);
+}
+
+static void sweep_communicator(int print, const mqs_communicator *communicator)
+{
+    if (print) {
+        json_begin(NULL, '{');
+        json_unsigned("unique_id", communicator->unique_id);
+        json_integer("local_rank", communicator->local_rank);
+        json_integer("size", communicator->size);
+        json_field("name", communicator->name, sizeof communicator->name);
+    }
+    sweep_group(print, communicator->size);
+    for (int queue = mqs_pending_sends; queue <= mqs_unexpected_messages; queue++) {
+        sweep_queue(print, queue);
+    }
+    if (print) {
+        json_end('}');
+    }
+}
+
+static void sweep(int print)
+{
+    mqs_communicator communicator;
+    int code;
+
+    if (report(print, "update", library.update_communicator_list(&the_process)) != mqs_ok
+        || report(print, "iterator", library.setup_communicator_iterator(&the_process)) != mqs_ok) {
+        return;
+    }
+    if (print) {
+        json_begin("communicators", '[');
+    }
+    code = library.get_communicator(&the_process, &communicator);
+    for (int i = 0; i < MAX_ITEMS && code == mqs_ok; i++) {
+        sweep_communicator(print, &communicator);
+        code = library.next_communicator(&the_process);
+        if (code == mqs_ok || options.loop_get) {
+            code = library.get_communicator(&the_process, &communicator);
+        }
+    }
+    if (print) {
+        json_end(']');
+    }
+    report(print, "end", code);
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+static double microseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void time_sweeps(void)
+{
+    double *times = calloc((size_t)options.repeat, sizeof *times);
+
+    if (times == NULL) {
+        return;
+    }
+    for (int i = 0; i < options.repeat; i++) {
+        double before = microseconds();
+
+        sweep(0);
+        times[i] = microseconds() - before;
+    }
+    qsort(times, (size_t)options.repeat, sizeof *times, compare_doubles);
+    json_begin("timing", '{');
+    json_integer("sweeps", options.repeat);
+    json_double("min_us", times[0]);
+    json_double("median_us", times[options.repeat / 2]);
+    json_end('}');
+    free(times);
+}
+
+/* ---------------------------------------------------------------- the life of a session */
+
+static void print_counts(const char *key)
+{
+    json_begin(key, '{');
+    json_unsigned("fetches", counts.fetches);
+    json_unsigned("failed_fetches", counts.failed_fetches);
+    json_unsigned("bytes", counts.bytes);
+    json_unsigned("symbols", counts.symbols);
+    json_unsigned("types", counts.types);
+    json_end('}');
+    memset(&counts, 0, sizeof counts);
+}
+
+static int show_image(void)
+{
+    char *message = NULL;
+    int code;
+
+    if (report(1, "setup_image", library.setup_image(&the_image, &image_callbacks)) != mqs_ok) {
+        return 0;
+    }
+    code = report(1, "image_has_queues", library.image_has_queues(&the_image, &message));
+    json_string("image_message", message);
+    return code == mqs_ok;
+}
+
+static int show_process(void)
+{
+    char *message = NULL;
+    int code;
+
+    if (report(1, "setup_process", library.setup_process(&the_process, &process_callbacks)) != mqs_ok) {
+        return 0;
+    }
+    code = report(1, "process_has_queues", library.process_has_queues(&the_process, &message));
+    json_string("process_message", message);
+    if (library.get_global_rank != NULL) {
+        json_integer("global_rank", library.get_global_rank(&the_process));
+    }
+    return code == mqs_ok;
+}
+
+static void show_library(void)
+{
+    json_string("library", options.dll);
+    library.setup_basic_callbacks(&basic_callbacks);
+    json_string("version", library.version_string());
+    json_integer("compatibility", library.version_compatibility());
+    json_integer("taddr_width", library.dll_taddr_width());
+}
+
+static void show_queues(void)
+{
+    if (show_image() && show_process()) {
+        print_counts("setup_counts");
+        if (options.repeat > 0) {
+            time_sweeps();
+            memset(&counts, 0, sizeof counts);
+        }
+        sweep(1);
+        print_counts("sweep_counts");
+    }
+    if (the_process.info != NULL) {
+        report(1, "destroy_process", library.destroy_process_info(the_process.info));
+    }
+    if (the_image.info != NULL) {
+        report(1, "destroy_image", library.destroy_image_info(the_image.info));
+    }
+}
+
+/* ---------------------------------------------------------------- start */
+
+/* Reads MPIR_dll_name: the characters themselves, as in every MPI, or a pointer to them, as in the MPI Forum's text.
+ * Answers 1, or 0 after a line on stderr. */
+static int read_dll_name(char *name, size_t room)
+{
+    uint64_t address, size;
+    size_t length = 0;
+
+    if (!symbols_find(VARIABLE, "MPIR_dll_name", &address, &size)) {
+        fprintf(stderr, "process %d has no MPIR_dll_name\n", (int)options.pid);
+        return 0;
+    }
+    if (size == sizeof(void *) && !process_read(options.pid, address, &address, sizeof address)) {
+        address = 0;
+    }
+    while (length + 1 < room && process_read(options.pid, address + length, &name[length], 1) && name[length] != '\0') {
+        length++;
+    }
+    name[length] = '\0';
+    if (length == 0) {
+        fprintf(stderr, "MPIR_dll_name of process %d is empty\n", (int)options.pid);
+    }
+    return length > 0;
+}
+
+static int parse_options(int argc, char **argv)
+{
+    enum { CHUNK = 256, LATENCY, REPEAT };
+    static const struct option names[] = {
+        {"no-optional", no_argument, &options.no_optional, 1},
+        {"loop-get", no_argument, &options.loop_get, 1},
+        {"no-stop", no_argument, &options.no_stop, 1},
+        {"chunk", required_argument, NULL, CHUNK},
+        {"latency", required_argument, NULL, LATENCY},
+        {"repeat", required_argument, NULL, REPEAT},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (option) {
+        case 0:
+            break;
+        case CHUNK:
+            options.chunk = (size_t)strtoul(optarg, NULL, 10);
+            break;
+        case LATENCY:
+            options.latency = strtol(optarg, NULL, 10);
+            break;
+        case REPEAT:
+            options.repeat = atoi(optarg);
+            break;
+        default:
+            return 0;
+        }
+    }
+    if (argc - optind != 2) {
+        return 0;
+    }
+    options.dll = argv[optind];
+    options.pid = (pid_t)atoi(argv[optind + 1]);
+    if (options.no_optional) {
+        basic_callbacks.mqs_dprints_fp = NULL;
+        basic_callbacks.mqs_errorstring_fp = NULL;
+        image_callbacks.mqs_sizeof_fp = NULL;
+    }
+    return options.pid > 0;
+}
+
+int main(int argc, char **argv)
+{
+    static char dll_name[MAX_NAME];
+
+    if (!parse_options(argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    /* All that takes time comes before the process is stopped. */
+    if (!symbols_load(options.pid)) {
+        return 1;
+    }
+    if (strcmp(options.dll, "-") == 0) {
+        if (!read_dll_name(dll_name, sizeof dll_name)) {
+            return 1;
+        }
+        options.dll = dll_name;
+    }
+    if (!library_open(&library, options.dll)) {
+        return 1;
+    }
+    json_begin(NULL, '{');
+    show_library();
+    if (!options.no_stop && !process_stop(options.pid)) {
+        return 1;
+    }
+    show_queues();
+    process_resume();
+    json_end('}');
+    putchar('\n');
+    return 0;
+}

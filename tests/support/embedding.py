@@ -1,0 +1,92 @@
+"""libmqs.so for the tests, and the C programs of tests/host that load it as debuggers do."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll import library_path
+from mqs_dll.errors import DllError
+
+ROOT = Path(__file__).parents[2]
+HOST = ROOT / "tests/host"
+PROGRAMS = {
+    "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c"),
+    "mqs_misuse": ("misuse/mqs_misuse.c", "library.c", "json.c"),
+}
+WARNINGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+SECONDS = 120
+"""After which a C program counts as hung."""
+
+
+def libmqs() -> Path:
+    """Return the library that was built for this Python; fail the test where it was not."""
+    try:
+        return library_path.library()
+    except DllError as error:
+        pytest.fail(str(error))
+
+
+def compile_program(name: str, target: Path, compiler: str = "gcc") -> None:
+    """Compile one of the C programs against include/ alone; fail the test with what the compiler says."""
+    sources = [str(HOST / source) for source in PROGRAMS[name]]
+    includes = ["-I", str(library_path.header().parent), "-I", str(HOST)]
+    command = [compiler, *WARNINGS, *includes, *sources, "-o", str(target), "-ldl", "-lpthread"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@functools.cache
+def program(name: str) -> Path:
+    """Return a C program of tests/host, compiled once in a test run."""
+    folder = Path(tempfile.mkdtemp(prefix="mqs-host-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    compile_program(name, folder / name)
+    return folder / name
+
+
+def misuse(
+    library: Path | str,
+    commands: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> list[dict[str, Any]]:
+    """Call a library in a process of its own, in a given order; return what each call gave.
+
+    Nothing but the results may be printed: what the library prints fails the test here.
+
+    Raises:
+        subprocess.CalledProcessError: the process crashed.
+        subprocess.TimeoutExpired: it hung.
+    """
+    done = subprocess.run(
+        [str(program("mqs_misuse")), str(library), *commands],
+        capture_output=True,
+        check=True,
+        timeout=SECONDS,
+        env={"PATH": os.defpath, **(environment or {})},
+        cwd=directory,
+    )
+    assert done.stderr == b"", done.stderr
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
+
+
+def copy_of_package(folder: Path, **replaced: str) -> Path:
+    """Copy mqs_dll with libmqs.so into ``folder``, some modules with another text; return the copied library."""
+    package = folder / "mqs_dll"
+    shutil.copytree(libmqs().parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for module, text in replaced.items():
+        (package / f"{module}.py").write_text(text)
+    return package / "libmqs.so"

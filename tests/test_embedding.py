@@ -1,0 +1,656 @@
+"""libmqs.so in a debugger: every way in which an embedded Python is known to fail, or to harm its host.
+
+The debugger is tests/host/misuse, a C program that calls the library as it is told, or a Python of its own: what
+crashes must not take the test run with it. What any of them finds on stdout or stderr fails the test.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll import __version__, errors, library_path
+from mqs_dll.abi import ResultCode
+from tests.support.embedding import ROOT, SECONDS, copy_of_package, libmqs, misuse
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+WORKING_VERSION = re.compile(rf"libmqs {re.escape(__version__)} \(Python {re.escape(VERSION)}\.\d+\S*\)")
+SET_UP = ("setup_basic_callbacks", "setup_image", "setup_process")
+CALLS_ON_A_PROCESS = (
+    "process_has_queues",
+    "update_communicator_list",
+    "setup_communicator_iterator",
+    "get_communicator",
+    "get_comm_group",
+    "next_communicator",
+    "setup_operation_iterator:0",
+    "next_operation",
+    "destroy_process_info",
+)
+COMMUNICATOR = struct.Struct("=Qqq64s")
+OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq64s64s64s64s64s")
+MADE_UP = (Path(__file__).parent / "support/made_up_session.py").read_text()
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Path:
+    """Return a copy of libmqs.so whose session has made-up communicators."""
+    return copy_of_package(tmp_path, session=MADE_UP)
+
+
+def codes(results: list[dict[str, Any]]) -> list[int]:
+    """Return the result codes of those calls that have one."""
+    return [result["code"] for result in results if "code" in result]
+
+
+def version_of(library: Path | str, environment: Mapping[str, str] | None = None, directory: Path | None = None) -> str:
+    """Return what mqs_version_string says in a process of its own."""
+    text: str = misuse(library, ["version_string"], environment, directory)[0]["text"]
+    return text
+
+
+# ---------------------------------------------------------------- the interpreter starts, whatever the environment
+
+
+def test_the_library_works_without_any_environment() -> None:
+    """Opened with RTLD_LOCAL, without PYTHONPATH or an active venv, it finds its package, its cffi and its Python."""
+    assert WORKING_VERSION.fullmatch(version_of(libmqs()))
+
+
+def test_the_library_says_what_it_speaks() -> None:
+    """The compatibility number is 2 and addresses have 8 bytes."""
+    results = misuse(libmqs(), ["version_compatibility", "dll_taddr_width"])
+    assert [result["value"] for result in results] == [2, 8]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PYTHONHOME": "/nonexistent"},
+        {"PYTHONPATH": "/nonexistent", "PYTHONSTARTUP": "/nonexistent", "PYTHONEXECUTABLE": "/nonexistent"},
+        {"PATH": "/nonexistent"},
+        {"HOME": "/nonexistent", "LC_ALL": "xx_XX.nonsense"},
+        {"PYTHONWARNINGS": "error", "PYTHONVERBOSE": "3", "PYTHONINSPECT": "1", "PYTHONMALLOC": "nonsense"},
+    ],
+    ids=lambda variables: "+".join(variables),
+)
+def test_variables_for_python_do_not_reach_the_library(variables: dict[str, str]) -> None:
+    """Nothing in the debugger's environment keeps the interpreter from starting, or makes it print."""
+    assert WORKING_VERSION.fullmatch(version_of(libmqs(), variables))
+
+
+@pytest.mark.parametrize("module", ["mqs_dll", "_cffi_backend", "struct", "threading", "sitecustomize"])
+def test_foreign_modules_are_not_imported(module: str, tmp_path: Path) -> None:
+    """A module that PYTHONPATH, or the working directory, plants is never run inside the debugger."""
+    (tmp_path / f"{module}.py").write_text(f"open({str(tmp_path / 'planted')!r}, 'w')\nraise SystemExit('planted')\n")
+    assert WORKING_VERSION.fullmatch(version_of(libmqs(), {"PYTHONPATH": str(tmp_path)}, directory=tmp_path))
+    assert not (tmp_path / "planted").exists()
+
+
+def test_the_package_may_be_moved(tmp_path: Path) -> None:
+    """The library finds its package beside itself, by a relative path and a symbolic link too."""
+    library = copy_of_package(tmp_path / "elsewhere with spaces")
+    (tmp_path / "link.so").symlink_to(library)
+    assert WORKING_VERSION.fullmatch(version_of("./link.so", directory=tmp_path))
+
+
+def test_the_host_may_change_its_directory(tmp_path: Path) -> None:
+    """A library that was opened by a relative path still finds its package when the host has gone elsewhere."""
+    copy_of_package(tmp_path)
+    results = misuse("./mqs_dll/libmqs.so", ["change_directory:/", "version_string"], directory=tmp_path)
+    assert WORKING_VERSION.fullmatch(results[-1]["text"])
+
+
+def test_the_standard_library_is_found_when_libpython_lies_elsewhere(tmp_path: Path) -> None:
+    """Without a standard library beside libpython, that of the Python that libmqs was built for serves."""
+    listed = subprocess.run(["ldd", str(libmqs())], capture_output=True, text=True, check=True)
+    found = re.search(r"(libpython\S+) => (\S+)", listed.stdout)
+    assert found is not None
+    shutil.copy(found[2], tmp_path / found[1])
+    assert WORKING_VERSION.fullmatch(version_of(libmqs(), {"LD_LIBRARY_PATH": str(tmp_path)}))
+
+
+def test_the_host_is_left_as_it_was() -> None:
+    """Signal handlers, environment, locale and the buffers of C stdio are the same after the start and a session."""
+    for environment in ({}, {"LC_ALL": "C"}, {"PYTHONUNBUFFERED": "1", "LC_CTYPE": "POSIX"}):
+        before, *_, after = misuse(libmqs(), ["host_state", *SET_UP, *CALLS_ON_A_PROCESS, "host_state"], environment)
+        assert before == after
+
+
+# ---------------------------------------------------------------- a start that fails
+
+
+def assert_every_call_fails(library: Path, code: int, reason: str, first: tuple[str, ...] = ()) -> None:
+    """Check that no call succeeds, all say why, and none prints or crashes."""
+    results = misuse(library, [*first, *SET_UP, "image_has_queues", *CALLS_ON_A_PROCESS, f"dll_error_string:{code}"])
+    assert set(codes(results)) == {code}
+    for result in results:
+        if "code" in result:
+            assert reason in result["error"]
+        if "message" in result:
+            assert reason in result["message"]
+    assert reason in results[-1]["text"]
+    last = misuse(library, [*first, *SET_UP, "get_global_rank", "version_string"])
+    assert last[-2]["value"] == -1
+    assert last[-1]["text"].startswith(f"libmqs {__version__} (Python ")
+    assert last[-1]["text"].endswith(", which libmqs can't use)")
+
+
+def test_a_glue_that_does_not_load_is_an_error(tmp_path: Path) -> None:
+    """When the Python part raises on import, every call answers 101 with the exception's text, where cffi answers 0."""
+    library = copy_of_package(tmp_path, _glue="raise RuntimeError('broken on purpose')\n")
+    assert_every_call_fails(library, errors.StartError.code, "RuntimeError: broken on purpose")
+
+
+def test_a_glue_that_exits_does_not_end_the_debugger(tmp_path: Path) -> None:
+    """SystemExit on import is an error like any other."""
+    library = copy_of_package(tmp_path, _glue="import sys\nsys.exit(3)\n")
+    assert_every_call_fails(library, errors.StartError.code, "SystemExit: 3")
+
+
+def test_a_glue_that_attaches_nothing_is_an_error(tmp_path: Path) -> None:
+    """When no function was attached, every call answers 101."""
+    library = copy_of_package(tmp_path, _glue="")
+    assert_every_call_fails(library, errors.StartError.code, "did not attach")
+
+
+def test_nothing_in_the_library_can_print(tmp_path: Path) -> None:
+    """What Python code prints or warns of inside the library's own interpreter is seen by nobody."""
+    glue = (libmqs().parent / "_glue.py").read_text()
+    noise = "\nimport sys, warnings\nprint('seen')\nprint('seen', file=sys.stderr)\nwarnings.warn('seen')\n"
+    assert WORKING_VERSION.fullmatch(version_of(copy_of_package(tmp_path, _glue=glue + noise)))
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [("raise ImportError('half installed')\n", "ImportError: half installed"), ("", "_cffi_backend that was found")],
+    ids=["broken", "unfit"],
+)
+def test_a_cffi_that_is_unfit_is_an_error(backend: str, reason: str, tmp_path: Path) -> None:
+    """A _cffi_backend that can't be imported or used is an error with a reason; what cffi prints of it isn't seen."""
+    library = copy_of_package(tmp_path)
+    (tmp_path / "_cffi_backend.py").write_text(backend)
+    assert_every_call_fails(library, errors.StartError.code, reason)
+
+
+def test_a_missing_package_is_an_error(tmp_path: Path) -> None:
+    """A libmqs.so that was copied without its package answers 101 and says what it looked for, and where."""
+    shutil.copy(libmqs(), tmp_path)
+    assert_every_call_fails(tmp_path / "libmqs.so", errors.StartError.code, "no module mqs_dll in ")
+
+
+def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
+    """When one function has no Python, every call answers 101 and names it: cffi would print, and answer mqs_ok."""
+    glue = (libmqs().parent / "_glue.py").read_text()
+    function = "def mqspy_update_communicator_list"
+    assert f"@_answers\n{function}" in glue
+    library = copy_of_package(tmp_path, _glue=glue.replace(f"@_answers\n{function}", function))
+    assert_every_call_fails(library, errors.StartError.code, "mqspy_update_communicator_list")
+
+
+@pytest.mark.parametrize("answer", ["None", "0", "'text'", "1 << 40"])
+def test_an_answer_that_is_none_is_no_success(answer: str, tmp_path: Path) -> None:
+    """A function whose Python gives nothing that C can read answers 101, not cffi's 0, which is mqs_ok."""
+    glue = (libmqs().parent / "_glue.py").read_text()
+    call = "    held.queues.update_communicator_list()\n    return _OK"
+    assert call in glue
+    library = copy_of_package(tmp_path, _glue=glue.replace(call, f"    return {answer}"), session=MADE_UP)
+    result = misuse(library, [*SET_UP, "update_communicator_list", "setup_communicator_iterator"])
+    assert result[-2]["code"] in (errors.StartError.code, errors.InternalError.code)
+    assert result[-1]["code"] == 0
+
+
+# ---------------------------------------------------------------- hosts that run Python themselves
+
+ASK = """
+import ctypes, sys
+library = ctypes.CDLL({library!r})
+library.mqs_version_string.restype = library.mqs_dll_error_string.restype = ctypes.c_char_p
+callbacks = (ctypes.c_void_p * 8)(*[ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value] * 8)
+library.mqs_setup_basic_callbacks(callbacks)
+before = list(sys.path), sys.stdin, sys.stdout, sys.stderr, dict(sys.modules).get("mqs_dll")
+{prepare}
+version = library.mqs_version_string().decode()
+code = library.mqs_setup_image(None, None)
+text = library.mqs_dll_error_string(code).decode()
+assert before[:4] == (list(sys.path), sys.stdin, sys.stdout, sys.stderr)
+print(code, version, text, sep="|")
+"""
+
+
+def ask(python: str, library: Path, prepare: str = "", *options: str) -> tuple[int, str, str]:
+    """Let another Python load the library; return a code, the version and the code's text."""
+    script = ASK.format(library=str(library), prepare=prepare)
+    environment = {"PATH": os.defpath, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [python, *options, "-c", script], capture_output=True, text=True, timeout=SECONDS, env=environment, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    code, version, text = done.stdout.rstrip("\n").split("|", 2)
+    return int(code), version, text
+
+
+def version_of_python(python: str) -> str:
+    """Return a Python's minor version, empty when it doesn't run or is no CPython."""
+    script = "import sys; print('%d.%d' % sys.version_info[:2], sys.implementation.name, end='')"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False)
+    version, _, name = done.stdout.partition(" ")
+    return version if name == "cpython" else ""
+
+
+def other_pythons() -> list[str]:
+    """Return the Pythons of other minor versions that this machine has."""
+    candidates = [Path(folder) / f"python3.{minor}" for folder in os.get_exec_path() for minor in range(8, 20)]
+    candidates += Path.home().glob(".pyenv/versions/3.*/bin/python3")
+    runnable = {str(path.resolve()) for path in candidates if os.access(path, os.X_OK)}
+    return sorted(python for python in runnable if version_of_python(python) not in ("", VERSION))
+
+
+def test_a_host_of_the_same_python_is_joined() -> None:
+    """A host with this very Python gets a working library; its sys.path and its streams stay as they are."""
+    code, version, text = ask(sys.executable, libmqs())
+    assert WORKING_VERSION.fullmatch(version)
+    assert (code, text) == (errors.BadCallError.code, "the image or its callbacks are NULL")
+
+
+def test_a_joined_host_needs_no_access_to_our_packages() -> None:
+    """An isolated host whose sys.path doesn't have libmqs is joined all the same."""
+    _, version, _ = ask(sys._base_executable, libmqs(), "assert 'mqs_dll' not in sys.modules", "-I", "-S")
+    assert WORKING_VERSION.fullmatch(version)
+
+
+def test_a_static_host_python_is_joined() -> None:
+    """A host of the same version that has its Python in the executable itself, not in a libpython, is joined."""
+    python = f"/usr/bin/python{VERSION}"
+    if not os.access(python, os.X_OK):
+        pytest.skip(f"{python} is not on this machine")
+    linked = subprocess.run(["ldd", python], capture_output=True, text=True, check=True)
+    if "libpython" in linked.stdout:
+        pytest.skip(f"{python} is linked to a shared libpython")
+    assert WORKING_VERSION.fullmatch(ask(python, libmqs())[1])
+
+
+def test_a_joined_host_sees_nothing_of_a_failed_start(tmp_path: Path) -> None:
+    """A start that fails in the host's own Python prints nothing to its sys.stderr, and puts that back."""
+    library = copy_of_package(tmp_path)
+    (tmp_path / "_cffi_backend.py").write_text("")
+    code, _, text = ask(sys.executable, library)
+    assert code == errors.StartError.code
+    assert "does not fit" in text
+
+
+def test_a_capsule_that_was_looked_at_does_not_hang_the_start() -> None:
+    """cffi takes the capsule type's version tag for a lock; a host that has used a capsule is joined all the same."""
+    prepare = "import datetime; [datetime.datetime_CAPI.__class__ for _ in range(10)]; datetime.datetime_CAPI.__doc__"
+    assert WORKING_VERSION.fullmatch(ask(sys.executable, libmqs(), prepare)[1])
+
+
+def test_a_host_that_has_another_libmqs_is_told(tmp_path: Path) -> None:
+    """A host that has imported mqs_dll from another place is not mixed with ours: an error names both places."""
+    library = copy_of_package(tmp_path)
+    prepare = (
+        f"sys.path.insert(0, {str(libmqs().parent.parent)!r}); import mqs_dll; before = (list(sys.path), *before[1:])"
+    )
+    code, version, text = ask(sys.executable, library, prepare)
+    assert code == errors.StartError.code
+    assert "can't use" in version
+    assert str(library.parent) in text
+    assert str(libmqs().parent) in text
+
+
+def test_a_second_copy_of_the_library_is_told(tmp_path: Path) -> None:
+    """Two libmqs.so files in one process: the second answers with an error and leaves the first as it was."""
+    library = copy_of_package(tmp_path)
+    shutil.copy(library, library.with_name("second.so"))
+    first = f"first = ctypes.CDLL({str(library)!r}); first.mqs_version_string()"
+    code, _, text = ask(sys.executable, library.with_name("second.so"), first)
+    assert code == errors.StartError.code
+    assert "another copy of libmqs.so" in text
+
+
+def test_a_host_of_another_python_version_is_refused() -> None:
+    """A host that runs another minor version of Python gets 102 and a sentence, and goes on."""
+    pythons = other_pythons()
+    if not pythons:
+        pytest.skip(f"no Python but {VERSION} is on this machine")
+    for python in pythons:
+        code, version, text = ask(python, libmqs())
+        assert code == errors.ForeignPythonError.code
+        assert version.endswith(", which libmqs can't use)")
+        assert f"this libmqs.so is built for Python {VERSION}" in text
+        assert version_of_python(python) in text
+
+
+def shared_library_of(python: str) -> Path | None:
+    """Return the libpython that a Python is linked to."""
+    linked = subprocess.run(["ldd", python], capture_output=True, text=True, check=False)
+    found = re.search(r"libpython\S+ => (/\S+)", linked.stdout)
+    return Path(found[1]) if found else None
+
+
+def test_another_libpython_in_the_process_is_refused() -> None:
+    """A host that has loaded another version's libpython for itself alone gets 102: both would mix up their symbols."""
+    libraries = [path for path in map(shared_library_of, other_pythons()) if path is not None]
+    if not libraries:
+        pytest.skip(f"no shared libpython but that of {VERSION} is on this machine")
+    first = (f"load_local:{libraries[0]}",)
+    assert_every_call_fails(libmqs(), errors.ForeignPythonError.code, str(libraries[0]), first)
+
+
+def test_a_host_may_embed_python_and_end_it() -> None:
+    """A C host's own interpreter is joined; once the host has finalized it, calls fail, and also in the next one."""
+    libpython = shared_library_of(str(libmqs()))
+    commands = [f"load:{libpython}", "call:Py_Initialize", "version_string", *SET_UP]
+    # Py_Initialize leaves its thread with the GIL, which is the hardest case for a library that it calls.
+    end = ["call:Py_Finalize", "setup_image", "call:Py_Initialize", "setup_image", "setup_image"]
+    results = misuse(libmqs(), [*commands, *end], {"PYTHONHOME": sys.base_prefix})
+    assert WORKING_VERSION.fullmatch(results[2]["text"])
+    assert codes(results) == [0, 0, *[errors.StartError.code] * 3]
+    assert "has shut down the Python" in results[-1]["error"]
+
+
+def test_python_threads_start_the_library_together() -> None:
+    """First calls from many threads of a Python host, some of which hold the GIL, don't block each other."""
+    prepare = f"""
+import threading
+kinds = [ctypes.CDLL, ctypes.PyDLL] * 8
+barrier, codes = threading.Barrier(len(kinds)), []
+def first(kind):
+    entry = kind({str(libmqs())!r}).mqs_setup_image
+    barrier.wait()
+    codes.append(entry(None, None))
+threads = [threading.Thread(target=first, args=(kind,)) for kind in kinds]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert codes == [104] * len(kinds), codes
+"""
+    assert WORKING_VERSION.fullmatch(ask(sys.executable, libmqs(), prepare)[1])
+
+
+def test_control_c_reaches_a_python_host(tmp_path: Path) -> None:
+    """Ctrl-C during a call ends the call with an error, and is then raised in the host's own code."""
+    interrupted = MADE_UP.replace("return Image(image)", "import signal; signal.raise_signal(signal.SIGINT)")
+    prepare = f"""
+try:
+    library.mqs_setup_image(ctypes.c_void_p(1), callbacks)
+    [None for _ in range(1000)]
+    sys.exit("Ctrl-C was lost")
+except KeyboardInterrupt:
+    assert library.mqs_dll_error_string({errors.InternalError.code}) == b"the call was interrupted"
+"""
+    _, version, _ = ask(sys.executable, copy_of_package(tmp_path, session=interrupted), prepare)
+    assert WORKING_VERSION.fullmatch(version)
+
+
+# ---------------------------------------------------------------- calls that a debugger should not make
+
+
+def test_calls_before_the_callbacks_are_refused() -> None:
+    """Without mqs_setup_basic_callbacks every call answers 104 and says so."""
+    results = misuse(libmqs(), [*SET_UP[1:], "image_has_queues", *CALLS_ON_A_PROCESS, "destroy_image_info"])
+    assert set(codes(results)) == {errors.BadCallError.code}
+    assert {result["error"] for result in results} == {"mqs_setup_basic_callbacks was not called"}
+
+
+def test_calls_before_the_set_up_are_refused() -> None:
+    """A process or an image that was not set up answers 104, and so does a process whose image was not."""
+    results = misuse(libmqs(), ["setup_basic_callbacks", "image_has_queues", "setup_process", *CALLS_ON_A_PROCESS])
+    assert set(codes(results)) == {errors.BadCallError.code}
+
+
+def test_iterators_that_were_not_set_up_are_refused() -> None:
+    """Cursors need their set-up first: 104, and nothing is left of what was in the struct before."""
+    early = ["get_communicator", "get_comm_group", "next_communicator", "setup_operation_iterator:1", "next_operation"]
+    results = misuse(libmqs(), [*SET_UP, *early])[len(SET_UP) :]
+    assert codes(results) == [errors.BadCallError.code] * len(early)
+    assert set(results[0]["bytes"]) == set(results[4]["bytes"]) == {"0"}
+
+
+def test_null_pointers_are_refused(made_up: Path) -> None:
+    """A NULL in place of any argument answers 104 and never crashes; the calls around it work."""
+    nulls = [
+        "setup_image:null",
+        "setup_image:null-callbacks",
+        "image_has_queues:null",
+        "image_has_queues:null-message",
+        "setup_process:null",
+        "setup_process:null-callbacks",
+        "process_has_queues:null-message",
+        "get_communicator:null-place",
+        "get_comm_group:null-place",
+        "next_operation:null-place",
+        *(f"{call.partition(':')[0]}:null" for call in CALLS_ON_A_PROCESS),
+        "destroy_image_info:null",
+    ]
+    results = misuse(
+        made_up, [*SET_UP, "setup_communicator_iterator", *nulls, "get_communicator", "get_global_rank:null"]
+    )
+    assert codes(results) == [0, 0, 0, *[errors.BadCallError.code] * len(nulls), 0]
+    assert results[-1]["value"] == -1
+
+
+def test_a_missing_table_of_callbacks_is_refused() -> None:
+    """mqs_setup_basic_callbacks(NULL) takes back what was given: 104."""
+    results = misuse(libmqs(), ["setup_basic_callbacks", "setup_basic_callbacks:null", "setup_image"])
+    assert codes(results) == [errors.BadCallError.code]
+
+
+def test_missing_callbacks_are_refused() -> None:
+    """Without a callback that is needed, the call that takes the table answers 105, or the first one that needs it."""
+    missing = errors.MissingCallbackError.code
+    for number in range(4, 8):
+        assert codes(misuse(libmqs(), [f"setup_basic_callbacks:without-{number}", "setup_image"])) == [missing]
+    images = misuse(libmqs(), ["setup_basic_callbacks", *(f"setup_image:without-{number}" for number in range(5))])
+    assert codes(images) == [missing] * 5
+    processes = misuse(libmqs(), [*SET_UP, *(f"setup_process:without-{number}" for number in range(4))])
+    assert codes(processes) == [0, 0, *[missing] * 4]
+
+
+def test_infos_that_are_not_ours_are_refused(made_up: Path) -> None:
+    """A pointer that the library never gave out is not followed: 104."""
+    results = misuse(made_up, [*SET_UP, "spoil_infos", "image_has_queues", *CALLS_ON_A_PROCESS, "destroy_image_info"])
+    assert set(codes(results[3:])) == {errors.BadCallError.code}
+
+
+def test_destroyed_infos_are_refused(made_up: Path) -> None:
+    """After mqs_destroy_..._info calls answer 104, a second destroy too; a new set-up works."""
+    results = misuse(
+        made_up,
+        [
+            *SET_UP,
+            "destroy_process_info",
+            "process_has_queues",
+            "destroy_process_info",
+            "destroy_image_info",
+            "image_has_queues",
+            "setup_image",
+            "setup_process",
+            "process_has_queues",
+        ],
+    )
+    bad = errors.BadCallError.code
+    assert codes(results) == [0, 0, 0, bad, bad, 0, bad, 0, 0, 0]
+
+
+def test_unknown_queues_are_refused(made_up: Path) -> None:
+    """There are three queues: any other number answers 104."""
+    results = misuse(made_up, [*SET_UP, "setup_operation_iterator:3", "setup_operation_iterator:-1"])
+    assert codes(results[3:]) == [errors.BadCallError.code] * 2
+
+
+def test_a_call_from_within_a_callback_is_refused(made_up: Path) -> None:
+    """A debugger's callback that calls the library gets 104; the call that it interrupts is not harmed."""
+    inner = misuse(made_up, [*SET_UP, "call_back", "process_has_queues"])
+    assert (inner[3]["inner_code"], inner[3]["code"], inner[4]["code"]) == (errors.BadCallError.code, 0, 0)
+
+
+def test_several_threads_may_call(made_up: Path) -> None:
+    """Eight threads on one process get results, ends of lists and foreseen errors: no crash, no internal error."""
+    seen = misuse(made_up, [*SET_UP, "setup_communicator_iterator", "threads"])[-1]["codes"]
+    assert ResultCode.OK in seen
+    assert set(seen) <= {
+        ResultCode.OK,
+        ResultCode.NO_INFORMATION,
+        ResultCode.END_OF_LIST,
+        errors.BadCallError.code,
+        errors.TargetReadError.code,
+        errors.BrokenStructureError.code,
+    }
+
+
+def test_threads_may_make_the_first_call(made_up: Path) -> None:
+    """The interpreter is started once when many threads call at first; all wait for it."""
+    assert errors.StartError.code not in misuse(made_up, ["threads"])[0]["codes"]
+
+
+def test_the_library_may_be_closed_and_opened_again(made_up: Path) -> None:
+    """dlclose and dlopen, several times, before and after the interpreter has started."""
+    results = misuse(
+        made_up, ["reopen", *SET_UP, "reopen", "get_communicator", "reopen", *SET_UP, "process_has_queues"]
+    )
+    assert [(result["closed"], result["opened"]) for result in results if "closed" in result] == [(1, 1)] * 3
+    assert codes(results) == [0] * 6
+
+
+def test_every_code_has_a_sentence() -> None:
+    """mqs_dll_error_string has a text for every code of the error tree, and for any other number."""
+    numbers = [0, 1, 2, -1, 99, 2**31 - 1, *sorted({error.code for error in errors.all_errors()})]
+    texts = [result["text"] for result in misuse(libmqs(), [f"dll_error_string:{number}" for number in numbers])]
+    assert all(len(text) > 5 for text in texts)
+    assert "unknown result code 99" in texts
+
+
+# ---------------------------------------------------------------- what crosses the border
+
+
+def test_callbacks_are_understood(made_up: Path) -> None:
+    """The debugger's answers arrive whole: addresses, NULL for no type, -1 for no field, memory, sizes, rank."""
+    results = misuse(
+        made_up, ["setup_basic_callbacks", "setup_image:without-5", "image_has_queues", *SET_UP, "image_has_queues"]
+    )
+    assert results[2]["message"] == repr([0x400000, None, 0x10000, None, None, 16, None, None])
+    assert results[-1]["message"] == repr([0x400000, None, 0x10000, None, None, 16, None, 48])
+    process = misuse(made_up, [*SET_UP, "process_has_queues"])[-1]
+    assert process["message"] == repr([b"\x10\x11\x12", b"\xff\x00", b"\x01\x00", 5, (2, 4, 8, 8, 8), 0x10000])
+
+
+def test_a_failed_fetch_is_an_error_with_its_address(made_up: Path) -> None:
+    """When the debugger can't read, the call fails and the error's text names address and size."""
+    result = misuse(made_up, [*SET_UP, "update_communicator_list"])[-1]
+    assert result["code"] == errors.TargetReadError.code
+    assert "cannot read 2 bytes of memory at 0x10fff" in result["error"]
+
+
+def test_communicators_are_written_whole(made_up: Path) -> None:
+    """The struct has the record's values; a name keeps its bytes, is cut at 63 and has nothing but NULs after it."""
+    walk = ["setup_communicator_iterator", "get_communicator", "next_communicator", "get_communicator"]
+    results = misuse(made_up, [*SET_UP, *walk])
+    structs = [COMMUNICATOR.unpack(bytes.fromhex(result["bytes"])) for result in results if "bytes" in result]
+    assert structs == [(0xFFFF_0000_0000_0001, 1, 3, b"caf\xe9".ljust(64, b"\0")), (2, 0, 2, b"n" * 63 + b"\0")]
+
+
+def test_groups_are_written_within_their_size(made_up: Path) -> None:
+    """mqs_get_comm_group writes as many ranks as the communicator has; a group of another size is an error instead."""
+    walk = ["setup_communicator_iterator", "get_comm_group", "next_communicator", "next_communicator", "get_comm_group"]
+    results = misuse(made_up, [*SET_UP, *walk])
+    good, bad = (struct.unpack("=64i", bytes.fromhex(result["bytes"])) for result in results if "bytes" in result)
+    assert good == (7, -1, 9, *[-1] * 61)
+    assert results[-1]["code"] == errors.BrokenStructureError.code
+    assert bad == (-1,) * 64
+
+
+def test_the_cursor_stays_past_the_end(made_up: Path) -> None:
+    """Past the last communicator get fails and next is harmless, however often they are called."""
+    walk = ["setup_communicator_iterator", *["next_communicator"] * 4, "get_communicator", "get_comm_group"]
+    end = ResultCode.END_OF_LIST
+    assert codes(misuse(made_up, [*SET_UP, *walk]))[2:] == [0, 0, 0, end, end, end, errors.BadCallError.code]
+
+
+def test_operations_are_written_whole(made_up: Path) -> None:
+    """The struct has the record's values, five lines of text cut at 63 bytes, and unused lines are empty."""
+    results = misuse(made_up, [*SET_UP, "setup_operation_iterator:1", "next_operation", "next_operation"])
+    fields = OPERATION.unpack(bytes.fromhex(results[-2]["bytes"]))
+    assert fields[:12] == (1, 1, -2, 1, -3, 1 << 40, 1, 0xFFFF_FFFF_FFFF_F000, 4, 5, 6, 7)
+    assert [line.rstrip(b"\0") for line in fields[12:]] == [b"one", b"2" * 63, b"three", b"", b""]
+    assert results[-1]["code"] == ResultCode.END_OF_LIST
+    assert set(results[-1]["bytes"]) == {"0"}
+
+
+def test_failures_have_their_code_and_their_details(made_up: Path) -> None:
+    """An error of libmqs keeps its code, an unforeseen one is 103, and the text says what happened and what to do."""
+    results = misuse(
+        made_up,
+        [
+            *SET_UP,
+            "setup_operation_iterator:2",
+            "setup_operation_iterator:0",
+            "next_operation",
+            "next_operation",
+            "get_global_rank",
+            f"dll_error_string:{errors.InternalError.code}",
+            "dll_error_string:1",
+        ],
+    )
+    assert codes(results)[2:] == [ResultCode.NO_INFORMATION, 0, 0, errors.BrokenStructureError.code]
+    assert "this transport hides them" in results[3]["error"]
+    assert errors.NoInformation.help in results[3]["error"]
+    assert "the list breaks off" in results[6]["error"]
+    assert results[7]["value"] == -1
+    assert "ZeroDivisionError: a bug" in results[8]["text"]
+    assert "this transport hides them" in results[9]["text"]
+
+
+# ---------------------------------------------------------------- the log
+
+
+def test_the_log_has_calls_and_errors(made_up: Path, tmp_path: Path) -> None:
+    """MQS_LOG=FILE: a line for the start, for each call with its code, and for errors with their details."""
+    log = tmp_path / "log"
+    misuse(
+        made_up,
+        [*SET_UP, "update_communicator_list", "get_communicator:null", "get_global_rank"],
+        {"MQS_LOG": str(log)},
+    )
+    lines = log.read_text().splitlines()
+    assert lines
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} \[\d+\] .", line) for line in lines)
+    text = "\n".join(lines)
+    assert f"Python: started {platform.python_version()} for {made_up}: ready" in text
+    assert "mqs_setup_image = 0" in text
+    assert "cannot read 2 bytes of memory at 0x10fff" in text
+    assert f"mqs_update_communicator_list = {errors.TargetReadError.code}" in text
+    assert f"mqs_get_communicator = {errors.BadCallError.code}: the process is NULL" in text
+    assert "ZeroDivisionError" in text
+    assert "Traceback" in text
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/log", "/", "/dev/full", ""])
+def test_a_log_that_cannot_be_written_harms_nothing(path: str) -> None:
+    """An MQS_LOG that can't be opened or written is passed over silently."""
+    assert WORKING_VERSION.fullmatch(version_of(libmqs(), {"MQS_LOG": path}))
+
+
+# ---------------------------------------------------------------- the library to preload
+
+
+def test_the_preload_library_names_the_library_beside_it() -> None:
+    """A process with libmqs_dll_name.so preloaded has the absolute path of libmqs.so in MPIR_dll_name."""
+    script = "from ctypes import *; print(string_at(addressof(c_char.in_dll(CDLL(None), 'MPIR_dll_name'))).decode())"
+    environment = {**os.environ, "LD_PRELOAD": str(library_path.dll_name_library())}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == str(libmqs())
+
+
+def test_nothing_of_this_machine_is_in_the_generated_file() -> None:
+    """csrc/generated/ has no path in it: it is the same wherever it is generated."""
+    assert re.search(r'"/\w', (ROOT / "csrc/generated/_libmqs.c").read_text()) is None

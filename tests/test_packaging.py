@@ -1,0 +1,213 @@
+"""`pip install .`: what is in the wheel, that it works unpacked, and what is said where it cannot be built."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mqs_dll import __version__
+from mqs_dll.errors import DllError
+from tests.support.embedding import ROOT, misuse
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+NEEDED_TO_BUILD = (
+    "pyproject.toml",
+    "setup.py",
+    "build.py",
+    "README.md",
+    "LICENSE",
+    "csrc",
+    "include",
+    "mqs_dll",
+    "MANIFEST.in",
+)
+GENERATED = "csrc/generated/_libmqs.c"
+
+
+def load_build() -> ModuleType:
+    """Import build.py, which no package holds."""
+    pytest.importorskip("setuptools", reason="setuptools is not installed")
+    specification = importlib.util.spec_from_file_location("build_of_libmqs", ROOT / "build.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of what pip needs of the checkout, with nothing that was built."""
+    setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
+    if int(setuptools.__version__.partition(".")[0]) < 77:
+        pytest.skip("setuptools 77, which pyproject.toml asks for, is not installed")
+    folder = tmp_path_factory.mktemp("sources") / "libmqs"
+    folder.mkdir()
+    for name in NEEDED_TO_BUILD:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def pip_wheel(
+    sources: Path, target: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Build a wheel as `pip install .` does, with the setuptools that is here."""
+    command = [sys.executable, "-Im", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    return subprocess.run(
+        [*command, "--wheel-dir", str(target), str(sources)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    done = pip_wheel(sources, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_is_for_this_python_and_platform(wheel: Path) -> None:
+    """The wheel has the version of the package and the tags of the Python and the machine that built it."""
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"libmqs-{__version__}-{tag}-{tag}-{machine}.whl"
+
+
+def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
+    """Every module, profile and type stub of the checkout is in the wheel; both libraries and the header too."""
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mqs_dll/")}
+    patterns = ("*.py", "*.pyi", "*.json")
+    package = {str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "mqs_dll").rglob(pattern)}
+    assert names == package | {
+        "mqs_dll/libmqs.so",
+        "mqs_dll/libmqs_dll_name.so",
+        "mqs_dll/include/mqs_interface.h",
+    }
+
+
+def test_the_library_works_where_the_wheel_is_unpacked(wheel: Path, tmp_path: Path) -> None:
+    """Installed, libmqs.so starts from a plain C program with no environment, and speaks for its package."""
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    text = misuse(tmp_path / "mqs_dll/libmqs.so", ["version_string"])[0]["text"]
+    assert text == f"libmqs {__version__} (Python {platform.python_version()})"
+
+
+def test_the_library_finds_its_libpython(sources: Path, tmp_path: Path) -> None:
+    """libmqs.so itself knows where its libpython lies, where Python's own link flags don't say it."""
+    assert pip_wheel(sources, tmp_path, {"LDSHARED": "gcc -shared"}).returncode == 0
+    zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(tmp_path)
+    text = misuse(tmp_path / "mqs_dll/libmqs.so", ["version_string"])[0]["text"]
+    assert text == f"libmqs {__version__} (Python {platform.python_version()})"
+
+
+def test_an_earlier_build_is_not_used_again(sources: Path, wheel: Path, tmp_path: Path) -> None:
+    """What another Python of the same version left in build/ is compiled anew."""
+    assert wheel.is_file()
+    log = tmp_path / "log"
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec gcc "$@"\n')
+    compiler.chmod(0o755)
+    assert pip_wheel(sources, tmp_path, {"CC": str(compiler)}).returncode == 0
+    assert "-c csrc/python_start.c" in log.read_text()
+
+
+def test_a_build_without_a_compiler_names_the_cure(sources: Path, tmp_path: Path) -> None:
+    """pip fails, and its output has one sentence that says what to install; no traceback stands around it."""
+    done = pip_wheel(sources, tmp_path, {"CC": "no-such-compiler"})
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "libmqs: there is no C compiler 'no-such-compiler': install gcc" in output
+    assert "Traceback" not in output
+
+
+def test_a_compiler_that_fails_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that can't compile at all (no libc headers) is one sentence with its first complaint."""
+    monkeypatch.setenv("CC", "gcc -nostdinc")
+    with pytest.raises(SystemExit, match=r"can't compile a file that includes Python.h \(.+\): install what it lacks"):
+        load_build().check_compiler()
+
+
+def test_missing_headers_name_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without Python.h one sentence names the Debian package."""
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(
+        SystemExit, match=rf"headers of Python {VERSION} are not in .+ apt install libpython{VERSION}-dev"
+    ):
+        load_build().check_compiler()
+
+
+def test_a_python_without_a_shared_library_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a libpython to link to one sentence names the Debian package and pyenv's flag."""
+    monkeypatch.setattr(sysconfig, "get_config_vars", lambda: {"LIBDIR": str(tmp_path), "MULTIARCH": ""})
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    with pytest.raises(SystemExit) as raised:
+        load_build().shared_libpython()
+    assert f"apt install libpython{VERSION}-dev" in str(raised.value)
+    assert "PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install" in str(raised.value)
+
+
+def test_a_static_python_with_a_shared_library_beside_it_will_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Debian's python3 is static; the libpython of its own package, under the multiarch directory, is linked to."""
+    library = tmp_path / "some-linux-gnu" / f"libpython{VERSION}{sys.abiflags}.so.1.0"
+    library.parent.mkdir()
+    library.touch()
+    config = {"LIBDIR": str(tmp_path), "MULTIARCH": "some-linux-gnu", "Py_ENABLE_SHARED": 0}
+    monkeypatch.setattr(sysconfig, "get_config_vars", lambda: config)
+    assert load_build().shared_libpython() == library
+
+
+def test_the_generated_file_is_up_to_date() -> None:
+    """csrc/generated/ is what the pinned cffi makes of the headers."""
+    cffi = pytest.importorskip("cffi")
+    pinned = re.search(r'"cffi==([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert pinned is not None
+    if cffi.__version__ != pinned[1]:
+        pytest.skip(f"cffi {pinned[1]}, which the file is generated with, is not installed")
+    assert load_build().generate() == (ROOT / GENERATED).read_text()
+
+
+def test_a_generated_file_out_of_date_is_found(sources: Path, tmp_path: Path) -> None:
+    """`build.py --check` fails, and says what to run, when a header has changed since."""
+    pytest.importorskip("cffi")
+    changed = tmp_path / "libmqs"
+    shutil.copytree(sources, changed)
+    glue = changed / "csrc/glue.h"
+    glue.write_text(glue.read_text().replace("int mqspy_destroy_image(", "int mqspy_forget_image("))
+    done = subprocess.run(
+        [sys.executable, str(changed / "build.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "run `python build.py --generate`" in done.stderr
+
+
+def test_a_missing_library_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where libmqs.so was not built, the paths of library_path are errors that say what to run."""
+    from mqs_dll import library_path
+
+    monkeypatch.setattr(library_path, "PACKAGE", tmp_path / "mqs_dll")
+    for path in (library_path.library, library_path.dll_name_library, library_path.header):
+        with pytest.raises(DllError, match="install libmqs again"):
+            path()
