@@ -54,6 +54,7 @@ class OfiRequest(View):
 
     struct = "ompi_mtl_ofi_request_t"
     comm: int = pointer()
+    length: int = uint64()
     convertor: int = pointer()
     req_started: int = uint8()
     match_bits: int = uint64()

@@ -49,6 +49,7 @@ class Groups:
         self._proc = views.Proc.bind(layouts)
         self._class = symbols.need("ompi_group_t_class")
         self._local_proc = symbols.need("ompi_proc_local_proc")
+        self._groups: dict[int, views.Group] = {}
         self._world_ranks: dict[int, tuple[int, ...]] = {}
         self._names: dict[int, tuple[ProcName, ...]] = {}
         self._procs: dict[int, ProcName] = {}
@@ -56,6 +57,7 @@ class Groups:
 
     def forget(self) -> None:
         """Drop all that was read."""
+        self._groups.clear()
         self._world_ranks.clear()
         self._names.clear()
         self._procs.clear()
@@ -73,9 +75,12 @@ class Groups:
         Raises:
             BrokenStructureError: there is no group at that address.
         """
-        group = self._group.at(self._memory, address)
-        if group.obj_class != self._class or not 0 <= group.grp_proc_count <= LARGEST_GROUP:
-            raise BrokenStructureError(f"there is no group at {address:#x}")
+        group = self._groups.get(address)
+        if group is None:
+            group = self._group.at(self._memory, address)
+            if group.obj_class != self._class or not 0 <= group.grp_proc_count <= LARGEST_GROUP:
+                raise BrokenStructureError(f"there is no group at {address:#x}")
+            self._groups[address] = group
         return group
 
     def world_ranks(self, address: int) -> tuple[int, ...]:
