@@ -1,0 +1,257 @@
+"""pml/cm, which leaves the matching of messages to the layer below (an "mtl" component, mostly mtl/ofi).
+
+It keeps requests for what is nonblocking or persistent, and little in them. A blocking receive has its request on the
+stack, a blocking send has none: neither can be seen. Nothing tells in which order requests were made, so they are
+listed by peer and tag.
+Source: ompi/mca/pml/cm of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.openmpi import cm_views, tags
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.mpi.openmpi.containers import Containers
+from mqs_dll.mpi.openmpi.datatypes import DatatypeFacts, Datatypes
+from mqs_dll.mpi.openmpi.describe import COMPLETE, buffer_text, lines, request_text, tag_text
+from mqs_dll.mpi.openmpi.groups import world_rank
+from mqs_dll.mpi.openmpi.ob1 import BUFFERED, CALLS
+from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
+from mqs_dll.mpi.openmpi.pml import Pml, hidden
+from mqs_dll.mpi.openmpi.requests import RequestPool
+from mqs_dll.mpi.openmpi.symbols import Symbols
+
+# ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
+HEAVY_SEND = 0
+HEAVY_RECEIVE = 2
+
+CONVERTOR_SEND = 0x00040000
+"""Set where opal_convertor_prepare_for_send was called (opal/datatype/opal_convertor.h)."""
+
+ADDRESS_MASK = (1 << 64) - 1
+"""A datatype's lower bound may be negative, and is read as an unsigned number."""
+
+NOTHING_KNOWN = Pattern(None, None)
+
+KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4": "Portals 4"}
+"""Who matches the messages of each layer below."""
+
+
+class Cm(Pml):
+    """pml/cm in one process."""
+
+    def __init__(
+        self,
+        mtl: str,
+        ofi: Ofi | None,
+        memory: Memory,
+        symbols: Symbols,
+        layouts: Layouts,
+        containers: Containers,
+        datatypes: Datatypes,
+    ) -> None:
+        """Begin, over the layer that Open MPI calls ``mtl``, like "mtl/ofi"; ``ofi`` tells what that one keeps.
+
+        Raises:
+            LayoutError: the layouts of pml/cm's structs are missing.
+        """
+        self.name = f"pml/cm over {mtl}"
+        self._keeper = KEEPERS.get(mtl, "its own library")
+        self._ofi = ofi
+        self._memory = memory
+        self._datatypes = datatypes
+        self._recv = RequestPool(
+            cm_views.CmRecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers
+        )
+        self._send = RequestPool(
+            cm_views.CmSendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers
+        )
+        self._lower_bound = cm_views.LowerBound.bind(layouts)
+        self._nonblocking_base = tags.nonblocking_base(
+            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
+        )
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._recv.forget()
+        self._send.forget()
+        if self._ofi is not None:
+            self._ofi.forget()
+
+    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+        """Refuse: the layer below has them."""
+        raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")
+
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator."""
+        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
+
+    def datatypes_in_use(self) -> list[int]:
+        """Return the datatype's address of each request in use."""
+        return [request.req_datatype for request in (*self._recv.all(), *self._send.all())]
+
+    # ------------------------------------------------------------ receives
+
+    def receives(self, entry: Entry) -> Iterator[Operation]:
+        """Return the nonblocking and persistent receives of a communicator by source and tag: no order is kept.
+
+        Raises:
+            NoInformation: there are none, and a blocking one could not be seen.
+        """
+        found = [self._receive(request, entry) for request in self._recv.of(entry.view.address)]
+        if not found:
+            raise hidden("receives", self.name, "keeps only nonblocking ones, and has none on this communicator")
+        return iter(sorted(found, key=_by_peer_and_tag))
+
+    def _receive(self, request: cm_views.CmRecvRequest, entry: Entry) -> Operation:
+        complete = request.req_complete == COMPLETE
+        arrived = complete and not request.status_cancelled and request.status_error == 0
+        pattern = self._pattern(request, entry, arrived)
+        source, tag = pattern or NOTHING_KNOWN
+        world = entry.peers()
+        desired = INVALID_RANK if source is None else source
+        actual = request.status_source if arrived else INVALID_RANK
+        return Operation(
+            status=Status.COMPLETE if complete else Status.PENDING,
+            desired_local_rank=desired,
+            desired_global_rank=world_rank(world, desired),
+            tag_wild=tag == tags.ANY_TAG,
+            desired_tag=UNKNOWN if tag is None else tag,
+            desired_length=request.local_size,
+            system_buffer=False,
+            buffer=request.buffer,
+            actual_local_rank=actual,
+            actual_global_rank=world_rank(world, actual),
+            actual_tag=self._arrived_tag(request) if arrived else UNKNOWN,
+            actual_length=request.status_ucount if arrived else UNKNOWN,
+            extra_text=lines(
+                _receive_kind(request, complete, known=pattern is not None),
+                buffer_text(self._datatypes.at(request.req_datatype), request.count, request.req_datatype),
+                request_text(request.address, request.req_complete),
+                _unclear(pattern),
+                None if tag is None else tag_text(tag, self._nonblocking_base),
+                "pml/cm: order not known, blocking receives are not visible",
+            ),
+        )
+
+    def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry, arrived: bool) -> Pattern | None:
+        """Return what a receive asks for, None where nothing is kept of it."""
+        if request.pml_type == HEAVY_RECEIVE:
+            return Pattern(request.heavy_peer, request.heavy_tag)
+        if self._ofi is None:
+            return None
+        return self._ofi.pattern_of_complete(request, entry) if arrived else self._ofi.pattern(request, entry)
+
+    def _arrived_tag(self, request: cm_views.CmRecvRequest) -> int:
+        return request.status_tag if self._ofi is None else self._ofi.tag(request.status_tag)
+
+    # ------------------------------------------------------------ sends
+
+    def sends(self, entry: Entry) -> Iterator[Operation]:
+        """Return the sends of a communicator that keep a request, by destination and tag: no order is kept.
+
+        Raises:
+            NoInformation: there are none, and a blocking one could not be seen.
+        """
+        found = [self._send_operation(request, entry) for request in self._send.of(entry.view.address)]
+        if not found:
+            raise hidden("sends", self.name, "keeps only nonblocking ones, and has none on this communicator")
+        return iter(sorted(found, key=_by_peer_and_tag))
+
+    def _send_operation(self, request: cm_views.CmSendRequest, entry: Entry) -> Operation:
+        facts = self._datatypes.at(request.req_datatype)
+        heavy = request.pml_type == HEAVY_SEND
+        rank = request.heavy_peer if heavy else INVALID_RANK
+        tag = request.heavy_tag if heavy else request.status_tag
+        world = world_rank(entry.peers(), rank)
+        complete = request.req_complete == COMPLETE and not request.free_called
+        return Operation(
+            status=Status.COMPLETE if complete else Status.PENDING,
+            desired_local_rank=rank,
+            desired_global_rank=world,
+            tag_wild=False,
+            desired_tag=tag,
+            desired_length=request.local_size,
+            system_buffer=False,
+            buffer=request.heavy_addr if heavy else self._thin_buffer(request),
+            actual_local_rank=rank,
+            actual_global_rank=world,
+            actual_tag=tag,
+            actual_length=request.local_size,
+            extra_text=lines(
+                _send_kind(request),
+                buffer_text(facts, _elements(request, facts), request.req_datatype),
+                request_text(request.address, request.req_complete),
+                "pml/cm: blocking sends are not visible"
+                if heavy
+                else "pml/cm keeps no destination, and no blocking sends",
+                tag_text(tag, self._nonblocking_base) or _send_progress(request),
+            ),
+        )
+
+    def _thin_buffer(self, request: cm_views.CmSendRequest) -> int:
+        """Return the address that the program gave; 4.1 adds the datatype's lower bound where it can send in place."""
+        if request.convertor_flags & CONVERTOR_SEND:
+            return request.buffer
+        try:
+            lower_bound = self._lower_bound.at(self._memory, request.req_datatype).true_lb
+        except TargetReadError:
+            return request.buffer
+        return request.buffer - lower_bound & ADDRESS_MASK
+
+
+def _by_peer_and_tag(operation: Operation) -> tuple[int, int, int]:
+    return operation.desired_local_rank, operation.desired_tag, operation.buffer
+
+
+def _elements(request: cm_views.CmSendRequest, facts: DatatypeFacts | None) -> int:
+    """Return the number of elements; the convertor of a buffered send counts the bytes of the copy."""
+    if request.req_send_mode == BUFFERED and facts is not None and facts.size:
+        return request.local_size // facts.size
+    return request.count
+
+
+def _receive_kind(request: cm_views.CmRecvRequest, complete: bool, *, known: bool) -> str:
+    if request.pml_type == HEAVY_RECEIVE:
+        call = "MPI_Recv_init, persistent, started"
+    else:
+        call = "MPI_Irecv, nonblocking" if known and not complete else "MPI_Irecv or MPI_Imrecv"
+    if request.status_cancelled:
+        return f"{call}, cancelled"
+    if complete and request.status_error:
+        return f"{call}, failed with MPI error {request.status_error}"
+    return f"{call}, freed by the program" if request.free_called else call
+
+
+def _unclear(pattern: Pattern | None) -> str | None:
+    """Return what is not known of the messages that a receive asks for."""
+    if pattern is None:
+        return "source and tag: not known"
+    texts = []
+    if pattern.source is None:
+        texts.append("source: not known")
+    if pattern.tag is None:
+        texts.append("tag: 0 or MPI_ANY_TAG")
+    return "; ".join(texts)
+
+
+def _send_kind(request: cm_views.CmSendRequest) -> str:
+    calls = CALLS.get(request.req_send_mode)
+    if calls is None:
+        return f"a send of unknown mode {request.req_send_mode}"
+    if request.req_persistent:
+        return f"{calls[0]}_init, persistent, started"
+    if request.req_send_mode == BUFFERED:
+        return f"{calls[0]}: the program has gone on" if request.free_called else f"{calls[1]}, nonblocking"
+    return f"{calls[1]}, nonblocking, freed by the program" if request.free_called else f"{calls[1]}, nonblocking"
+
+
+def _send_progress(request: cm_views.CmSendRequest) -> str | None:
+    if request.req_send_mode == BUFFERED and not request.pml_complete:
+        return f"not delivered; copy in the attached buffer, {request.buffer:#x}"
+    return None
