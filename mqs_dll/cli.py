@@ -1,0 +1,242 @@
+"""The command ``mqs``: arguments, printing, and one place that turns a failure into text and an exit code.
+
+The only module that knows both sides: the debugger's (debugger, report) and the library's (session). What a
+subcommand needs is imported when it runs, so that ``mqs dll-path`` and ``mqs env`` work where drgn doesn't.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from mqs_dll import __version__, library_path
+from mqs_dll.errors import DllError, MqsError, UnknownMpiError
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.collect import CoreView, Hidden, Snapshot
+    from mqs_dll.debugger.live import LiveProcess
+    from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+    from mqs_dll.session import ProcessSession
+
+Item = TypeVar("Item")
+
+EXIT_SHOWN = 0
+EXIT_UNREADABLE = 3
+EXIT_USAGE = 64
+"""Of sysexits.h; argparse's own 2 is kept free."""
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code (docs/command.md lists them)."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        if hasattr(sys.stdout, "reconfigure"):  # a name may hold what the terminal's encoding lacks
+            sys.stdout.reconfigure(errors="backslashreplace")
+        code = command(options)
+        sys.stdout.flush()
+    except MqsError as error:
+        return _explain(error)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains about the rest at its end
+        return EXIT_SHOWN
+    except Exception as error:
+        return _apologise(error)
+    return code
+
+
+def _explain(error: MqsError) -> int:
+    _complain(f"{str(error).rstrip('.')}.", error.help)
+    return EXIT_UNREADABLE
+
+
+def _apologise(error: Exception) -> int:
+    if os.environ.get("MQS_DEBUG") == "1":
+        traceback.print_exception(error)
+    _complain(
+        f"this is a bug in mqs, sorry: {type(error).__name__}: {error}",
+        "Please report it with what MQS_DEBUG=1 prints before this line.",
+    )
+    return EXIT_INTERNAL
+
+
+def _complain(what: str, advice: str) -> None:
+    from mqs_dll.report.escape import visible
+
+    print(f"mqs: {visible(what)}\n     {visible(advice)}", file=sys.stderr)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="mqs", description="See the communicators and message queues of a hung MPI program.")
+    parser.add_argument("--version", action="version", version=f"mqs {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    show = commands.add_parser("show", help="show the communicators and queues of one process")
+    show.set_defaults(command=_show)
+    show.add_argument("pid", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
+    show.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
+    source = show.add_mutually_exclusive_group()
+    source.add_argument(
+        "--dll", metavar="PATH", help="the MQS library to load, or `auto` for the one that the MPI names"
+    )
+    source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
+    show.add_argument("--all", action="store_true", help="show the MPI's internal communicators too (implies --direct)")
+    show.add_argument("--windows", action="store_true", help="list the one-sided windows too")
+    show.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
+
+    demo = commands.add_parser("demo", help="start a small MPI job that hangs, and show its queues")
+    demo.set_defaults(command=_demo)
+    commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
+    commands.add_parser("env", help="print shell lines that lead debuggers to libmqs.so").set_defaults(command=_env)
+    return parser
+
+
+def _pid(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
+    return int(text)
+
+
+# ---------------------------------------------------------------- mqs show
+
+
+def _show(options: argparse.Namespace) -> int:
+    if options.all and options.dll:
+        _parser().error("--all goes through the Python core: it can't be combined with --dll")
+    snapshot = _look(options)
+    if options.json:
+        from mqs_dll.report import json
+
+        print(json.render(snapshot))
+    else:
+        _print(snapshot)
+    return EXIT_SHOWN
+
+
+def _look(options: argparse.Namespace) -> Snapshot:
+    from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.live import LiveProcess
+    from mqs_dll.report.progress import communicators_done
+
+    with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
+        library, path = _library(options, process)
+        try:
+            return take_snapshot(
+                library,
+                process,
+                library_path=path,
+                look_further=lambda queues, target: _look_further(options, queues, target),
+                on_communicator=on_communicator,
+            )
+        except UnknownMpiError as error:
+            raise UnknownMpiError(f"{error}{_missing_files(process)}") from error
+
+
+def _library(options: argparse.Namespace, process: LiveProcess) -> tuple[QueueLibrary, str | None]:
+    """Return the library that the options ask for, and its path if it has one."""
+    if options.direct or options.all:
+        from mqs_dll.session import Library
+
+        return Library(show_internal=options.all), None
+    from mqs_dll.debugger.dll import DynamicLibrary
+    from mqs_dll.debugger.find import choose_library
+
+    path = choose_library(process, options.dll)
+    return DynamicLibrary(path), path
+
+
+def _missing_files(process: LiveProcess) -> str:
+    missing = process.image.unreadable_modules()
+    if not missing:
+        return ""
+    return f"; but {len(missing)} of its files can't be read or were replaced since, {missing[0]} among them"
+
+
+def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
+    """Return what only the Python core tells, by the session that is there or by one of its own."""
+    from mqs_dll.debugger.collect import CoreView
+    from mqs_dll.session import ProcessSession
+
+    session = queues if isinstance(queues, ProcessSession) else _core_session(target)
+    return CoreView(
+        layouts=tuple(session.layout_origins()) if session is queues else None,
+        windows=_or_hidden(session.windows) if options.windows else None,
+        datatypes=_or_hidden(session.datatypes) if options.datatypes else None,
+    )
+
+
+def _core_session(target: TargetProcess) -> ProcessSession:
+    from mqs_dll.session import Library
+
+    return Library().setup_image(target.image).setup_process(target)
+
+
+def _or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
+    from mqs_dll.debugger.collect import Hidden
+
+    try:
+        return tuple(read())
+    except MqsError as error:
+        return Hidden(str(error))
+
+
+def _print(snapshot: Snapshot) -> None:
+    from mqs_dll.report import terminal, text
+
+    terminal.console().print(text.render(snapshot))
+
+
+# ---------------------------------------------------------------- the other commands
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.demo import explain, hung_job
+    from mqs_dll.debugger.dll import DynamicLibrary
+    from mqs_dll.debugger.live import LiveProcess
+
+    path = str(library_path.library())
+    with hung_job() as job:
+        print(job.description, end="\n\n", flush=True)
+        snapshots = []
+        for pid in job.ranks:
+            with LiveProcess(pid) as process:
+                snapshots.append(take_snapshot(DynamicLibrary(path), process, library_path=path))
+            _print(snapshots[-1])
+            print(flush=True)
+    for sentence in explain(snapshots):
+        print(sentence)
+    print("The job has been ended.")
+    return EXIT_SHOWN
+
+
+def _dll_path(options: argparse.Namespace) -> int:
+    print(library_path.library())
+    return EXIT_SHOWN
+
+
+def _env(options: argparse.Namespace) -> int:
+    preload = str(library_path.dll_name_library())
+    if any(character in preload for character in ": \t\n"):
+        raise DllError(f"{preload} can't be preloaded: the dynamic linker splits LD_PRELOAD at blanks and colons")
+    print(f"export LD_PRELOAD={shlex.quote(preload)}${{LD_PRELOAD:+:$LD_PRELOAD}}")
+    print(f"export ALLINEA_QUEUE_DLL={shlex.quote(str(library_path.library()))}")
+    return EXIT_SHOWN

@@ -1,0 +1,260 @@
+"""What a debugger offers to an MQS library: C callbacks that are answered by a TargetImage and a TargetProcess.
+
+The tables are the same for all libraries, images and processes: a handle that the library gives back says which
+one is meant. An exception can't cross C: the callback answers with a code, and the exception is kept for the one
+who made the call (take_trouble).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mqs_dll.abi import ResultCode
+from mqs_dll.debugger.c_interface import ffi
+from mqs_dll.errors import MqsError, all_errors
+from mqs_dll.interface import TargetImage, TargetProcess
+
+_log = logging.getLogger(__name__)
+_per_thread = threading.local()
+_libc: Any = ffi.dlopen(None)
+
+
+class ImageHandle:
+    """One image as the library names it, with what the library keeps for it."""
+
+    def __init__(self, image: TargetImage) -> None:
+        """Make a handle for ``image``; it lives as long as this object."""
+        self.target = image
+        self.info = ffi.NULL
+        self.types: dict[str, tuple[TypeHandle, Any]] = {}
+        self._handle = ffi.new_handle(self)
+        self.c = ffi.cast("mqs_image *", self._handle)
+
+
+class TypeHandle:
+    """One type as the library names it."""
+
+    def __init__(self, image: TargetImage, type_: Any) -> None:
+        """Remember a type, and the image that can tell about it."""
+        self.image = image
+        self.type = type_
+
+
+class ProcessHandle:
+    """One process as the library names it, with what the library keeps for it."""
+
+    def __init__(self, process: TargetProcess, image: ImageHandle) -> None:
+        """Make a handle for ``process``; it lives as long as this object."""
+        self.target = process
+        self.image = image
+        self.info = ffi.NULL
+        self._handle = ffi.new_handle(self)
+        self.c = ffi.cast("mqs_process *", self._handle)
+
+
+def take_trouble() -> BaseException | None:
+    """Return the last exception in a callback of this thread since the last time, and forget it."""
+    trouble: BaseException | None = getattr(_per_thread, "trouble", None)
+    _per_thread.trouble = None
+    return trouble
+
+
+def _note_trouble(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
+    if isinstance(getattr(_per_thread, "trouble", None), (type(None), Exception)):
+        _per_thread.trouble = error  # but a Ctrl-C is never covered by what follows from it
+
+
+def _note_and_answer_code(kind: type[BaseException], error: BaseException, trace: Any) -> int:
+    _note_trouble(kind, error, trace)
+    return error.code if isinstance(error, MqsError) else MqsError.code
+
+
+def _callback(signature: str, failure: Any = None) -> Callable[[Callable[..., Any]], Any]:
+    """Make a C function of a Python one, which answers ``failure`` after an exception."""
+
+    def make(function: Callable[..., Any]) -> Any:
+        return ffi.callback(signature, function, error=failure, onerror=_note_trouble)
+
+    return make
+
+
+def _answers_code(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Make a C function that answers mqs_ok when the Python one returns True, mqs_no_information for False."""
+
+    def make(function: Callable[..., bool]) -> Any:
+        def answer(*arguments: Any) -> int:
+            return ResultCode.OK if function(*arguments) else ResultCode.NO_INFORMATION
+
+        return ffi.callback(signature, answer, error=MqsError.code, onerror=_note_and_answer_code)
+
+    return make
+
+
+def _object(handle: Any) -> Any:
+    return ffi.from_handle(ffi.cast("void *", handle))
+
+
+def _text(name: Any) -> str:
+    text: str = ffi.string(name).decode("utf-8", "surrogateescape")
+    return text
+
+
+# ---------------------------------------------------------------- without regard to an image
+
+
+@_callback("void(const char *)")
+def _dprints(text: Any) -> None:
+    _log.debug("the library says: %s", _text(text))
+
+
+_ERROR_STRINGS = {
+    error.code: ffi.new("char[]", (error.__doc__ or error.__name__).split("\n")[0].encode())
+    for error in all_errors()
+    if "code" in vars(error)
+}
+_UNKNOWN_ERROR = ffi.new("char[]", b"an error that this debugger doesn't know")
+
+
+@_callback("char *(int)", ffi.NULL)
+def _errorstring(code: int) -> Any:
+    return _ERROR_STRINGS.get(code, _UNKNOWN_ERROR)
+
+
+@_callback("void(mqs_image *, mqs_image_info *)")
+def _put_image_info(image: Any, info: Any) -> None:
+    _object(image).info = info
+
+
+@_callback("mqs_image_info *(mqs_image *)", ffi.NULL)
+def _get_image_info(image: Any) -> Any:
+    return _object(image).info
+
+
+@_callback("void(mqs_process *, mqs_process_info *)")
+def _put_process_info(process: Any, info: Any) -> None:
+    _object(process).info = info
+
+
+@_callback("mqs_process_info *(mqs_process *)", ffi.NULL)
+def _get_process_info(process: Any) -> Any:
+    return _object(process).info
+
+
+# ---------------------------------------------------------------- of an image
+
+
+@_answers_code("int(mqs_process *, mqs_target_type_sizes *)")
+def _get_type_sizes(process: Any, sizes: Any) -> bool:
+    for name, size in _object(process).target.type_sizes()._asdict().items():
+        setattr(sizes, name, size)
+    return True
+
+
+@_answers_code("int(mqs_image *, char *, int, mqs_taddr_t *)")
+def _find_function(image: Any, name: Any, _language: int, address: Any) -> bool:
+    return _put_address(address, _object(image).target.find_function(_text(name)))
+
+
+@_answers_code("int(mqs_image *, char *, mqs_taddr_t *)")
+def _find_symbol(image: Any, name: Any, address: Any) -> bool:
+    return _put_address(address, _object(image).target.find_symbol(_text(name)))
+
+
+def _put_address(address: Any, found: int | None) -> bool:
+    if found is not None and address != ffi.NULL:
+        address[0] = found
+    return found is not None
+
+
+@_callback("mqs_type *(mqs_image *, char *, int)", ffi.NULL)
+def _find_type(image: Any, name: Any, _language: int) -> Any:
+    owner: ImageHandle = _object(image)
+    key = _text(name)
+    if key not in owner.types:
+        found = owner.target.find_type(key)
+        if found is None:
+            return ffi.NULL
+        type_ = TypeHandle(owner.target, found)
+        owner.types[key] = type_, ffi.new_handle(type_)
+    return ffi.cast("mqs_type *", owner.types[key][1])
+
+
+@_callback("int(mqs_type *, char *)", -1)
+def _field_offset(handle: Any, name: Any) -> int:
+    type_: TypeHandle = _object(handle)
+    return _or_minus_one(type_.image.field_offset(type_.type, _text(name)))
+
+
+@_callback("int(mqs_type *)", -1)
+def _sizeof_type(handle: Any) -> int:
+    type_: TypeHandle = _object(handle)
+    return _or_minus_one(type_.image.type_size(type_.type))
+
+
+def _or_minus_one(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+# ---------------------------------------------------------------- of a process
+
+
+@_callback("int(mqs_process *)", -1)
+def _get_global_rank(process: Any) -> int:
+    rank: int = _object(process).target.global_rank()
+    return rank
+
+
+@_callback("mqs_image *(mqs_process *)", ffi.NULL)
+def _get_image(process: Any) -> Any:
+    return _object(process).image.c
+
+
+@_answers_code("int(mqs_process *, mqs_taddr_t, int, void *)")
+def _fetch_data(process: Any, address: int, size: int, data: Any) -> bool:
+    ffi.memmove(data, _object(process).target.fetch(address, size), size)
+    return True
+
+
+@_callback("void(mqs_process *, const void *, void *, int)")
+def _target_to_host(process: Any, data: Any, out: Any, size: int) -> None:
+    ffi.memmove(out, _object(process).target.to_host(ffi.buffer(data, size)[:]), size)
+
+
+# ---------------------------------------------------------------- the tables
+
+BASIC_CALLBACKS = ffi.new(
+    "mqs_basic_callbacks *",
+    {
+        "malloc": ffi.addressof(_libc, "malloc"),
+        "free": ffi.addressof(_libc, "free"),
+        "dprints": _dprints,
+        "errorstring": _errorstring,
+        "put_image_info": _put_image_info,
+        "get_image_info": _get_image_info,
+        "put_process_info": _put_process_info,
+        "get_process_info": _get_process_info,
+    },
+)
+IMAGE_CALLBACKS = ffi.new(
+    "mqs_image_callbacks *",
+    {
+        "get_type_sizes": _get_type_sizes,
+        "find_function": _find_function,
+        "find_symbol": _find_symbol,
+        "find_type": _find_type,
+        "field_offset": _field_offset,
+        "sizeof_type": _sizeof_type,
+    },
+)
+PROCESS_CALLBACKS = ffi.new(
+    "mqs_process_callbacks *",
+    {
+        "get_global_rank": _get_global_rank,
+        "get_image": _get_image,
+        "fetch_data": _fetch_data,
+        "target_to_host": _target_to_host,
+    },
+)

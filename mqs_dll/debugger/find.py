@@ -1,0 +1,91 @@
+"""Which MQS library to load: the user's, libmqs.so, or the one that the MPI itself names.
+
+Debuggers read the library's path from ``MPIR_dll_name`` in the target. Few of the libraries named there work (they
+need debug information that no distribution installs), so libmqs.so comes first here unless the user says otherwise:
+
+1. ``--dll PATH``;
+2. the environment variable ``MQS_DLL``;
+3. libmqs.so of this installation;
+4. ``MPIR_dll_name``, when libmqs.so was not built; ``--dll auto`` asks for it at once, as a debugger does.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from mqs_dll import library_path
+from mqs_dll.errors import DllError, TargetReadError
+from mqs_dll.interface import TargetProcess
+
+AUTO = "auto"
+"""The choice that follows MPIR_dll_name."""
+
+_PATH_LIMIT = 4096
+"""PATH_MAX of Linux, the closing NUL included."""
+
+_PAGE = 4096
+_FIRST_PRINTABLE = 0x20
+_USER_SPACE_BITS = 48
+
+
+def choose_library(process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path of the MQS library to load for a process.
+
+    Args:
+        process: needed when its MPI is to be asked.
+        choice: a path, "auto", or None for the default.
+        environment: where MQS_DLL is looked for; it takes the same values as ``choice``.
+
+    Raises:
+        DllError: there is none, or the MPI names none.
+    """
+    choice = choice or environment.get("MQS_DLL")
+    if choice is None:
+        try:
+            return str(library_path.library())
+        except DllError:
+            return named_by_mpi(process)
+    if choice == AUTO:
+        return named_by_mpi(process)
+    return str(Path(choice).resolve()) if Path(choice).exists() else choice
+
+
+def named_by_mpi(process: TargetProcess) -> str:
+    """Return the path in the target's ``MPIR_dll_name``, an array of char or, as in the standard's text, a pointer.
+
+    Raises:
+        DllError: there is no such variable, or it holds no path.
+    """
+    address = process.image.find_symbol("MPIR_dll_name")
+    if address is None:
+        raise DllError("the program names no MQS library: it has no symbol MPIR_dll_name")
+    for candidate in (_pointer_at(process, address), address):
+        path = _string_at(process, candidate) if candidate else None
+        if path:
+            return path
+    raise DllError(f"MPIR_dll_name at {address:#x} holds no path")
+
+
+def _pointer_at(process: TargetProcess, address: int) -> int | None:
+    """Return the pointer that lies at an address, None when the bytes there can't be one: a path's have letters."""
+    try:
+        (pointer,) = struct.unpack("=Q", process.to_host(process.fetch(address, 8)))
+    except TargetReadError:
+        return None
+    return pointer if 0 < pointer < 1 << _USER_SPACE_BITS else None
+
+
+def _string_at(process: TargetProcess, address: int) -> str | None:
+    """Return the printable string at an address, None when there is no such thing."""
+    text = b""
+    while b"\0" not in text and len(text) < _PATH_LIMIT:
+        here = address + len(text)
+        try:
+            text += process.fetch(here, _PAGE - here % _PAGE)  # never into the next page, which may not be there
+        except TargetReadError:
+            return None
+    string, nul, _ = text.partition(b"\0")
+    return os.fsdecode(string) if nul and not any(byte < _FIRST_PRINTABLE for byte in string) else None

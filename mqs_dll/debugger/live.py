@@ -1,0 +1,211 @@
+"""A live process as the target side of the MQS interface: symbols and types by drgn, memory by /proc/PID/mem.
+
+Nothing here writes to the process or stops it (stop.py does that). Symbols come from the files of the program
+and its libraries, stripped ones included; types only where debug information lies in those files or, found by
+build ID or debug link, in the usual directories. Nothing is ever fetched over the network.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Container
+from pathlib import Path
+from types import TracebackType
+
+import drgn
+
+from mqs_dll.abi import TypeSizes
+from mqs_dll.debugger.proc import check_readable, not_permitted, read_status
+from mqs_dll.errors import NoSuchProcessError, TargetReadError
+
+logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
+
+_FUNCTION_KINDS = frozenset({drgn.SymbolKind.FUNC, drgn.SymbolKind.IFUNC})
+_VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drgn.SymbolKind.UNKNOWN})
+_C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
+"""Libraries whose debug information, often installed and always large, holds no type of an MPI."""
+
+_LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
+_ADDRESS_LIMIT = 1 << 63
+"""pread takes a signed offset; no process on Linux has memory of its own above it."""
+
+
+class LiveImage:
+    """The program and libraries that a process has loaded (interface.TargetImage).
+
+    Modules are those of the moment when the image was made, in the order in which the dynamic linker searches
+    them: the program, preloaded libraries, its libraries, and what it loaded later.
+    """
+
+    def __init__(self, program: drgn.Program) -> None:
+        """Read the module list of ``program`` and open their files, but no debug information yet."""
+        self._program = program
+        program.language = drgn.Language.C  # a Fortran program's MPI is a C library all the same
+        self._modules = [module for module, _ in program.loaded_modules()]
+        for module in self._modules:
+            module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
+        program.load_module_debug_info(*self._modules)
+        self._types_loaded = False
+
+    def unreadable_modules(self) -> list[str]:
+        """Return the libraries whose files are gone or aren't those that were loaded: their symbols are missing."""
+        return [module.name for module in self._modules if module.wants_loaded_file()]
+
+    def find_function(self, name: str) -> int | None:
+        """Return the address of a function, or None when there is no such symbol."""
+        return self._find(name, _FUNCTION_KINDS)
+
+    def find_symbol(self, name: str) -> int | None:
+        """Return the address of a variable, the executable's own definition first, or None."""
+        return self._find(name, _VARIABLE_KINDS)
+
+    def find_type(self, name: str) -> drgn.Type | None:
+        """Return a C type by its name, or None where debug information lacks it or knows it by declaration only."""
+        self._load_types()
+        try:
+            found = self._program.type(name)
+        except (LookupError, SyntaxError):
+            return None
+        return found if _without_typedefs(found).is_complete() else None
+
+    def field_offset(self, handle: drgn.Type, field: str) -> int | None:
+        """Return the offset in bytes of a member of a struct type, anonymous members' included, or None."""
+        try:
+            bits: int = _without_typedefs(handle).member(field).bit_offset
+        except (LookupError, TypeError):
+            return None
+        return bits // 8 if bits % 8 == 0 else None
+
+    def type_size(self, handle: drgn.Type) -> int | None:
+        """Return the size in bytes of a type, or None when it was declared but never defined."""
+        try:
+            size: int = drgn.sizeof(handle)
+        except TypeError:
+            return None
+        return size
+
+    def _find(self, name: str, kinds: Container[drgn.SymbolKind]) -> int | None:
+        """Return the address of the definition that the dynamic linker would choose; a static one failing that."""
+        found = [symbol for symbol in self._program.symbols(name) if symbol.kind in kinds]
+        if not found:
+            return None
+        address: int = min(found, key=self._search_order).address
+        return address
+
+    def _search_order(self, symbol: drgn.Symbol) -> tuple[bool, int]:
+        for position, module in enumerate(self._modules):
+            if any(start <= symbol.address < end for start, end in module.address_ranges or ()):
+                return symbol.binding == drgn.SymbolBinding.LOCAL, position
+        return True, len(self._modules)
+
+    def _load_types(self) -> None:
+        """Look for debug information, at the first question about a type: most clients of stripped MPIs ask none."""
+        if self._types_loaded:
+            return
+        self._types_loaded = True
+        wanted = [module for module in self._modules if not Path(module.name).name.startswith(_C_RUNTIME)]
+        for module in wanted:
+            module.debug_file_status = drgn.ModuleFileStatus.WANT
+        self._program.load_module_debug_info(*wanted)
+
+
+def _without_typedefs(type_: drgn.Type) -> drgn.Type:
+    while type_.kind == drgn.TypeKind.TYPEDEF:
+        type_ = type_.type
+    return type_
+
+
+class LiveProcess:
+    """A process of this machine by its PID (interface.TargetProcess).
+
+    It may run or stand still; what is read fits together only while it stands (stop.stopped). The memory is
+    bound to the program that ran at construction: after an exec, or when the PID was given to another process,
+    reads fail instead of giving another program's memory.
+
+    Usable as a context manager that closes it.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Open a process's memory and its modules' symbols.
+
+        Raises:
+            NoSuchProcessError: there is no such process, or it has exited.
+            NotPermittedError: the kernel keeps it closed to us.
+            WordSizeError: it isn't a process that libmqs can read.
+        """
+        check_readable(pid)
+        self.pid = pid
+        try:
+            self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            raise not_permitted(pid) from None
+        except (FileNotFoundError, ProcessLookupError):
+            raise NoSuchProcessError(f"process {pid} has just exited") from None
+        try:
+            self._image = LiveImage(_open_program(pid))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def image(self) -> LiveImage:
+        """The image that the process runs."""
+        return self._image
+
+    def type_sizes(self) -> TypeSizes:
+        """Return the sizes of the target's C types: those of 64-bit Linux."""
+        return _LP64
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return exactly ``size`` bytes at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        if not 0 <= address < _ADDRESS_LIMIT - size or size < 0:
+            raise TargetReadError(address, size)
+        try:
+            data = os.pread(self._memory, size, address)
+        except OSError:
+            raise TargetReadError(address, size) from None
+        if len(data) != size:
+            raise TargetReadError(address, size)
+        return data
+
+    def to_host(self, data: bytes) -> bytes:
+        """Return the bytes as they are: target and host are the same machine."""
+        return data
+
+    def global_rank(self) -> int:
+        """Return -1: a PID alone doesn't tell the rank; the MPI's own memory does."""
+        return -1
+
+    def close(self) -> None:
+        """Let go of the process's memory. Idempotent."""
+        memory, self._memory = self._memory, -1
+        if memory >= 0:
+            os.close(memory)
+
+    def __enter__(self) -> LiveProcess:
+        """Return the process itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the process."""
+        self.close()
+
+
+def _open_program(pid: int) -> drgn.Program:
+    program = drgn.Program()
+    program.set_enabled_debug_info_finders(["standard"])  # not "debuginfod": never the network
+    try:
+        program.set_pid(pid)
+    except PermissionError:
+        raise not_permitted(pid) from None
+    except (OSError, ValueError):
+        read_status(pid)
+        raise
+    return program

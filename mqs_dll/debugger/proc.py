@@ -1,0 +1,126 @@
+"""What /proc tells about a process: alive or not, whose, traced by whom, and in what words its program is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
+
+_ELF_LITTLE_ENDIAN = 1
+_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", 62: "x86_64", 183: "aarch64"}
+_READABLE = frozenset({(2, 1, 62), (2, 1, 183)})
+"""ELF's class (64 bits), byte order (little) and machine of the two architectures that libmqs reads."""
+
+
+class ProcessStatus(NamedTuple):
+    """The lines of /proc/PID/status that matter to a debugger."""
+
+    name: str
+    state: str
+    """One letter: R, S, D, T (stopped by a signal), t (stopped by a tracer), Z (zombie), X."""
+    process: int
+    """The PID of the process that the thread belongs to (Tgid)."""
+    tracer: int
+    """The PID of the debugger that holds it, or 0."""
+    user: int
+    """The effective user ID."""
+
+
+def read_status(pid: int) -> ProcessStatus:
+    """Return what /proc says of a process or of one of its threads.
+
+    Raises:
+        NoSuchProcessError: there is none with that number.
+    """
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(errors="backslashreplace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoSuchProcessError(f"there is no process {pid}") from None
+    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    return ProcessStatus(
+        name=fields["Name"],
+        state=fields["State"][0],
+        process=int(fields["Tgid"]),
+        tracer=int(fields["TracerPid"]),
+        user=int(fields["Uid"].split()[1]),
+    )
+
+
+def check_readable(pid: int) -> None:
+    """Make sure that ``pid`` is a live process that runs a 64-bit program.
+
+    Raises:
+        NoSuchProcessError: there is none, it is a zombie, or a mere thread.
+        NotPermittedError: the kernel doesn't let us see its program.
+        WordSizeError: its program isn't one of an architecture that libmqs reads.
+        ProcessError: it is a thread of the kernel.
+    """
+    status = read_status(pid)
+    if status.process != pid:
+        raise NoSuchProcessError(f"{pid} is a thread of process {status.process}, not a process")
+    if status.state in "ZX":
+        raise NoSuchProcessError(f"process {pid} ({status.name}) has exited and only waits for its parent to notice")
+    try:
+        with Path(f"/proc/{pid}/exe").open("rb") as program:
+            header = program.read(20)
+    except PermissionError:
+        raise not_permitted(pid) from None
+    except (FileNotFoundError, ProcessLookupError):
+        read_status(pid)
+        raise ProcessError(f"process {pid} ({status.name}) has no program: it is a thread of the kernel") from None
+    _check_elf(pid, status.name, header)
+
+
+def _check_elf(pid: int, name: str, header: bytes) -> None:
+    word_class, byte_order = header[4], header[5]
+    (machine,) = struct.unpack_from("<H" if byte_order == _ELF_LITTLE_ENDIAN else ">H", header, 18)
+    if (word_class, byte_order, machine) not in _READABLE:
+        kind = _ELF_MACHINES.get(machine, f"ELF machine {machine}")
+        raise WordSizeError(f"process {pid} ({name}) runs a program for {kind}, which libmqs doesn't read")
+
+
+def not_permitted(pid: int) -> NotPermittedError:
+    """Return the error for a process that the kernel keeps closed, with the likely cause in its text."""
+    status = read_status(pid)
+    closed = f"the kernel doesn't let us look into process {pid} ({status.name})"
+    if status.user != os.geteuid():
+        return NotPermittedError(f"{closed}: it belongs to user {_user_name(status.user)}")
+    scope = _ptrace_scope()
+    if scope:
+        return NotPermittedError(f"{closed}: /proc/sys/kernel/yama/ptrace_scope is {scope}")
+    return NotPermittedError(f"{closed}, though it is our own: a container or the program itself forbids ptrace")
+
+
+def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
+    """Return the error for a process that another debugger holds, with that debugger's name."""
+    try:
+        name = read_status(tracer).name
+    except NoSuchProcessError:
+        name = "gone by now"
+    return AlreadyTracedError(f"process {pid} is held by another debugger, process {tracer} ({name})")
+
+
+def thread_ids(pid: int) -> list[int]:
+    """Return the IDs of all threads of a process, the empty list when it is gone."""
+    try:
+        return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _user_name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _ptrace_scope() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except OSError:
+        return 0

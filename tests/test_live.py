@@ -1,0 +1,406 @@
+"""A live process: its symbols, types and memory, and that stopping it leaves no trace."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll.debugger import stop
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.stop import stopped
+from mqs_dll.errors import (
+    AlreadyTracedError,
+    NoSuchProcessError,
+    NotPermittedError,
+    StopError,
+    TargetReadError,
+    WordSizeError,
+)
+from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
+
+# ---------------------------------------------------------------- programs
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the programs of tests/targets."""
+    directory = tmp_path_factory.mktemp("targets")
+    compile_target(directory / "sleeper", "sleeper.c", "-pthread")
+    shared = ("-shared", "-fPIC")
+    compile_target(directory / "liblamp.so", "lamp.c", *shared, "-DKIND=1", "-s")
+    compile_target(directory / "libother.so", "lamp.c", *shared, "-DKIND=2", "-s")
+    link = (str(directory / "liblamp.so"), f"-Wl,-rpath,{directory}")
+    compile_target(directory / "room", "room.c", "-fPIC", "-pie", *link, "-s")
+    compile_target(directory / "room_with_copy", "room.c", "-fno-pie", "-no-pie", *link, "-s")
+    return directory
+
+
+@pytest.fixture
+def sleeper(bench: Path) -> Iterator[subprocess.Popen[str]]:
+    """Return a process with four threads that sleep."""
+    with running(bench / "sleeper", "threads") as process:
+        wait_until(lambda: states(process.pid) == {"S"})
+        yield process
+
+
+@pytest.fixture(scope="module")
+def bench_with_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a program whose library has debug information in a file of its own."""
+    directory = tmp_path_factory.mktemp("types")
+    library = compile_target(directory / "liblamp.so", "lamp.c", "-shared", "-fPIC", "-DKIND=1", "-g", "-Wl,--build-id")
+    debug = directory / "liblamp.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", str(library), str(debug)], check=True)
+    subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", str(library)], check=True)
+    compile_target(directory / "room", "room.c", str(library), f"-Wl,-rpath,{directory}")
+    return directory
+
+
+# ---------------------------------------------------------------- symbols
+
+
+def kind_of_lamp(process: LiveProcess) -> int:
+    """Return the first byte of the variable ``lamp``, which tells its library."""
+    address = process.image.find_symbol("lamp")
+    assert address is not None
+    return process.fetch(address, 1)[0]
+
+
+def test_symbols_of_a_stripped_library(bench: Path) -> None:
+    """Variables and functions of stripped libraries are found, each only by its own call."""
+    with running(bench / "room") as target, LiveProcess(target.pid) as process:
+        assert kind_of_lamp(process) == 1
+        assert process.image.find_function("lamp_watts") is not None
+        assert process.image.find_symbol("lamp_watts") is None
+        assert process.image.find_function("lamp") is None
+        assert process.image.find_symbol("no_such_symbol") is None
+
+
+def test_the_executable_comes_first(bench: Path) -> None:
+    """A variable that the executable has copied is the executable's, not the library's dead one."""
+    with running(bench / "room_with_copy") as target, LiveProcess(target.pid) as process:
+        address = process.image.find_symbol("lamp")
+        assert address is not None
+        line = next(line for line in Path(f"/proc/{target.pid}/maps").read_text().splitlines() if holds(line, address))
+        assert line.endswith("room_with_copy")
+
+
+def holds(line: str, address: int) -> bool:
+    """Tell whether a line of /proc/PID/maps is about an address."""
+    start, end = (int(number, 16) for number in line.split()[0].split("-"))
+    return start <= address < end
+
+
+def test_a_preloaded_library_precedes(bench: Path) -> None:
+    """A preloaded library's definition precedes that of a library which the program was linked with."""
+    with (
+        running(bench / "room", environment={"LD_PRELOAD": str(bench / "libother.so")}) as target,
+        LiveProcess(target.pid) as process,
+    ):
+        assert kind_of_lamp(process) == 2
+
+
+# ---------------------------------------------------------------- types
+
+
+def test_types_from_a_debug_link(bench_with_types: Path) -> None:
+    """Types come from the file of a debug link: offsets, those in anonymous members too, and sizes."""
+    with running(bench_with_types / "room") as target, LiveProcess(target.pid) as process:
+        image = process.image
+        lamp = image.find_type("lamp_t")
+        assert lamp is not None
+        assert image.type_size(lamp) == 12
+        assert [image.field_offset(lamp, name) for name in ("kind", "watts", "volts", "hertz")] == [0, 4, 4, 6]
+        assert image.field_offset(lamp, "dim") is None, "a bit field has no offset in bytes"
+        assert image.field_offset(lamp, "no_such_member") is None
+
+
+def test_a_declared_type_is_no_type(bench_with_types: Path) -> None:
+    """A type that was declared but never defined is not there, nor is one with a name that isn't C."""
+    with running(bench_with_types / "room") as target, LiveProcess(target.pid) as process:
+        assert process.image.find_type("never_defined_t") is None
+        assert process.image.find_type("no_such_t") is None
+        assert process.image.find_type("lamp_t *(") is None
+
+
+def test_no_types_without_debug_information(bench: Path) -> None:
+    """A stripped library has no types."""
+    with running(bench / "room") as target, LiveProcess(target.pid) as process:
+        assert process.image.find_type("lamp_t") is None
+
+
+def test_the_network_is_never_asked(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debug information is not looked for on a debuginfod server, though the environment names one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        monkeypatch.setenv("DEBUGINFOD_URLS", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "1")
+        with running(bench / "room") as target, LiveProcess(target.pid) as process:
+            assert process.image.find_type("lamp_t") is None
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
+    """A fetch that leaves mapped memory by a byte fails whole and tells address and size."""
+    top = max(
+        int(line.split("-")[1].split()[0], 16)
+        for line in Path(f"/proc/{sleeper.pid}/maps").read_text().splitlines()
+        if line.endswith("[stack]")
+    )
+    with LiveProcess(sleeper.pid) as process:
+        assert len(process.fetch(top - mmap.PAGESIZE, mmap.PAGESIZE)) == mmap.PAGESIZE
+        with pytest.raises(TargetReadError) as failure:
+            process.fetch(top - 8, 9)
+        assert (failure.value.address, failure.value.size) == (top - 8, 9)
+
+
+@pytest.mark.parametrize("address", [0, -1, 1 << 63, (1 << 64) - 1])
+def test_a_wild_address_is_a_read_error(sleeper: subprocess.Popen[str], address: int) -> None:
+    """Any number is an address that may be asked for; those without memory are read errors."""
+    with LiveProcess(sleeper.pid) as process, pytest.raises(TargetReadError):
+        process.fetch(address, 8)
+
+
+def test_memory_of_another_program_is_never_read(bench: Path) -> None:
+    """After the process has ended its memory can't be read any more, whoever gets its PID."""
+    with running(bench / "sleeper", "threads") as target, LiveProcess(target.pid) as process:
+        address = process.image.find_function("main")
+        assert address is not None
+        assert process.fetch(address, 8)
+        target.kill()
+        target.wait()
+        with pytest.raises(TargetReadError):
+            process.fetch(address, 8)
+
+
+# ---------------------------------------------------------------- processes that can't be looked at
+
+
+def test_no_such_process() -> None:
+    """A PID that nobody has is an error that names it."""
+    with pytest.raises(NoSuchProcessError, match="no process 4194305"):
+        LiveProcess(4194305)
+
+
+def test_a_zombie_is_gone(bench: Path) -> None:
+    """A process that has exited but wasn't waited for is said to have exited."""
+    with running(bench / "sleeper", "threads") as target:
+        target.kill()
+        os.waitid(os.P_PID, target.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(NoSuchProcessError, match="has exited"):
+            LiveProcess(target.pid)
+
+
+def test_a_thread_is_no_process(sleeper: subprocess.Popen[str]) -> None:
+    """The ID of a thread is refused with its process's."""
+    thread = max(int(task.name) for task in Path(f"/proc/{sleeper.pid}/task").iterdir())
+    with pytest.raises(NoSuchProcessError, match=f"thread of process {sleeper.pid}"):
+        LiveProcess(thread)
+
+
+def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
+    """A program of another word size is refused by its name."""
+    source = tmp_path / "small.s"
+    source.write_text(
+        ".globl _start\n_start: movl $4, %eax\nmovl $1, %ebx\nmovl $text, %ecx\nmovl $6, %edx\nint $0x80\n"
+        'again: movl $29, %eax\nint $0x80\njmp again\n.data\ntext: .ascii "ready\\n"\n'
+    )
+    program = tmp_path / "small"
+    made = subprocess.run(
+        ["gcc", "-m32", "-nostdlib", "-static", "-no-pie", str(source), "-o", str(program)], check=False
+    )
+    if made.returncode != 0:
+        pytest.skip("gcc on this machine makes no 32-bit x86 programs")
+    with running(program) as target, pytest.raises(WordSizeError, match="32-bit x86"):
+        LiveProcess(target.pid)
+
+
+def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None:
+    """What the kernel forbids is explained by the process's user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+
+    def look_as_nobody() -> Iterator[None]:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        LiveProcess(sleeper.pid)
+        yield
+
+    with other_process(look_as_nobody) as child:
+        assert child.report.startswith(NotPermittedError.__name__)
+        assert "it belongs to user root" in child.report
+
+
+# ---------------------------------------------------------------- stopping
+
+
+def holding(pid: int, **options: float) -> Any:
+    """Return a function that stops a process and holds it."""
+
+    def hold() -> Iterator[None]:
+        with stopped(pid, **options):
+            yield
+
+    return hold
+
+
+def test_all_threads_stand_and_go_on(sleeper: subprocess.Popen[str]) -> None:
+    """Inside, every thread is stopped by its tracer; afterwards each is as it was, and the pause is known."""
+    with stopped(sleeper.pid) as stop_:
+        assert states(sleeper.pid) == {"t"}
+    wait_until(lambda: states(sleeper.pid) == {"S"})
+    assert stop_.pause > 0
+
+
+def test_threads_that_come_and_go(bench: Path) -> None:
+    """No thread escapes that was begun while the others were stopped."""
+    with running(bench / "sleeper", "churn") as target:
+        for _ in range(20):
+            with stopped(target.pid):
+                assert states(target.pid) - {"Z", "X"} == {"t"}
+        assert "t" not in states(target.pid)
+
+
+def test_a_process_that_its_user_stopped_stays_so(sleeper: subprocess.Popen[str]) -> None:
+    """A process in a SIGSTOP is looked at and remains stopped."""
+    sleeper.send_signal(signal.SIGSTOP)
+    wait_until(lambda: states(sleeper.pid) == {"T"})
+    with stopped(sleeper.pid):
+        assert states(sleeper.pid) == {"t"}
+    wait_until(lambda: states(sleeper.pid) == {"T"})
+    sleeper.send_signal(signal.SIGCONT)
+    wait_until(lambda: states(sleeper.pid) == {"S"})
+
+
+def test_the_parent_sees_nothing(sleeper: subprocess.Popen[str]) -> None:
+    """The parent, here this process, gets no report of a stop, as a launcher would that waits for them."""
+    flags = os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOHANG | os.WNOWAIT
+    with other_process(holding(sleeper.pid)) as child:
+        assert child.report == "holding"
+        assert states(sleeper.pid) == {"t"}
+        assert os.waitid(os.P_PID, sleeper.pid, flags) is None
+    wait_until(lambda: states(sleeper.pid) == {"S"})
+    assert os.waitid(os.P_PID, sleeper.pid, flags) is None
+
+
+def test_a_signal_on_its_way_is_delivered(sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that a thread was about to get when it was stopped reaches it afterwards."""
+    true_ptrace = stop._ptrace
+
+    def signal_first(request: int, thread: int, data: int = 0) -> bool:
+        if request == stop._PTRACE_INTERRUPT and thread == sleeper.pid:
+            os.kill(sleeper.pid, signal.SIGUSR1)
+            wait_until(lambda: "t" in states(sleeper.pid))
+        return true_ptrace(request, thread, data)
+
+    monkeypatch.setattr(stop, "_ptrace", signal_first)
+    with stopped(sleeper.pid):
+        assert states(sleeper.pid) == {"t"}
+    assert sleeper.stdout is not None
+    assert sleeper.stdout.readline() == "signal\n"
+
+
+def test_an_error_inside_resumes(sleeper: subprocess.Popen[str]) -> None:
+    """An exception inside leaves the process running."""
+    with pytest.raises(ZeroDivisionError), stopped(sleeper.pid):
+        raise ZeroDivisionError
+    assert states(sleeper.pid) <= RUNNING
+
+
+def test_a_ctrl_c_inside_resumes_first(sleeper: subprocess.Popen[str]) -> None:
+    """Ctrl-C inside: when KeyboardInterrupt is raised the process runs already, and the old handler is back."""
+    handler = signal.getsignal(signal.SIGINT)
+    with stopped(sleeper.pid):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert states(sleeper.pid) <= RUNNING
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("request_", [stop._PTRACE_SEIZE, stop._PTRACE_INTERRUPT, stop._PTRACE_DETACH])
+def test_a_ctrl_c_at_any_step_resumes(
+    sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, request_: int, moment: str
+) -> None:
+    """Ctrl-C between the steps of stopping and of letting go waits until the process can run again."""
+    true_ptrace = stop._ptrace
+    struck = []
+
+    def strike(request: int, now: str) -> None:
+        if (request, now) == (request_, moment) and not struck:
+            struck.append(now)
+            signal.raise_signal(signal.SIGINT)
+
+    def interrupted(request: int, thread: int, data: int = 0) -> bool:
+        strike(request, "before")
+        done = true_ptrace(request, thread, data)
+        strike(request, "after")
+        return done
+
+    monkeypatch.setattr(stop, "_ptrace", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stopped(sleeper.pid):
+        assert request_ == stop._PTRACE_DETACH
+    assert states(sleeper.pid) <= RUNNING
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_killed_debugger_lets_go(sleeper: subprocess.Popen[str]) -> None:
+    """When the debugger is killed while it holds the process, the process runs on."""
+    with other_process(holding(sleeper.pid)):
+        assert states(sleeper.pid) == {"t"}
+    wait_until(lambda: states(sleeper.pid) == {"S"})
+    assert sleeper.poll() is None
+
+
+def test_a_process_killed_while_it_stands(sleeper: subprocess.Popen[str]) -> None:
+    """The end of a process that is killed meanwhile is no error, and its parent learns of it."""
+
+    def hold_and_kill() -> Iterator[None]:
+        with stopped(sleeper.pid):
+            os.kill(sleeper.pid, signal.SIGKILL)
+        yield
+
+    with other_process(hold_and_kill) as child:
+        assert child.report == "holding"
+        assert sleeper.wait(20) == -signal.SIGKILL
+
+
+def test_another_debugger_is_named(sleeper: subprocess.Popen[str]) -> None:
+    """A process that another debugger holds is refused with that debugger's PID, and stays in its hands."""
+    with other_process(holding(sleeper.pid)) as child:
+        with pytest.raises(AlreadyTracedError, match=f"process {child.pid} "), stopped(sleeper.pid):
+            pass
+        assert states(sleeper.pid) == {"t"}
+
+
+def test_a_process_that_does_not_stop(bench: Path) -> None:
+    """A thread that sleeps in the kernel is given up after the deadline, and runs on later."""
+    with running(bench / "sleeper", "vfork") as target:
+        children = Path(f"/proc/{target.pid}/task/{target.pid}/children")
+        wait_until(lambda: states(target.pid) == {"D"} and children.read_text().strip())
+        with other_process(holding(target.pid, deadline=0.1)) as debugger:
+            assert debugger.report.startswith(StopError.__name__)
+            assert "its state is D" in debugger.report
+        os.kill(int(children.read_text()), signal.SIGKILL)
+        assert target.wait(20) == 0
+
+
+def test_a_process_that_has_gone() -> None:
+    """Stopping a process that is gone says so."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(NoSuchProcessError), stopped(child.pid):
+        pass
