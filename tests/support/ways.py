@@ -1,0 +1,132 @@
+"""The three ways in which a process is looked at: the Python core, libmqs.so in this process, libmqs.so in a C host.
+
+All give the same records, so the same comparison serves all three.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mqs_dll import library_path
+from mqs_dll.abi import Communicator, LayoutOrigin, Operation, Queue, Status
+from mqs_dll.debugger.collect import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, take_snapshot
+from mqs_dll.debugger.dll import DynamicLibrary
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.interface import ProcessQueues, TargetProcess
+from mqs_dll.session import Library, ProcessSession
+from tests.support.embedding import program
+
+HOST_SECONDS = 60
+
+
+class HostError(Exception):
+    """The debugger in C failed, or a library refused it; the text is what it printed."""
+
+
+class Seen(NamedTuple):
+    """What a library showed of one process."""
+
+    communicators: tuple[CommunicatorSnapshot, ...]
+    global_rank: int | None
+    core: CoreView
+
+
+Look = Callable[[int], Seen]
+
+
+def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
+    """Return what only the Python core tells."""
+    assert isinstance(queues, ProcessSession)
+    origins: list[LayoutOrigin] = queues.layout_origins()
+    return CoreView(layouts=tuple(origins), windows=tuple(queues.windows()))
+
+
+def look_direct(pid: int) -> Seen:
+    """Look with the Python core."""
+    with LiveProcess(pid) as process:
+        snapshot = take_snapshot(Library(), process, look_further=look_further)
+    return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
+
+
+def look_dynamic(pid: int) -> Seen:
+    """Look with libmqs.so, loaded into this process."""
+    with LiveProcess(pid) as process:
+        snapshot = take_snapshot(DynamicLibrary(library_path.library()), process)
+    return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
+
+
+def run_host(dll: str | Path, pid: int) -> dict[str, Any]:
+    """Let the debugger in C look at a process with an MQS library, "-" for the one that the process names.
+
+    Returns:
+        The document that it prints.
+
+    Raises:
+        HostError: it could not.
+    """
+    result = subprocess.run(
+        [str(program("mqs_host")), str(dll), str(pid)],
+        capture_output=True,
+        text=True,
+        timeout=HOST_SECONDS,
+        env={"PATH": os.defpath},
+        check=False,
+    )
+    if result.returncode != 0:
+        raise HostError(f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def look_from_c(pid: int) -> Seen:
+    """Look with libmqs.so, loaded by the debugger in C."""
+    return seen_by_host(run_host(library_path.library(), pid))
+
+
+def seen_by_host(document: dict[str, Any]) -> Seen:
+    """Turn the host's document into records.
+
+    Raises:
+        HostError: the library refused.
+    """
+    if "communicators" not in document:
+        raise HostError(json.dumps(document, indent=1))
+    communicators = tuple(communicator_of(each) for each in document["communicators"])
+    return Seen(communicators, document.get("global_rank"), CoreView())
+
+
+def communicator_of(document: dict[str, Any]) -> CommunicatorSnapshot:
+    """Turn one communicator of the host's document into a record."""
+    record = Communicator(
+        document["unique_id"], document["local_rank"], document["size"], document["name"].encode("latin-1")
+    )
+    group = tuple(document["ranks"]) if "ranks" in document else Hidden(str(document["group"]["error"]))
+    return CommunicatorSnapshot(record, group, tuple(queue_of(queue, document) for queue in Queue))
+
+
+def queue_of(queue: Queue, document: dict[str, Any]) -> QueueSnapshot:
+    """Turn one queue of the host's document into a record."""
+    part = document[queue.name.lower()]
+    if part["setup"]["code"] != 0:
+        return QueueSnapshot(queue, (), hidden=Hidden(part["setup"]["error"]))
+    operations = tuple(operation_of(each) for each in part["operations"])
+    return QueueSnapshot(queue, operations, broken=part["end"]["error"])
+
+
+def operation_of(document: dict[str, Any]) -> Operation:
+    """Turn one operation of the host's document into a record."""
+    fields = dict(document)
+    fields["status"] = Status(fields["status"])
+    fields["tag_wild"] = bool(fields["tag_wild"])
+    fields["system_buffer"] = bool(fields["system_buffer"])
+    fields["extra_text"] = tuple(line.encode("latin-1") for line in fields["extra_text"])
+    return Operation(**fields)
+
+
+LOOKS: dict[str, Look] = {"direct": look_direct, "libmqs.so": look_dynamic, "C host": look_from_c}
+"""The ways of looking, by the names that tests give them."""

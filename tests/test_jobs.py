@@ -1,0 +1,179 @@
+"""The harness itself: jobs end whatever happens, and the comparison overlooks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll.abi import Communicator, Operation, Queue, Status
+from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.debugger.live import LiveProcess
+from tests.support.jobs import OB1, Compiler, JobError, Mpi, find_mpis, processes_with_tag, running
+from tests.support.truth import (
+    TrueCommunicator,
+    Truth,
+    compare_communicators,
+    compare_ids,
+    compare_operations,
+    fitting,
+)
+from tests.support.ways import look_direct
+
+Shown = tuple[CommunicatorSnapshot, ...]
+
+
+@pytest.fixture(scope="module")
+def mpi() -> Mpi:
+    """Return the first MPI that this machine has."""
+    for each in find_mpis():
+        if not each.missing:
+            return each
+    pytest.skip("this machine has none of the MPIs of the matrix: .ci/run installs them")
+
+
+# ---------------------------------------------------------------- jobs
+
+
+class SomethingFailed(Exception):
+    """Stands for a test that fails while a job runs."""
+
+
+def test_a_failing_test_leaves_no_process_behind(mpi: Mpi, compiler: Compiler) -> None:
+    """When a test fails, all processes of its job are gone, ranks and launcher, and so are its files."""
+    seen: dict[str, Any] = {}
+
+    def fail() -> None:
+        with running(compiler, mpi, OB1, "inter", 5) as job:
+            job.wait_until_ready()
+            seen.update(tag=job.tag, processes=processes_with_tag(job.tag), directory=job.directory)
+            raise SomethingFailed
+
+    with pytest.raises(SomethingFailed):
+        fail()
+    assert len(seen["processes"]) >= 6
+    assert processes_with_tag(seen["tag"]) == []
+    assert not seen["directory"].exists()
+
+
+def test_a_job_that_ends_early_fails_with_its_output(mpi: Mpi, compiler: Compiler) -> None:
+    """A job whose program gives up is an error at once, with what the program printed."""
+    with running(compiler, mpi, OB1, "collectives", 1) as job, pytest.raises(JobError, match="ended before it was"):
+        job.wait_until_ready()
+
+
+def test_a_program_that_does_not_compile_says_why(mpi: Mpi, tmp_path: Path) -> None:
+    """An unknown program is an error that quotes the compiler."""
+    with pytest.raises(JobError, match=r"no_such_program\.c"):
+        Compiler(tmp_path).compile(mpi, "no_such_program")
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+@pytest.fixture(scope="module", params=["receives", "sends", "unexpected", "communicators"])
+def looked_at(request: pytest.FixtureRequest, mpi: Mpi, compiler: Compiler) -> Iterator[tuple[Truth, Shown, Any]]:
+    """Return what rank 0 of a job wrote down, what is shown of it, and what reads its memory."""
+    with running(compiler, mpi, OB1, request.param, 4) as job:
+        truth = Truth.from_json(job.wait_until_ready()[0])
+        with LiveProcess(truth.pid) as process:
+            yield truth, look_direct(truth.pid).communicators, process.fetch
+
+
+def other(value: Any) -> Any:
+    """Return another value of the same kind."""
+    if isinstance(value, Status):
+        return Status((value + 1) % len(Status))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    assert isinstance(value, tuple)
+    return ()
+
+
+def with_queue(each: CommunicatorSnapshot, queue: Queue, operations: tuple[Operation, ...]) -> CommunicatorSnapshot:
+    """Return a communicator with other operations in one of its queues."""
+    queues = list(each.queues)
+    queues[queue] = QueueSnapshot(queue, operations)
+    return each._replace(queues=tuple(queues))
+
+
+def with_wrong_operations(each: CommunicatorSnapshot) -> Iterator[tuple[str, CommunicatorSnapshot]]:
+    """Yield a communicator with one thing wrong in its operations, in every way."""
+    for queue in Queue:
+        right = each.queues[queue].operations
+        for index, operation in enumerate(right):
+            for name in Operation._fields:
+                wrong = operation._replace(**{name: other(getattr(operation, name))})
+                if name == "extra_text" and queue is Queue.UNEXPECTED:
+                    continue  # says in words what the fields say
+                yield f"{name} of {operation}", with_queue(each, queue, (*right[:index], wrong, *right[index + 1 :]))
+            yield f"no {operation}", with_queue(each, queue, (*right[:index], *right[index + 1 :]))
+            yield f"twice {operation}", with_queue(each, queue, (*right[: index + 1], operation, *right[index + 1 :]))
+        if len(right) > 1:
+            yield "another order", with_queue(each, queue, (*right[1:], right[0]))
+
+
+def test_one_wrong_field_of_an_operation_is_noticed(looked_at: tuple[Truth, Shown, Any]) -> None:
+    """An operation with any one field wrong, one missing, made up or out of order does not pass for the truth."""
+    truth, shown, fetch = looked_at
+    assert compare_operations(truth, shown, fetch) == []
+    left_open = set()
+    if any(each.optional for each in truth.operations):
+        left_open.add("no")
+    if any(each.status is None for each in truth.operations):
+        left_open.add("status")
+    passed = [
+        what
+        for index, each in enumerate(shown)
+        for what, wrong in with_wrong_operations(each)
+        if not compare_operations(truth, (*shown[:index], wrong, *shown[index + 1 :]), fetch)
+    ]
+    assert [what for what in passed if what.partition(" ")[0] not in left_open] == []
+
+
+def test_one_wrong_field_of_a_communicator_is_noticed(looked_at: tuple[Truth, Shown, Any]) -> None:
+    """A communicator with a wrong name, rank, size or group, one missing or made up does not pass for the truth."""
+    truth, shown, _ = looked_at
+    assert compare_communicators(truth, shown) == []
+    for index, each in enumerate(shown):
+        record = each.communicator
+        for wrong in (
+            each._replace(communicator=record._replace(name=record.name + b"x")),
+            each._replace(communicator=record._replace(local_rank=record.local_rank + 1)),
+            each._replace(communicator=record._replace(size=record.size + 1)),
+            each._replace(group=Hidden("not read")),
+            each._replace(group=(*each.group, 0)),
+        ):
+            assert compare_communicators(truth, (*shown[:index], wrong, *shown[index + 1 :]))
+        assert compare_communicators(truth, (*shown[:index], *shown[index + 1 :]))
+        assert compare_communicators(truth, (*shown[: index + 1], *shown[index:]))
+
+
+def test_ids_that_differ_between_ranks_are_noticed() -> None:
+    """Two ranks that show a communicator under two ids do not pass for the truth."""
+    true = TrueCommunicator("field", b"field", True, (0, 1), None, False, 0, -1, 1)
+    truth = Truth(1, 0, 2, "", "", (true,), (), (), ())
+    shown = CommunicatorSnapshot(Communicator(3, 0, 2, b"field"), (0, 1), ())
+    another = shown._replace(communicator=shown.communicator._replace(unique_id=4))
+    assert compare_ids([(truth, [shown]), (truth, [shown])]) == []
+    assert compare_ids([(truth, [shown]), (truth, [another])]) != []
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "fits"),
+    [
+        (b"short  ", 63, b"short"),
+        (b"x" * 64, 63, b"x" * 63),
+        (b"x" * 62 + b"\xce\xb1", 63, b"x" * 62),
+        (b"x" * 60 + b"\xe2\x82\xac", 63, b"x" * 60 + b"\xe2\x82\xac"),
+        (b"caf\xe9", 63, b"caf\xe9"),
+        (b"\xe9" * 70, 63, b"\xe9" * 63),
+    ],
+)
+def test_expected_names_follow_the_standard(name: bytes, limit: int, fits: bytes) -> None:
+    """The name that the comparison expects is cut on a character boundary and has no trailing blanks."""
+    assert fitting(name, limit) == fits
