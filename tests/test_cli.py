@@ -19,6 +19,7 @@ import pytest
 import mqs_dll.report
 from mqs_dll import __version__, cli, library_path
 from mqs_dll.debugger import collect
+from mqs_dll.report.escape import printable
 from tests.support.jobs import OB1, TAG, Compiler, Mpi, find_mpis, processes_with_tag
 from tests.support.jobs import running as running_job
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
@@ -270,26 +271,29 @@ def test_outside_of_mpi(mqs: Command, mpi: Mpi, compiler: Compiler, phase: str, 
 
 
 def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
-    """Text and JSON, through libmqs.so and directly, show the same communicators; --all shows no fewer."""
-    with running_job(compiler, mpi, OB1, "unexpected", 4) as job:
-        pid = job.wait_until_ready()[1]["pid"]
+    """Text and JSON, through libmqs.so and directly, show the same; --all adds the MPI's own communicators."""
+    with running_job(compiler, mpi, OB1, "communicators", 4) as job:
+        pid = job.wait_until_ready()[0]["pid"]
         text = mqs("show", pid)
         through, direct, everything = (
             json.loads(mqs("show", pid, "--json", *way).out) for way in ([], ["--direct"], ["--all"])
         )
-        extended = mqs("show", pid, "--windows", "--datatypes", "--json")
+        extended = json.loads(mqs("show", pid, "--json", "--windows", "--datatypes").out)
     assert (text.code, text.err) == (0, "")
-    for document in (through, direct, everything):
+    for document in (through, direct, everything, extended):
         jsonschema.validate(document, SCHEMA)
     assert through["communicators"] == direct["communicators"]
     assert through["library"]["path"] == str(library_path.library())
     assert direct["library"]["path"] is None
     assert direct["layouts"]
     for communicator in through["communicators"]:
-        assert f'"{communicator["name"]}"  id {communicator["unique_id"]}' in text.out
-        assert communicator in everything["communicators"]
-    assert json.loads(extended.out)["windows"]["hidden"] is None
-    assert json.loads(extended.out)["datatypes"]["hidden"] is None
+        name = printable(bytes.fromhex(communicator["name_hex"]))
+        assert f'"{name}"  id {communicator["unique_id"]}' in text.out
+    internal = [each for each in everything["communicators"] if each["name"].endswith("[internal]")]
+    assert internal
+    assert [each for each in everything["communicators"] if each not in internal] == through["communicators"]
+    assert len(extended["windows"]["items"]) == 1
+    assert extended["datatypes"]["hidden"] is None
 
 
 # ---------------------------------------------------------------- paths

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,14 +19,23 @@ from tests.support.truth import Truth, compare_communicators, compare_operations
 from tests.support.ways import run_host, seen_by_host
 
 
-@pytest.fixture(scope="module", params=find_mpis(), ids=lambda mpi: mpi.name)
+def exported_by_mqs_env() -> dict[str, str]:
+    """Return the variables that a shell has after `eval "$(mqs env)"`."""
+    script = 'eval "$("$0" -m mqs_dll env)"; env -0'
+    command = ["sh", "-c", script, sys.executable]
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    output = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+    variables = dict(entry.split("=", 1) for entry in os.fsdecode(output).split("\0") if entry)
+    return {name: value for name, value in variables.items() if environment.get(name) != value}
+
+
+@pytest.fixture(scope="module", params=[mpi for mpi in find_mpis() if mpi.in_matrix], ids=lambda mpi: mpi.name)
 def truth(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Truth]:
     """Return what rank 0 of a job wrote down that runs with what `mqs env` exports."""
     mpi: Mpi = request.param
     if mpi.missing:
         pytest.skip(mpi.missing)
-    environment = {"LD_PRELOAD": str(library_path.dll_name_library())}
-    with running(compiler, mpi, OB1, "receives", 4, environment=environment) as job:
+    with running(compiler, mpi, OB1, "receives", 4, environment=exported_by_mqs_env()) as job:
         yield Truth.from_json(job.wait_until_ready()[0])
 
 

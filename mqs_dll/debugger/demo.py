@@ -155,12 +155,7 @@ def _launch(mpi: OpenMpi, directory: Path) -> subprocess.Popen[bytes]:
     command += [sys.executable, "-I", demo_rank.__file__, mpi.library, str(directory)]
     with (directory / "output").open("wb") as output:
         return subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C at the terminal is ours to handle
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
 
 

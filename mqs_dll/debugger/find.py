@@ -28,7 +28,6 @@ _PATH_LIMIT = 4096
 
 _PAGE = 4096
 _FIRST_PRINTABLE = 0x20
-_USER_SPACE_BITS = 48
 
 
 def choose_library(process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -63,19 +62,19 @@ def named_by_mpi(process: TargetProcess) -> str:
     if address is None:
         raise DllError("the program names no MQS library: it has no symbol MPIR_dll_name")
     for candidate in (_pointer_at(process, address), address):
-        path = _string_at(process, candidate) if candidate else None
+        path = _string_at(process, candidate)
         if path:
             return path
     raise DllError(f"MPIR_dll_name at {address:#x} holds no path")
 
 
-def _pointer_at(process: TargetProcess, address: int) -> int | None:
-    """Return the pointer that lies at an address, None when the bytes there can't be one: a path's have letters."""
+def _pointer_at(process: TargetProcess, address: int) -> int:
+    """Return what lies at an address as a pointer, 0 when nothing does. A path's letters point nowhere."""
     try:
         (pointer,) = struct.unpack("=Q", process.to_host(process.fetch(address, 8)))
     except TargetReadError:
-        return None
-    return pointer if 0 < pointer < 1 << _USER_SPACE_BITS else None
+        return 0
+    return int(pointer)
 
 
 def _string_at(process: TargetProcess, address: int) -> str | None:

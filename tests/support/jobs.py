@@ -93,14 +93,14 @@ def executable(path: Path | str | None) -> Path | None:
     return Path(found) if found is not None else None
 
 
-def mpi_at_prefix(name: str, prefix: Path, cure: str, package: str = "") -> Mpi:
+def mpi_at_prefix(name: str, prefix: Path, transports: tuple[Transport, ...], cure: str, package: str = "") -> Mpi:
     """Return the Open MPI that is installed under a prefix."""
     binaries = prefix / "bin"
     return Mpi(
         name,
         executable(binaries / "mpicc"),
         executable(binaries / "mpiexec"),
-        OPEN_MPI_TRANSPORTS,
+        transports,
         {**OPEN_MPI_ENVIRONMENT, "PATH": f"{binaries}:{os.environ['PATH']}"},
         cure,
         package,
@@ -118,9 +118,12 @@ def find_mpis() -> list[Mpi]:
         "apt-get install openmpi-bin libopenmpi-dev",
         "Debian",
     )
-    wheels = [mpi_at_prefix(name, WHEELS_DIRECTORY / name, HOW_TO_INSTALL_WHEELS, "PyPI") for name in WHEELS]
+    wheels = [
+        mpi_at_prefix(name, WHEELS_DIRECTORY / name, OPEN_MPI_TRANSPORTS, HOW_TO_INSTALL_WHEELS, "PyPI")
+        for name in WHEELS
+    ]
     prefixes = [Path(prefix) for prefix in os.environ.get("MQS_TEST_MPI_PREFIX", "").split(":") if prefix]
-    added = [mpi_at_prefix(prefix.name, prefix, "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
+    added = [mpi_at_prefix(prefix.name, prefix, (OB1,), "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
     return [packaged, *wheels, *added]
 
 

@@ -27,6 +27,11 @@ HOST_SECONDS = 60
 class HostError(Exception):
     """The debugger in C failed, or a library refused it; the text is what it printed."""
 
+    def __init__(self, text: str, code: int | None = None) -> None:
+        """Keep the code with which the library refused the process, None when it is something else."""
+        super().__init__(text)
+        self.code = code
+
 
 class Seen(NamedTuple):
     """What a library showed of one process."""
@@ -95,7 +100,7 @@ def seen_by_host(document: dict[str, Any]) -> Seen:
         HostError: the library refused.
     """
     if "communicators" not in document:
-        raise HostError(json.dumps(document, indent=1))
+        raise HostError(json.dumps(document, indent=1), document.get("process_has_queues", {}).get("code"))
     communicators = tuple(communicator_of(each) for each in document["communicators"])
     return Seen(communicators, document.get("global_rank"), CoreView())
 
