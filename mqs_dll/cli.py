@@ -80,6 +80,7 @@ def _complain(what: str, advice: str) -> None:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        """Print the usage and the mistake, and exit with EXIT_USAGE."""
         self.print_usage(sys.stderr)
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
 
