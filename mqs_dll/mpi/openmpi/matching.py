@@ -23,11 +23,15 @@ class Peer(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """The matching lists of one communicator."""
+    """The matching lists of one communicator, with those of its peers whose lists have something in them, by rank."""
 
     comm: views.Ob1Comm
-    peers: list[Peer]
-    """In the order of their ranks; without those that the communicator has not dealt with."""
+    awaited: list[Peer]
+    """Peers that a receive waits for by their rank."""
+    senders: list[Peer]
+    """Peers with a message that no receive has matched."""
+    early: list[Peer]
+    """Peers whose messages have overtaken one that is not here yet."""
 
 
 class Matching:
@@ -39,6 +43,8 @@ class Matching:
         self._comm = views.Ob1Comm.bind(layouts)
         self._proc = views.Ob1Proc.bind(layouts)
         self._sentinel = views.OpalList.bind(layouts).constant("opal_list_sentinel")
+        self._specific_sentinel = self._proc.constant("specific_receives") + self._sentinel
+        self._unexpected_sentinel = self._proc.constant("unexpected_frags") + self._sentinel
         self._comm_class = symbols.need("mca_pml_ob1_comm_t_class")
         self._proc_class = symbols.need("mca_pml_ob1_comm_proc_t_class")
         self._read: dict[int, Lists] = {}
@@ -59,29 +65,36 @@ class Matching:
             comm = self._comm.at(self._memory, address)
             if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
                 raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
-            found = self._read[address] = Lists(comm, self._peers(comm))
+            found = self._read[address] = self._sorted(comm)
         return found
 
-    def _peers(self, comm: views.Ob1Comm) -> list[Peer]:
-        peers = []
+    def _sorted(self, comm: views.Ob1Comm) -> Lists:
+        lists = Lists(comm, [], [], [])
         for rank, address in enumerate(self._memory.pointers(comm.procs, comm.num_procs)):
-            if address:
-                proc = self._proc.at(self._memory, address)
-                if proc.obj_class != self._proc_class:
-                    raise BrokenStructureError(f"peer {rank} of the lists at {comm.address:#x} is something else")
-                peers.append(Peer(rank, proc))
-        return peers
+            if address == 0:  # nobody has dealt with this peer yet
+                continue
+            proc = self._proc.at(self._memory, address)
+            if proc.obj_class != self._proc_class:
+                raise BrokenStructureError(f"peer {rank} of the lists at {comm.address:#x} is something else")
+            if proc.first_specific_receive != address + self._specific_sentinel:
+                lists.awaited.append(Peer(rank, proc))
+            if proc.first_unexpected_frag != address + self._unexpected_sentinel:
+                lists.senders.append(Peer(rank, proc))
+            if proc.frags_cant_match:
+                lists.early.append(Peer(rank, proc))
+        return lists
 
     def receives(self, entry: Entry) -> tuple[list[int], MqsError | None]:
         """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did."""
         addresses: list[int] = []
         try:
-            comm, peers = self.lists(entry)
-            head = comm.address + comm.wild_receives
-            addresses.extend(self._items(head, comm.first_wild_receive, "the list of receives from any source"))
-            for rank, proc in peers:
+            lists = self.lists(entry)
+            head = lists.comm.address + lists.comm.wild_receives
+            if lists.comm.first_wild_receive != head + self._sentinel:
+                addresses.extend(self._containers.list_items(head, "the list of receives from any source"))
+            for rank, proc in lists.awaited:
                 head = proc.address + proc.specific_receives
-                addresses.extend(self._items(head, proc.first_specific_receive, f"the list of receives from {rank}"))
+                addresses.extend(self._containers.list_items(head, f"the list of receives from {rank}"))
         except MqsError as error:
             return addresses, error
         return addresses, None
@@ -90,8 +103,4 @@ class Matching:
         """Return the addresses of a peer's messages that no receive has matched, in the order of sending."""
         rank, proc = peer
         head = proc.address + proc.unexpected_frags
-        return self._items(head, proc.first_unexpected_frag, f"the list of unexpected messages from {rank}")
-
-    def _items(self, head: int, first: int, what: str) -> Iterator[int]:
-        """Walk a list, unless its first link, already read with the struct around it, shows that it is empty."""
-        return iter(()) if first == head + self._sentinel else self._containers.list_items(head, what)
+        return self._containers.list_items(head, f"the list of unexpected messages from {rank}")

@@ -62,14 +62,14 @@ class Unexpected:
         Messages that can't be matched yet follow as notes: one for each sender whose messages overtook others, and on
         MPI_COMM_WORLD one for messages on communicators that aren't made yet.
         """
-        comm, peers = self._matching.lists(entry)
+        lists = self._matching.lists(entry)
         world = entry.peers()
-        for peer in sorted(peers, key=lambda each: (each.rank <= comm.last_probed, each.rank)):
+        last_probed = lists.comm.last_probed
+        for peer in sorted(lists.senders, key=lambda each: (each.rank <= last_probed, each.rank)):
             for address in self._matching.fragments(peer):
                 yield self._operation(self._read(address), peer.rank, world, nonblocking_base)
-        for peer in peers:
-            if peer.proc.frags_cant_match:
-                yield self._early_note(peer, world)
+        for peer in lists.early:
+            yield self._early_note(peer, world)
         if entry.is_world:
             yield from self._foreign_note()
 
