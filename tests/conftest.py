@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.support.jobs import Compiler, find_mpis
@@ -18,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of this test suite."""
+    # A shell starts background jobs with SIGINT ignored, and children inherit that: Ctrl-C would be tested in vain.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "after_all: looks at what all other tests of the session saw")
 
 
