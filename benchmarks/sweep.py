@@ -27,14 +27,14 @@ from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.find import named_by_mpi
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import MqsError
+from tests.support.embedding import program
 from tests.support.jobs import OB1, Compiler, find_mpis, running
-from tests.support.ways import Host
 
 
-def sweep_with_libmqs(host: Host, pid: int, sweeps: int, latency: int) -> dict[str, Any]:
+def sweep_with_libmqs(host: Path, pid: int, sweeps: int, latency: int) -> dict[str, Any]:
     """Return the C host's document for a process."""
     options = ["--repeat", str(sweeps), "--latency", str(latency)]
-    command = [str(host.program), *options, str(library_path.library()), str(pid)]
+    command = [str(host), *options, str(library_path.library()), str(pid)]
     document: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return document
 
@@ -67,7 +67,7 @@ def main() -> int:
         "the MPI's own library",
     )
     with tempfile.TemporaryDirectory() as name:
-        host, compiler = Host(Path(name)), Compiler(Path(name))
+        host, compiler = program("mqs_host"), Compiler(Path(name))
         for mpi in find_mpis():
             if mpi.missing:
                 continue

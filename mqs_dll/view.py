@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import struct as struct_module
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mqs_dll.errors import LayoutError
@@ -85,6 +86,7 @@ def inside(*path: str, name: str | None = None, plus: int = 0, optional: bool = 
     return Member("0s", path, name, plus, optional)
 
 
+@dataclass(eq=False, repr=False)
 class View:
     """The base of all views; an instance is one struct as it was read."""
 
@@ -96,6 +98,7 @@ class View:
     def __init_subclass__(cls) -> None:
         own = {attribute: value for attribute, value in vars(cls).items() if isinstance(value, Member)}
         cls.members = {**cls.members, **own}
+        dataclass(eq=False, repr=False)(cls)  # for its __init__, the fastest way to make an instance
 
     @classmethod
     def bind(cls: type[ViewT], layouts: Layouts) -> Reader[ViewT]:
@@ -133,7 +136,8 @@ class Reader(Generic[ViewT]):
         """Offset of the first byte that is read."""
         self._names = sorted(offsets, key=lambda name: offsets[name])
         self._constant_values = tuple(self._constants.values())
-        self._attributes = (*self._names, *self._constants, "address")
+        values = ["address", *self._names, *self._constants]
+        self._in_declared_order = itemgetter(*(values.index(field.name) for field in fields(view)))
         self._format = self._compile(view)
 
     def _compile(self, view: type[ViewT]) -> struct_module.Struct:
@@ -155,9 +159,7 @@ class Reader(Generic[ViewT]):
             TargetReadError: it can't be read.
         """
         values = memory.unpack(self._format, address + self.start)
-        view = self._view.__new__(self._view)
-        view.__dict__.update(zip(self._attributes, (*values, *self._constant_values, address), strict=True))
-        return view
+        return self._view(*self._in_declared_order((address, *values, *self._constant_values)))
 
     def constant(self, attribute: str) -> int:
         """Return the offset in bytes of a struct inside this one (``inside``), without reading it."""
