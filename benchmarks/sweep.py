@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,12 @@ def reads_of_own_library(pid: int) -> str:
     return f"{snapshot.reads} reads, {operations} operations shown"
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Print a row for each MPI at hand."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sweeps", type=int, default=200, help="how often to sweep (default: %(default)s)")
     parser.add_argument("--latency", type=int, default=100, help="microseconds a fetch waits (default: %(default)s)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     table = Table(
         "MPI",
         "operations",
