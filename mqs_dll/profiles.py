@@ -1,6 +1,6 @@
 """Profiles: layouts that libmqs ships for MPIs without debug information, as checked JSON.
 
-A profile is made by ``tools/make_profile.py`` from what a live MPI shows of itself, never typed in. It is
+A profile is made by ``python -m tools.make_profile`` from what a live MPI shows of itself, never typed in. It is
 used only when what identifies it holds in the process at hand: here the symbols and the sizes of structs;
 the MPI's adapter then checks invariants before anything is believed.
 
