@@ -137,6 +137,20 @@ def _mpi(session: ProcessSession) -> AttachedOpenMpi:
     return mpi
 
 
+def test_a_process_that_nobody_has_talked_to_is_a_number_in_its_group(
+    target: Tampered, session: ProcessSession
+) -> None:
+    """On many nodes Open MPI keeps (job, rank) in the entry itself, bit 0 set: it names the same process."""
+    mpi, entry = _insides(session, b"MPI_COMM_WORLD")
+    own, group = mpi._groups.own(), mpi._groups.at(entry.view.c_local_group)
+    family, local = own.jobid >> 16, own.jobid & 0xFFFF
+    target.write(group.grp_proc_pointers + 8 * 2, 2 << 32 | family << 16 | local << 1 | 1)
+    target.write(group.grp_proc_pointers + 8 * 3, 3 << 32 | family << 16 | (local + 1) << 1 | 1)
+    session.update_communicator_list()
+    session.setup_communicator_iterator()
+    assert session.get_comm_group() == [0, 1, 2, -1]  # the last one is now of another job
+
+
 @pytest.mark.parametrize("placeholder", ["number", "parent"])
 def test_a_number_that_is_being_agreed_on_is_no_communicator(
     target: Tampered, session: ProcessSession, placeholder: str
