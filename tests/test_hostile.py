@@ -161,7 +161,7 @@ def test_a_number_that_is_being_agreed_on_is_no_communicator(
     _, world = _insides(session, b"MPI_COMM_WORLD")
     target.write(table.addr + 8 * entry.slot, 1 if placeholder == "number" else world.view.address)
     found = _sweep(session)
-    assert len(found) == 7
+    assert len(found) == len(session._entries or []) == 7
     assert b"field 5" not in found
     fresh = Library().setup_image(target.image).setup_process(target)
     assert "Open MPI" in fresh.has_queues()

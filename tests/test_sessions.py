@@ -8,6 +8,7 @@ import pytest
 
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.collect import CommunicatorSnapshot
+from mqs_dll.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import OB1, Compiler, Mpi, find_mpis, running
 from tests.support.ways import Seen, look_direct
 
@@ -50,6 +51,8 @@ def test_an_extended_id_is_the_same_in_all_processes(ranks: tuple[list[Seen], li
     assert ids[0] == ids[1]
     assert ids[2].items() <= ids[0].items()
     assert len(set(ids[0].values())) == 3
+    assert ids[0][b"backwards"] >= FOLDED
+    assert ids[0][b"copy"] < FOLDED  # duplicates of it have a number that all have agreed on
 
 
 def test_queues_of_a_session_are_shown(ranks: tuple[list[Seen], list[int]]) -> None:

@@ -18,9 +18,17 @@ from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import DatatypeFacts, Datatypes
-from mqs_dll.mpi.openmpi.describe import COMPLETE, buffer_text, lines, request_text, tag_text
+from mqs_dll.mpi.openmpi.describe import (
+    BUFFERED,
+    CALLS,
+    COMPLETE,
+    buffer_text,
+    lines,
+    request_text,
+    send_kind,
+    tag_text,
+)
 from mqs_dll.mpi.openmpi.groups import world_rank
-from mqs_dll.mpi.openmpi.ob1 import BUFFERED, CALLS
 from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.mpi.openmpi.requests import RequestPool
@@ -241,14 +249,12 @@ def _unclear(pattern: Pattern | None) -> str | None:
 
 
 def _send_kind(request: cm_views.CmSendRequest) -> str:
-    calls = CALLS.get(request.req_send_mode)
-    if calls is None:
-        return f"a send of unknown mode {request.req_send_mode}"
-    if request.req_persistent:
-        return f"{calls[0]}_init, persistent, started"
-    if request.req_send_mode == BUFFERED:
-        return f"{calls[0]}: the program has gone on" if request.free_called else f"{calls[1]}, nonblocking"
-    return f"{calls[1]}, nonblocking, freed by the program" if request.free_called else f"{calls[1]}, nonblocking"
+    mode = request.req_send_mode
+    kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
+    if kind is not None:
+        return kind
+    call = f"{CALLS[mode][1]}, nonblocking"
+    return f"{call}, freed by the program" if request.free_called else call
 
 
 def _send_progress(request: cm_views.CmSendRequest) -> str | None:

@@ -9,6 +9,17 @@ from mqs_dll.names import fit
 
 LINE = TEXT_SIZE - 1
 
+# ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
+BUFFERED = 2
+CALLS = {
+    0: ("MPI_Ssend", "MPI_Issend"),
+    1: ("MPI_Send", "MPI_Isend"),
+    BUFFERED: ("MPI_Bsend", "MPI_Ibsend"),
+    3: ("MPI_Rsend", "MPI_Irsend"),
+    4: ("MPI_Send", "MPI_Isend"),
+}
+"""The blocking and the nonblocking call of each send mode; mode 1 is a standard send that must complete locally."""
+
 COMPLETE = 1
 """Value of req_complete for a request that is done; 0 and addresses of waiters are pending (ompi/request/request.h)."""
 
@@ -34,6 +45,21 @@ def request_text(address: int, complete: int) -> str:
     if complete not in (0, COMPLETE):
         text += ", in a wait for several requests"
     return text
+
+
+def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
+    """Name the call that made a send; None where only more than these tells whether it is one of CALLS[mode].
+
+    MPI_Bsend is an Ibsend whose request is freed at once (pml_ob1_isend.c, pml_cm.h).
+    """
+    calls = CALLS.get(mode)
+    if calls is None:
+        return f"a send of unknown mode {mode}"
+    if persistent:
+        return f"{calls[0]}_init, persistent, started"
+    if mode == BUFFERED:
+        return f"{calls[0]}: the program has gone on" if free_called else f"{calls[1]}, nonblocking"
+    return None
 
 
 def tag_text(tag: int, nonblocking_base: int) -> str | None:

@@ -17,7 +17,16 @@ from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import Datatypes
-from mqs_dll.mpi.openmpi.describe import COMPLETE, buffer_text, lines, request_text, tag_text
+from mqs_dll.mpi.openmpi.describe import (
+    BUFFERED,
+    CALLS,
+    COMPLETE,
+    buffer_text,
+    lines,
+    request_text,
+    send_kind,
+    tag_text,
+)
 from mqs_dll.mpi.openmpi.groups import world_rank
 from mqs_dll.mpi.openmpi.matching import Matching
 from mqs_dll.mpi.openmpi.pml import Pml
@@ -31,17 +40,6 @@ IMPROBE = 5
 MPROBE = 6
 HELD = (IMPROBE, MPROBE)
 """Types of a request that holds a matched message for MPI_Mrecv; its buffer is a fragment, not the program's."""
-
-# ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
-BUFFERED = 2
-CALLS = {
-    0: ("MPI_Ssend", "MPI_Issend"),
-    1: ("MPI_Send", "MPI_Isend"),
-    BUFFERED: ("MPI_Bsend", "MPI_Ibsend"),
-    3: ("MPI_Rsend", "MPI_Irsend"),
-    4: ("MPI_Send", "MPI_Isend"),
-}
-"""The blocking and the nonblocking call of each send mode; mode 1 is a standard send that must complete locally."""
 
 
 class Ob1(Pml):
@@ -203,15 +201,9 @@ class Ob1(Pml):
         )
 
     def _send_kind(self, request: views.SendRequest) -> str:
-        calls = CALLS.get(request.req_send_mode)
-        if calls is None:
-            return f"a send of unknown mode {request.req_send_mode}"
-        if request.req_persistent:
-            return f"{calls[0]}_init, persistent, started"
-        if request.req_send_mode == BUFFERED:
-            # MPI_Bsend is an Ibsend whose request is freed at once (pml_ob1_isend.c)
-            return f"{calls[0]}: the program has gone on" if request.free_called else f"{calls[1]}, nonblocking"
-        return self._call(calls, self._cached_send, request)
+        mode = request.req_send_mode
+        kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
+        return kind or self._call(CALLS[mode], self._cached_send, request)
 
 
 def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
