@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.abi import INVALID_RANK, Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 
@@ -111,3 +111,8 @@ class Adapter(ABC):
             NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
             LayoutError: no layout fits; the text says what was tried.
         """
+
+
+def world_rank(world: Sequence[int], rank: int) -> int:
+    """Return the MPI_COMM_WORLD rank of a rank of a group; -1 for what is no rank of it, like MPI_ANY_SOURCE."""
+    return world[rank] if 0 <= rank < len(world) else INVALID_RANK

@@ -14,21 +14,13 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.describe import DatatypeFacts, buffer_text, lines
 from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import DatatypeFacts, Datatypes
-from mqs_dll.mpi.openmpi.describe import (
-    BUFFERED,
-    CALLS,
-    COMPLETE,
-    buffer_text,
-    lines,
-    request_text,
-    send_kind,
-    tag_text,
-)
-from mqs_dll.mpi.openmpi.groups import world_rank
+from mqs_dll.mpi.openmpi.datatypes import Datatypes
+from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, tag_text
 from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.mpi.openmpi.requests import RequestPool

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.describe import DatatypeFacts
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols
 
@@ -14,16 +13,6 @@ PREDEFINED = 0x0002
 """OPAL_DATATYPE_FLAG_PREDEFINED (opal/datatype/opal_datatype.h)."""
 
 LARGEST_SIZE = 1 << 48
-
-
-class DatatypeFacts(NamedTuple):
-    """What is known of one datatype."""
-
-    name: bytes
-    """Empty for a derived datatype that the program didn't name."""
-    size: int
-    """Bytes of data in one element."""
-    predefined: bool
 
 
 class Datatypes:

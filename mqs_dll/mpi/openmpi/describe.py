@@ -1,13 +1,8 @@
-"""Lines of extra_text: what an operation is, in words, at most five lines of 63 bytes."""
+"""What an operation of Open MPI is, in words for its lines of extra_text."""
 
 from __future__ import annotations
 
-from mqs_dll.abi import TEXT_LINES, TEXT_SIZE
 from mqs_dll.mpi.openmpi import tags
-from mqs_dll.mpi.openmpi.datatypes import DatatypeFacts
-from mqs_dll.names import fit
-
-LINE = TEXT_SIZE - 1
 
 # ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
 BUFFERED = 2
@@ -22,21 +17,6 @@ CALLS = {
 
 COMPLETE = 1
 """Value of req_complete for a request that is done; 0 and addresses of waiters are pending (ompi/request/request.h)."""
-
-
-def lines(*texts: str | bytes | None) -> tuple[bytes, ...]:
-    """Return the texts that are there, each cut to its line."""
-    encoded = [text[:LINE] if isinstance(text, bytes) else text.encode()[:LINE] for text in texts if text]
-    return tuple(encoded[:TEXT_LINES])
-
-
-def buffer_text(facts: DatatypeFacts | None, count: int, address: int) -> bytes:
-    """Return "MPI_INT x 4, 16 bytes"; the name is cut when it is long, the numbers never."""
-    if facts is None:
-        return b"%d elements of an unreadable datatype at %#x" % (count, address)
-    numbers = b" x %d, %d bytes" % (count, count * facts.size)
-    name = facts.name or b"unnamed datatype %#x" % address
-    return fit(name, LINE - len(numbers)) + numbers
 
 
 def request_text(address: int, complete: int) -> str:

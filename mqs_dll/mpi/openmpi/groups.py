@@ -8,7 +8,6 @@ Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from mqs_dll.abi import INVALID_RANK
@@ -33,11 +32,6 @@ class ProcName(NamedTuple):
     jobid: int
     vpid: int
     """Rank in its job's MPI_COMM_WORLD."""
-
-
-def world_rank(world: Sequence[int], rank: int) -> int:
-    """Return the MPI_COMM_WORLD rank of a rank of a group; -1 for what is no rank of it, like MPI_ANY_SOURCE."""
-    return world[rank] if 0 <= rank < len(world) else INVALID_RANK
 
 
 class Groups:

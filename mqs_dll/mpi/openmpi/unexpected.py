@@ -12,11 +12,12 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.describe import lines
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import LARGEST_COUNT, Containers
-from mqs_dll.mpi.openmpi.describe import lines, tag_text
-from mqs_dll.mpi.openmpi.groups import world_rank
+from mqs_dll.mpi.openmpi.describe import tag_text
 from mqs_dll.mpi.openmpi.matching import Matching, Peer
 from mqs_dll.mpi.openmpi.symbols import Symbols
 
