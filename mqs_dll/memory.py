@@ -139,15 +139,21 @@ class Memory:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
-                found = data, base
-                for page in range(base, end, PAGE):
-                    self._pages[page // PAGE] = found
+                self._remember(data, base)
                 return data, base
             return self._fetch(address, size), address
         pieces = [
             self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
         ]
         return b"".join(pieces), address
+
+    def _remember(self, data: bytes, base: int) -> None:
+        """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
+        found, end = (data, base), base + len(data)
+        for page in range(base // PAGE, end // PAGE):
+            known = self._pages.get(page)
+            if known is None or known[1] + len(known[0]) < end:
+                self._pages[page] = found
 
 
 def bounded(steps: Iterator[int], limit: int, what: str) -> Iterator[int]:

@@ -1,0 +1,222 @@
+"""The image of a shared library in a process's memory: where it begins, its segments, and which build it is.
+
+For MPIs that export no variable worth a name: from the address of one of their functions, the library's own headers
+lead to all of its memory. The dynamic linker's list of libraries tells where they begin; without it the header is
+looked for below the function. Source: the ELF-64 object file format, program headers (System V gABI, chapter 5);
+struct r_debug and struct link_map (link.h of glibc and musl).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.memory import LARGEST_FETCH, PAGE, Memory
+
+MAGIC = b"\x7fELF\x02\x01"
+"""Begin of a 64-bit little-endian ELF file."""
+
+FARTHEST = 1 << 28
+"""Bytes below one of its functions within which a library begins; the largest MPIs have some 60 MB of code."""
+
+LARGEST_HOLE = 1 << 21
+"""Bytes between segments that can't be read: linkers align segments to 2 MB at most."""
+
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+MOST_PROGRAM_HEADERS = 64
+LARGEST_NOTES = 1 << 16
+
+LINKER_LIST = "_r_debug"
+"""The dynamic linker's variable with the list of libraries."""
+
+FIRST_LINK = 8
+LINK_MAP = struct.Struct("<QQQQ")
+"""l_addr, l_name, l_ld, l_next."""
+
+MOST_LIBRARIES = 4096
+
+LOAD = 1
+EXECUTABLE = 1
+NOTE = 4
+WRITABLE = 2
+BUILD_ID = 3
+MACHINES = {62: "x86_64", 183: "aarch64"}
+SHARED_TYPES = (2, 3)
+"""ET_EXEC and ET_DYN: the MPI may be linked into the program statically."""
+
+
+class Segment(NamedTuple):
+    """One part of a library in memory."""
+
+    address: int
+    size: int
+    """Bytes in memory; the part that no file backs (.bss) is included."""
+    file_size: int
+    """Bytes that come from the file (.data)."""
+    writable: bool
+    executable: bool
+
+    def holds(self, address: int, size: int = 1) -> bool:
+        """Tell whether a range lies within."""
+        return self.address <= address and address + size <= self.address + self.size
+
+
+@dataclass(frozen=True)
+class LoadedLibrary:
+    """A library as a process has it in memory."""
+
+    base: int
+    """Where its first byte lies."""
+    segments: tuple[Segment, ...]
+    build: str
+    """The build-id that the linker gave it, in hexadecimal; where it has none, "page-" and a hash of its first page."""
+    machine: str = ""
+    """"x86_64" or "aarch64", empty for another one."""
+
+    def holds(self, address: int, size: int = 1) -> bool:
+        """Tell whether a range lies within one of its segments."""
+        return any(segment.holds(address, size) for segment in self.segments)
+
+    def writable(self) -> tuple[Segment, ...]:
+        """Return the segments with variables."""
+        return tuple(segment for segment in self.segments if segment.writable)
+
+
+def library_at(memory: Memory, address: int, linker_list: int | None) -> LoadedLibrary:
+    """Return the library that the function at ``address`` belongs to.
+
+    Args:
+        memory: of the process.
+        address: of the function.
+        linker_list: of LINKER_LIST, None where there is none: the program is linked statically.
+
+    Raises:
+        LayoutError: no ELF header below it describes a library that holds the address.
+    """
+    listed = sorted((base for base in _listed(memory, linker_list) if base <= address), reverse=True)
+    for page in chain(listed[:1], _pages_with_magic(memory, address)):
+        library = _parse(memory, page)
+        if library is not None and library.holds(address):
+            return library
+    raise LayoutError(f"no library's header lies below the function at {address:#x}")
+
+
+def _listed(memory: Memory, linker_list: int | None) -> list[int]:
+    """Return where the libraries on the dynamic linker's list begin, as far as it can be read."""
+    found: list[int] = []
+    if linker_list is None:
+        return found
+    try:
+        link = memory.pointer(linker_list + FIRST_LINK)
+        while link and len(found) < MOST_LIBRARIES:
+            base, _name, _dynamic, link = memory.unpack(LINK_MAP, link)
+            found.append(base)
+    except TargetReadError:
+        pass
+    return found
+
+
+def _pages_with_magic(memory: Memory, address: int) -> Iterator[int]:
+    """Yield the pages below an address that begin like a library, the nearest first."""
+    end = address - address % PAGE + PAGE
+    lowest = max(end - FARTHEST, PAGE)
+    grain = LARGEST_FETCH
+    holes = 0
+    while end > lowest and holes < LARGEST_HOLE:
+        begin = max(end - grain, lowest)
+        try:
+            data = memory.read(begin, end - begin)
+        except TargetReadError:
+            if grain > PAGE:
+                grain //= 16
+                continue
+            holes += PAGE
+        else:
+            yield from (page for page in range(end - PAGE, begin - 1, -PAGE) if data.startswith(MAGIC, page - begin))
+            grain = min(grain * 16, LARGEST_FETCH)
+        end = begin
+
+
+def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
+    """Return the library whose header lies at an address, None where the header is none."""
+    try:
+        first_page = memory.read(address, PAGE)
+        header = HEADER.unpack_from(first_page)
+        kind, table, entry_size, count = header[1], header[5], header[9], header[10]
+        if kind not in SHARED_TYPES or entry_size != PROGRAM_HEADER.size or not 0 < count <= MOST_PROGRAM_HEADERS:
+            return None
+        raw = memory.read(address + table, count * PROGRAM_HEADER.size)
+    except TargetReadError:
+        return None
+    entries = list(PROGRAM_HEADER.iter_unpack(raw))
+    loads = [entry for entry in entries if entry[0] == LOAD]
+    if not loads:
+        return None
+    bias = address - min(entry[3] - entry[2] for entry in loads)
+    segments = tuple(
+        Segment(bias + entry[3], entry[6], entry[5], bool(entry[1] & WRITABLE), bool(entry[1] & EXECUTABLE))
+        for entry in loads
+    )
+    notes = [(bias + entry[3], entry[5]) for entry in entries if entry[0] == NOTE]
+    return LoadedLibrary(address, segments, _build(memory, notes) or _hash(first_page), MACHINES.get(header[2], ""))
+
+
+def _build(memory: Memory, notes: list[tuple[int, int]]) -> str:
+    """Return the build-id in a library's notes, "" where there is none."""
+    for address, size in notes:
+        try:
+            data = memory.read(address, min(size, LARGEST_NOTES))
+        except TargetReadError:
+            continue
+        at = 0
+        while at + 12 <= len(data):
+            name_size, value_size, kind = struct.unpack_from("<III", data, at)
+            value = at + 12 + -(-name_size // 4) * 4
+            if kind == BUILD_ID and data[at + 12 : at + 16] == b"GNU\0":
+                return data[value : value + value_size].hex()
+            at = value + -(-value_size // 4) * 4
+    return ""
+
+
+def _hash(first_page: bytes) -> str:
+    """Return a name for a library by its first page: sizes of its segments and the begin of its symbols' hashes."""
+    return "page-" + hashlib.sha256(first_page).hexdigest()[:40]
+
+
+def places(memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, near: int | None = None) -> Iterator[int]:
+    """Yield the addresses, multiples of 4, where some bytes stand among a library's variables.
+
+    Initialised variables come before the others, of which at most ``limit`` bytes are searched: the first ones, or
+    those around the variable at ``near``. What can't be read is passed over.
+    """
+    needle = wanted.rstrip(b"\0")  # a search for bytes that end in 0 would stop at each place of untouched memory
+    for begin, end in _variables(library, limit, near):
+        for address in range(begin, end, LARGEST_FETCH):
+            try:
+                data = memory.read(address, min(LARGEST_FETCH, end - address))
+            except TargetReadError:
+                continue
+            at = data.find(needle)
+            while at >= 0:
+                if (address + at) % 4 == 0 and data.startswith(wanted, at):
+                    yield address + at
+                at = data.find(needle, at + 1)
+
+
+def _variables(library: LoadedLibrary, limit: int, near: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each part of a library with initialised, then of those with other variables."""
+    for segment in library.writable():
+        yield segment.address, segment.address + segment.file_size
+    for segment in library.writable():
+        begin, end = segment.address + segment.file_size, segment.address + segment.size
+        if near is not None and begin <= near < end:
+            begin = max(begin, min(near - limit // 2, end - limit))
+        size = min(end - begin, limit)
+        limit -= size
+        yield begin, begin + size
