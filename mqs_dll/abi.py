@@ -135,3 +135,47 @@ class LayoutOrigin(NamedTuple):
     struct: str
     origin: str
     """Either "debug information" or "profile NAME"."""
+
+
+class ProfileFacts(NamedTuple):
+    """Which profile layouts came from, and how near it is to the MPI at hand."""
+
+    name: str
+    file: str
+    of_user: bool
+    """The user made it; else libmqs ships it."""
+    of_build: bool
+    """It was made from exactly this build of the library."""
+    of_release: bool
+    """It was made from this release, or checked on it."""
+
+
+class MpiFacts(NamedTuple):
+    """What is known of the MPI of a process, or in a library's file."""
+
+    name: str
+    """As people call it: "Open MPI"."""
+    release: str
+    """As the MPI spells it: "4.1.4"; "of an unknown release" where it can't be found."""
+    transport: str
+    """What moves its messages: "pml/ob1"; of a file what it was configured for, empty where that isn't known."""
+    build: str
+    """The build-id of its library, or what stands for one where the linker gave none; empty where it can't be told."""
+    address: int
+    """Of something in its library."""
+    profile: ProfileFacts | None
+    """Where layouts come from that debug information doesn't tell; None when there is no such profile."""
+
+
+class Recognition(NamedTuple):
+    """What an MPI tells of itself before any of its objects is believed: also when it is a file and no process."""
+
+    mpi: MpiFacts
+    layouts: tuple[LayoutOrigin, ...]
+    """Those that would be used; for some structs there may be none."""
+    complete: bool
+    """Whether they are all that the queues need."""
+    checks: tuple[str, ...]
+    """Sentences: what was compared, and agrees."""
+    refusals: tuple[str, ...]
+    """Sentences: which near profiles were refused, and why."""

@@ -30,7 +30,12 @@ class NoInformation(MqsError):
     """The process is fine, but what was asked for can't be seen in it (mqs_no_information)."""
 
     code = ResultCode.NO_INFORMATION
-    help = "The message names the cause; for Open MPI, --mca pml ob1 is the transport that shows everything."
+    help = "The message names the cause, and the way out where there is one."
+
+    def __init__(self, what: str, way_out: str = "") -> None:
+        super().__init__(f"{what}; {way_out}" if way_out else what)
+        self.way_out = way_out
+        """What makes it visible: "run the job with --mca pml ob1 to see them"; empty where nothing does."""
 
 
 class StartError(MqsError):
@@ -72,7 +77,7 @@ class UnknownMpiError(MqsError):
     """The process has no MPI that libmqs knows."""
 
     code = 106
-    help = "libmqs knows Open MPI 4.1 and 5.0; check that the process is a rank, not its launcher or a shell."
+    help = "libmqs knows Open MPI, MPICH and Intel MPI; check that the process is a rank, not its launcher or a shell."
 
 
 class NotInitializedError(MqsError):
@@ -93,7 +98,7 @@ class LayoutError(MqsError):
     """No layout of the MPI's structs fits this process."""
 
     code = 109
-    help = "Install the MPI's debug information, or use a release build of a version in docs/support-matrix.md."
+    help = "Run `mqs calibrate PID`, which learns the layouts of that process's MPI, or install its debug information."
 
 
 class TargetReadError(MqsError):
@@ -182,6 +187,20 @@ class DemoError(MqsError):
 
     code = 170
     help = "Install the MPI that comes with the extra: pip install 'libmqs[demo]'; or put Open MPI's mpiexec into PATH."
+
+
+class CalibrationError(MqsError):
+    """The layout of an MPI can't be learned from a program that runs under it. Never crosses the C interface."""
+
+    code = 180
+    help = "`mqs calibrate --help` says what it needs; --keep DIR keeps what the runs left, to look at."
+
+
+class FileError(MqsError):
+    """A file is no library and no program that can be looked at. Never crosses the C interface."""
+
+    code = 190
+    help = "Name the MPI's library itself, like libmpi.so.40 or libmpi.so.12; `ldd PROGRAM` prints where that is."
 
 
 def all_errors() -> Iterator[type[MqsError]]:

@@ -1,8 +1,9 @@
-"""Profiles: layouts that libmqs ships for MPIs without debug information, as checked JSON.
+"""Profiles: layouts of MPIs without debug information, as checked JSON.
 
-A profile is made by ``python -m tools.make_profile`` from what a live MPI shows of itself, never typed in. It is
-used only when what identifies it holds in the process at hand: here the symbols and the sizes of structs;
-the MPI's adapter then checks invariants before anything is believed.
+A profile is made by ``mqs calibrate`` from what a live MPI shows of itself, never typed in. It is used only when what
+identifies it holds in the process at hand: here the symbols and the sizes of structs; the MPI's adapter then checks
+invariants before anything is believed. libmqs ships some; those that a user made lie in the user's folder, and are
+tried first.
 
 The file (schema "mqs-profile/1"; unknown keys are refused)::
 
@@ -11,6 +12,7 @@ The file (schema "mqs-profile/1"; unknown keys are refused)::
     mpi       name of the adapter: "openmpi"
     machine   "x86_64" or "aarch64"
     releases  the releases that it was made from or checked on: the first one is the producer's
+    builds    optional: the builds of the library that it was made from (elf.LoadedLibrary.build)
     present   symbols that the MPI must have      absent  symbols that it must not have
     producer  what made it, and when
     structs   name -> {"size": bytes or null, "members": {name: offset in bytes}}
@@ -20,6 +22,7 @@ The file (schema "mqs-profile/1"; unknown keys are refused)::
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +46,7 @@ _KEYS: dict[str, type] = {
     "structs": dict,
     "evidence": dict,
 }
+_OPTIONAL_KEYS: dict[str, type] = {"builds": list}
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,17 @@ class Profile:
     mpi: str
     machine: str
     releases: tuple[str, ...]
+    builds: tuple[str, ...]
+    source: str
+    """The file that it came from."""
     present: tuple[str, ...]
     absent: tuple[str, ...]
     layouts: Layouts
+
+    @property
+    def of_user(self) -> bool:
+        """Whether the user made it; else libmqs ships it."""
+        return Path(self.source).parent != FOLDER
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -89,10 +101,12 @@ def parse(document: Any, source: str) -> Profile:
 
     check(isinstance(document, dict), "not an object")
     check(document.get("schema") == SCHEMA, f"schema is {document.get('schema')!r}")
-    unknown = sorted(set(document) - set(_KEYS))
+    unknown = sorted(set(document) - set(_KEYS) - set(_OPTIONAL_KEYS))
     check(not unknown, f"unknown key {', '.join(unknown)}")
     for key, kind in _KEYS.items():
         check(isinstance(document.get(key), kind), f"{key} is missing or not a {kind.__name__}")
+    for key, kind in _OPTIONAL_KEYS.items():
+        check(isinstance(document.get(key, kind()), kind), f"{key} is not a {kind.__name__}")
     structs = []
     for name, entry in document["structs"].items():
         check(isinstance(entry, dict) and set(entry) == {"size", "members"}, f"struct {name}")
@@ -105,6 +119,8 @@ def parse(document: Any, source: str) -> Profile:
         mpi=document["mpi"],
         machine=document["machine"],
         releases=tuple(document["releases"]),
+        builds=tuple(document.get("builds", ())),
+        source=source,
         present=tuple(document["present"]),
         absent=tuple(document["absent"]),
         layouts=Layouts(structs),
@@ -117,6 +133,39 @@ def shipped(mpi: str, folder: Path = FOLDER) -> Iterator[Profile]:
         profile = load(path)
         if profile.mpi == mpi:
             yield profile
+
+
+def user_folder() -> Path:
+    """Return where ``mqs calibrate`` puts profiles, and where libmqs looks for them, also inside a debugger."""
+    chosen = os.environ.get("MQS_PROFILES")
+    if chosen:
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return Path(data) / "libmqs" / "profiles"
+
+
+def available(mpi: str) -> tuple[list[Profile], list[str]]:
+    """Return the user's profiles and then the shipped ones for one MPI's adapter.
+
+    Returns:
+        The profiles, and for each file of the user's that is none a sentence that says why: such a file must not
+        keep libmqs from working.
+    """
+    profiles: list[Profile] = []
+    refused: list[str] = []
+    folder = user_folder()
+    try:
+        files = sorted(folder.glob("*.json"))
+    except OSError as error:
+        files = []
+        refused.append(f"the profiles in {folder} can't be listed: {error}")
+    for path in files:
+        try:
+            profiles.append(load(path))
+        except LayoutError as error:
+            refused.append(str(error))
+    profiles = [profile for profile in profiles if profile.mpi == mpi]
+    return [*profiles, *shipped(mpi)], refused
 
 
 def _is_offset(value: object) -> bool:

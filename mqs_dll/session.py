@@ -18,12 +18,14 @@ from mqs_dll.abi import (
     Communicator,
     Datatype,
     LayoutOrigin,
+    MpiFacts,
     Operation,
     Queue,
+    Recognition,
     ResultCode,
     Window,
 )
-from mqs_dll.errors import BadCallError, InternalError, MqsError, UnknownMpiError, all_errors
+from mqs_dll.errors import BadCallError, BrokenStructureError, InternalError, MqsError, UnknownMpiError, all_errors
 from mqs_dll.interface import TargetImage, TargetProcess
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi import detect
@@ -34,6 +36,10 @@ STANDARD_TEXTS = {
     ResultCode.NO_INFORMATION: "what was asked for can't be seen in this process",
     ResultCode.END_OF_LIST: "the end of the list",
 }
+
+
+LONGEST_MESSAGE = (1 << 63) - 1
+"""Bytes that the interface can express; counts and sizes of types may both be absurd."""
 
 
 def explain(code: int) -> str:
@@ -146,7 +152,10 @@ class ImageSession(_Session):
         if self.adapter is None:
             found = detect(self._image)
             if found is None:
-                raise UnknownMpiError("the program uses no MPI that libmqs knows (no symbol ompi_mpi_communicators)")
+                raise UnknownMpiError(
+                    "the program uses no MPI that libmqs knows: it has neither Open MPI's ompi_mpi_communicators "
+                    "nor MPICH's MPIR_Err_create_code"
+                )
             self.adapter = found(self._image)
         return self.adapter
 
@@ -199,6 +208,31 @@ class ProcessSession(_Session):
     def layout_origins(self) -> list[LayoutOrigin]:
         """Return where the layout of each of the MPI's structs came from."""
         return self._attach().layout_origins()
+
+    @_call
+    def facts(self) -> MpiFacts:
+        """Return what is known of the process's MPI."""
+        return self._attach().facts()
+
+    @_call
+    def checks(self) -> list[str]:
+        """Return what was checked in the process and held: a sentence each."""
+        return self._attach().checks()
+
+    @_call
+    def refusals(self) -> list[str]:
+        """Return which nearer layouts were refused before these were believed, and why: a sentence each."""
+        return self._attach().refusals()
+
+    @_call
+    def recognise(self) -> Recognition:
+        """Return what the MPI tells of itself before any of its objects is believed."""
+        return self._image.need_adapter().recognise(Memory(self._process))
+
+    @_call
+    def refused_profiles(self) -> list[str]:
+        """Return which of the user's files are no profiles, and why: a sentence each."""
+        return self._image.need_adapter().refused_profiles
 
     @_call
     def windows(self) -> list[Window]:
@@ -308,10 +342,15 @@ class ProcessSession(_Session):
         if self._failure is not None:
             raise self._failure
         try:
-            return next(self._operations, None)
+            operation = next(self._operations, None)
+            if operation is not None and max(operation.desired_length, operation.actual_length) > LONGEST_MESSAGE:
+                raise BrokenStructureError(
+                    "the queue is broken: an operation says that it has more bytes than memory has"
+                )
         except MqsError as error:
             self._failure = error
             raise
+        return operation
 
     def _forget(self) -> None:
         self._listed.clear()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mqs_dll.interface import TargetImage
 from mqs_dll.mpi.base import Adapter
+from mqs_dll.mpi.mpich import Mpich
 from mqs_dll.mpi.openmpi import OpenMpi
 
-ADAPTERS: tuple[type[Adapter], ...] = (OpenMpi,)
+ADAPTERS: tuple[type[Adapter], ...] = (OpenMpi, Mpich)
 
 
 def detect(image: TargetImage) -> type[Adapter] | None:

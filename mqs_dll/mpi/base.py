@@ -16,12 +16,25 @@ Checklist for a new MPI:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from mqs_dll.abi import INVALID_RANK, Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.abi import (
+    INVALID_RANK,
+    Communicator,
+    Datatype,
+    LayoutOrigin,
+    MpiFacts,
+    Operation,
+    ProfileFacts,
+    Queue,
+    Recognition,
+    Window,
+)
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.elf import LoadedLibrary
+from mqs_dll.profiles import Profile
 
 
 class CommunicatorEntry(ABC):
@@ -48,8 +61,20 @@ class AttachedMpi(ABC):
         """Return one line: the MPI's name and release, its transport, where the layouts came from."""
 
     @abstractmethod
+    def facts(self) -> MpiFacts:
+        """Return what is known of the MPI."""
+
+    @abstractmethod
     def layout_origins(self) -> list[LayoutOrigin]:
         """Return where the layout of each struct came from."""
+
+    @abstractmethod
+    def checks(self) -> list[str]:
+        """Return what was checked in this process before its layouts were believed, and held: a sentence each."""
+
+    @abstractmethod
+    def refusals(self) -> list[str]:
+        """Return which layouts were tried before and refused, and why: a sentence each."""
 
     @abstractmethod
     def global_rank(self) -> int:
@@ -89,6 +114,8 @@ class Adapter(ABC):
     """One family of MPIs, for one image: what can be known from symbols and types, without memory."""
 
     name: ClassVar[str]
+    refused_profiles: list[str]
+    """Sentences: which of the user's files are no profiles, and why."""
 
     @classmethod
     @abstractmethod
@@ -104,6 +131,14 @@ class Adapter(ABC):
         """Return one line about what was found in the image."""
 
     @abstractmethod
+    def recognise(self, memory: Memory) -> Recognition:
+        """Return what can be told without an object of a running MPI: of a library's file, or of any process.
+
+        Raises:
+            LayoutError: a symbol that every build exports is missing.
+        """
+
+    @abstractmethod
     def attach(self, memory: Memory) -> AttachedMpi:
         """Find and check the layouts in a process.
 
@@ -116,3 +151,22 @@ class Adapter(ABC):
 def world_rank(world: Sequence[int], rank: int) -> int:
     """Return the MPI_COMM_WORLD rank of a rank of a group; -1 for what is no rank of it, like MPI_ANY_SOURCE."""
     return world[rank] if 0 <= rank < len(world) else INVALID_RANK
+
+
+def nearest_first(profiles: Iterable[Profile], build: str, release: str) -> list[Profile]:
+    """Return profiles in the order to try them: those of exactly this build, of its release, all others.
+
+    What is as near stays in its order, the user's first.
+    """
+    return sorted(profiles, key=lambda each: (build not in each.builds, release not in each.releases))
+
+
+def of_machine(profiles: Iterable[Profile], library: LoadedLibrary) -> list[Profile]:
+    """Return those of some profiles that are for the machine of a library."""
+    return [profile for profile in profiles if library.machine in (profile.machine, "")]
+
+
+def profile_facts(profile: Profile, build: str, release: str) -> ProfileFacts:
+    """Return how near a profile is to a build and a release."""
+    of_build, of_release = build in profile.builds, release in profile.releases
+    return ProfileFacts(profile.name, profile.source, profile.of_user, of_build, of_release)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
-from mqs_dll.abi import Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.abi import Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
@@ -38,12 +38,16 @@ class OpenMpi(Adapter):
     def __init__(self, image: TargetImage) -> None:
         self._symbols = Symbols(image, wanted_members(identity.ALL_VIEWS))
         self._types = identity.types_of(image)
-        self._profiles = identity.profiles_for(self._symbols)
+        self._profiles, self.refused_profiles = identity.profiles_for(self._symbols)
 
     def describe(self) -> str:
         """Return what was found in the image."""
         known = "with debug information" if list(self._types) else "without debug information"
         return f"{self.name} {known}"
+
+    def recognise(self, memory: Memory) -> Recognition:
+        """Return what the library's constants and class descriptors tell."""
+        return identity.recognise(memory, self._symbols, self._types, self._profiles)
 
     def attach(self, memory: Memory) -> AttachedOpenMpi:
         """Find the layouts that hold in a process that is past MPI_Init."""
@@ -58,7 +62,7 @@ class AttachedOpenMpi(AttachedMpi):
     def __init__(self, memory: Memory, symbols: Symbols, identified: identity.Identity) -> None:
         self._memory = memory
         self._symbols = symbols
-        self._release = identified.release
+        self._identity = identified
         self._layouts = layouts = identified.layouts
         self._containers = Containers(memory, symbols, layouts)
         self._groups = Groups(memory, symbols, layouts)
@@ -74,11 +78,24 @@ class AttachedOpenMpi(AttachedMpi):
 
     def describe(self) -> str:
         """Return the release, the transport and the source of the layouts."""
-        return f"Open MPI {self._release}, {self._pml.name}; layouts: {self._layouts.summary()}"
+        return f"Open MPI {self._identity.release}, {self._pml.name}; layouts: {self._layouts.summary()}"
+
+    def facts(self) -> MpiFacts:
+        """Return what is known of this Open MPI."""
+        known = self._identity
+        return identity.facts(self._memory, self._symbols, known.release, self._pml.name, known.profile)
 
     def layout_origins(self) -> list[LayoutOrigin]:
         """Return where the layout of each struct came from."""
         return self._layouts.origins()
+
+    def checks(self) -> list[str]:
+        """Return what held before the layouts were believed."""
+        return list(self._identity.checks)
+
+    def refusals(self) -> list[str]:
+        """Return which layouts were refused."""
+        return list(self._identity.refusals)
 
     def global_rank(self) -> int:
         """Return the rank of this process in its MPI_COMM_WORLD."""

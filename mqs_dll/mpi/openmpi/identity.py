@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mqs_dll.abi import MpiFacts, Recognition
 from mqs_dll.errors import (
     BrokenStructureError,
     FinalizedError,
@@ -21,11 +22,13 @@ from mqs_dll.errors import (
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, from_debugger
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import nearest_first, of_machine, profile_facts
+from mqs_dll.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, name_of, number_of
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
-from mqs_dll.profiles import Profile, shipped
+from mqs_dll.profiles import Profile, available
 from mqs_dll.view import View, wanted_members
 
 ALL_VIEWS = (*views.ALL, *cm_views.ALL)
@@ -48,6 +51,12 @@ class Identity:
 
     release: str
     layouts: Layouts
+    profile: Profile | None = None
+    """What completes debug information; None where that has it all."""
+    checks: tuple[str, ...] = ()
+    """Sentences: what held in the process."""
+    refusals: tuple[str, ...] = ()
+    """Sentences: which layouts were tried before, and why they were refused."""
 
 
 def release_of(memory: Memory, symbols: Symbols) -> str:
@@ -88,14 +97,64 @@ def _int32(memory: Memory, address: int) -> int:
     return int.from_bytes(memory.read(address, 4), "little", signed=True)
 
 
-def profiles_for(symbols: Symbols) -> list[Profile]:
-    """Return the profiles that we ship for a series of Open MPI with these symbols."""
-    return [
+def profiles_for(symbols: Symbols) -> tuple[list[Profile], list[str]]:
+    """Return the profiles for a series of Open MPI with these symbols, and why files of the user's are none."""
+    profiles, refused = available("openmpi")
+    fitting = [
         profile
-        for profile in shipped("openmpi")
+        for profile in profiles
         if all(symbols.get(name) is not None for name in profile.present)
         and all(symbols.get(name) is None for name in profile.absent)
     ]
+    return fitting, refused
+
+
+def library_of(memory: Memory, symbols: Symbols) -> LoadedLibrary:
+    """Return Open MPI's own library in a process's memory, or in its file's.
+
+    Raises:
+        LayoutError: it has no header.
+    """
+    return library_at(memory, symbols.need("ompi_version_string"), symbols.get(LINKER_LIST))
+
+
+def facts(memory: Memory, symbols: Symbols, release: str, transport: str, profile: Profile | None) -> MpiFacts:
+    """Return what is known of an Open MPI whose layouts come from a profile."""
+    build = _build_of(memory, symbols)
+    near = None if profile is None else profile_facts(profile, build, release)
+    return MpiFacts("Open MPI", release, transport, build, symbols.get("ompi_version_string") or 0, near)
+
+
+def _build_of(memory: Memory, symbols: Symbols) -> str:
+    try:
+        return library_of(memory, symbols).build
+    except LayoutError:
+        return ""
+
+
+def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Recognition:
+    """Return what can be told by the library's constants and class descriptors alone.
+
+    Raises:
+        LayoutError: its header, or a symbol that tells where that is, is missing.
+    """
+    release = release_of(memory, symbols)
+    library = library_of(memory, symbols)
+    used, checks, refusals = None, [], []
+    if _covers(from_types, ALL_VIEWS):
+        profiles = ()
+    for profile in nearest_first(of_machine(profiles, library), library.build, release):
+        try:
+            compared = check_sizes(memory, symbols, profile.layouts)
+        except MqsError as error:
+            refusals.append(f"profile {profile.name}: {error}")
+        else:
+            used, checks = profile, [_sizes_agree(compared)]
+            break
+    layouts = from_types if used is None else from_types.followed_by(used.layouts)
+    known = facts(memory, symbols, release, "", used)
+    complete = _covers(layouts, views.ALL)
+    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(refusals))
 
 
 def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Identity:
@@ -113,27 +172,34 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
     without_transport: Identity | None = None
     if _covers(from_types, views.ALL):
         try:
-            check(memory, symbols, from_types)
+            checks = check(memory, symbols, from_types)
         except MqsError as error:
             refusals.append(f"debug information: {error}")
         else:
-            identity = Identity(release, from_types)
+            identity = Identity(release, from_types, None, checks)
             if _covers(from_types, _transport_views(memory, symbols, from_types)):
                 return identity
             without_transport = identity
-    for profile in sorted(profiles, key=lambda profile: release not in profile.releases):
+    for profile in _in_order(memory, symbols, profiles, release):
         layouts = from_types.followed_by(profile.layouts)
         try:
             check_sizes(memory, symbols, profile.layouts)
-            check(memory, symbols, layouts)
+            checks = check(memory, symbols, layouts)
         except MqsError as error:
             refusals.append(f"profile {profile.name}: {error}")
         else:
-            return Identity(release, layouts)
+            return Identity(release, layouts, profile, checks, tuple(refusals))
     if without_transport is not None:
         return without_transport
     tried = "; ".join(refusals) or "there is neither debug information nor a profile"
     raise LayoutError(f"no layout fits this Open MPI {release}: {tried}")
+
+
+def _in_order(memory: Memory, symbols: Symbols, profiles: Iterable[Profile], release: str) -> list[Profile]:
+    """Return the nearest profiles first; which build it is costs some reads, and matters where the user made some."""
+    candidates = list(profiles)
+    build = _build_of(memory, symbols) if any(profile.of_user for profile in candidates) else ""
+    return nearest_first(candidates, build, release)
 
 
 def _covers(layouts: Layouts, needed: Iterable[type[View]]) -> bool:
@@ -153,8 +219,8 @@ def types_of(image: TargetImage) -> Layouts:
     return from_debugger(image, wanted_members(ALL_VIEWS))
 
 
-def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
-    """Compare the size of each struct with what its class descriptor in the process says.
+def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> int:
+    """Compare the size of each struct with what its class descriptor in the process says; return how many there are.
 
     Raises:
         LayoutError: they differ, or there is no descriptor to compare with.
@@ -170,10 +236,15 @@ def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         compared += 1
     if known and not compared:
         raise LayoutError("the process has no class descriptors to compare with")
+    return compared
 
 
-def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
-    """Check the invariants that tie Open MPI's structs together.
+def _sizes_agree(compared: int) -> str:
+    return f"Open MPI's class descriptors say the sizes of {compared} structs, and the layouts say the same"
+
+
+def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
+    """Check the invariants that tie Open MPI's structs together, and return them as sentences.
 
     The table of communicators holds objects of that class; their groups are groups; this process's rank in each is
     within its size, and the same in communicator and group; MPI_COMM_NULL lies under its number and carries its name;
@@ -182,15 +253,15 @@ def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
     Raises:
         LayoutError: one doesn't hold.
     """
-    check_sizes(memory, symbols, layouts)
+    compared = check_sizes(memory, symbols, layouts)
+    sizes = (_sizes_agree(compared),) if compared else ()
     try:
-        _check_communicators(memory, symbols, layouts)
-        _check_pools(memory, symbols, layouts)
+        return *sizes, *_check_communicators(memory, symbols, layouts), *_check_pools(memory, symbols, layouts)
     except (BrokenStructureError, TargetReadError) as error:
         raise LayoutError(str(error)) from error
 
 
-def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
     communicator = views.Communicator.bind(layouts)
     communicator_class = symbols.need("ompi_communicator_t_class")
@@ -206,6 +277,11 @@ def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> 
             names[slot] = name_of(memory, comm)
     if names.get(NULL_SLOT) != NULL_NAME:
         raise LayoutError(f"communicator {NULL_SLOT} is not called {NULL_NAME.decode()}")
+    return (
+        f"the table of communicators holds {len(names)} objects of that class under their own numbers",
+        "each has groups, and in communicator and group the same rank of this process, within the size",
+        f"communicator {NULL_SLOT} is called {NULL_NAME.decode()}",
+    )
 
 
 def _check_communicator(
@@ -223,8 +299,9 @@ def _check_communicator(
         raise LayoutError(f"MPI_COMM_WORLD has the flags {comm.c_flags:#x}")
 
 
-def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
     state = views.Request.bind(layouts).offsets["req_state"]
     for name in ("mca_pml_base_recv_requests", "mca_pml_base_send_requests"):
         containers.pool_elements(symbols.need(name), state)
+    return ("every request in the pools of receives and of sends is of its pool's class",)

@@ -45,7 +45,7 @@ class Pml(ABC):
 def hidden(what: str, transport: str, why: str) -> NoInformation:
     """Return the refusal to list a queue that a transport hides, with the way out."""
     return NoInformation(
-        f"{what} can't be seen: Open MPI's transport {transport} {why}; run the job with --mca pml ob1 to see them"
+        f"{what} can't be seen: Open MPI's transport {transport} {why}", "run the job with --mca pml ob1 to see them"
     )
 
 

@@ -54,7 +54,7 @@ def label(tag: int, *, nonblocking_base: int) -> str:
     """
     name = _BLOCKING.get(tag)
     if name is not None:
-        return f"collective: {name}, alone or as a step of another"
+        return f"collective: {name}, alone or in another one"
     if _NONBLOCKING_END <= tag <= nonblocking_base:
         return f"nonblocking collective no. {nonblocking_base - tag + 1}, or making of a communicator"
     if _NEIGHBORHOOD_END <= tag < _NONBLOCKING_END:

@@ -1,0 +1,249 @@
+"""What is shown of the requests of ch3.
+
+What a request was asked for stays in it; only a receive that finds its message waiting takes over the request of that,
+with its source and its tag. Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c,
+mpid_isend.c, mpid_send.c of 3.4.3 and 4.0.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import BrokenStructureError
+from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.mpi.mpich import buffered, early, operations, views
+from mqs_dll.mpi.mpich.ch3.queues import Queues, sort
+from mqs_dll.mpi.mpich.ch3.requests import (
+    ANY_SOURCE,
+    ANY_TAG,
+    CALLS,
+    EAGER,
+    FROM_SELF,
+    NO_MESSAGE,
+    RENDEZVOUS,
+    SYNCHRONOUS,
+    SYNCHRONOUS_SEND,
+    Request,
+)
+from mqs_dll.mpi.mpich.communicators import Entry
+from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.persistent import started
+from mqs_dll.mpi.mpich.process import WORLD
+
+PACKED = 0x4C00010F
+
+
+class Ch3(Device):
+    """The device ch3 in one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.name = parts.release.device or "ch3"
+        self._parts = parts
+        self._dev = views.Ch3Request.bind(parts.layouts)
+        self._read: Queues | None = None
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._read = None
+
+    def datatypes_in_use(self) -> list[int]:
+        """Return the handle of the datatype of each send and receive."""
+        queues = self._queues()
+        requests = chain(*queues.with_message.values(), *queues.posted.values(), *queues.sends.values())
+        return [request.dev.datatype for request in requests if not request.is_held]
+
+    def _queues(self) -> Queues:
+        if self._read is None:
+            parts = self._parts
+            self._read = sort(
+                (
+                    Request(common, self._dev.at(parts.memory, address), parts.requests.kind(common))
+                    for address, common in parts.requests.live().items()
+                ),
+                started(parts.requests),
+            )
+        return self._read
+
+    # ------------------------------------------------------------ receives
+
+    def receives(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the receives of a communicator: those that have their message, then the others in matching order."""
+        queues = self._queues()
+        for request in queues.with_message.get(entry.view.address, ()):
+            yield self._held(request, entry) if request.is_held else self._receive(request, entry)
+        for request in queues.posted.get(entry.view.address, ()):
+            yield self._receive(request, entry)
+        if not queues.posted_proved:
+            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
+
+    def _receive(self, request: Request, entry: Entry) -> Operation:
+        dev = request.dev
+        facts = self._parts.datatypes.at(dev.datatype)
+        peers = entry.peers()
+        rank = INVALID_RANK if request.rank == ANY_SOURCE else request.rank
+        matched = not request.is_posted and not request.cancelled
+        status = Status.MATCHED if matched else Status.PENDING
+        source = request.common.status_source if matched else INVALID_RANK
+        tag = request.common.status_tag if matched else UNKNOWN
+        return Operation(
+            status=Status.COMPLETE if request.complete else status,
+            desired_local_rank=rank,
+            desired_global_rank=world_rank(peers, rank),
+            tag_wild=dev.match_tag == ANY_TAG,
+            desired_tag=dev.match_tag,
+            desired_length=UNKNOWN if facts is None else dev.user_count * facts.size,
+            system_buffer=False,
+            buffer=dev.user_buf,
+            actual_local_rank=source,
+            actual_global_rank=world_rank(peers, source),
+            actual_tag=tag,
+            actual_length=request.length if matched else UNKNOWN,
+            extra_text=lines(
+                self._kind(request, ("MPI_Recv", "MPI_Irecv")),
+                buffer_text(facts, dev.user_count, dev.datatype),
+                self._request_text(request),
+                self._progress(request) or _receive_progress(request),
+            ),
+        )
+
+    def _held(self, request: Request, entry: Entry) -> Operation:
+        """Return what a matched probe holds; what it had asked for is not kept."""
+        rank = request.common.status_source
+        return Operation(
+            status=Status.MATCHED,
+            desired_local_rank=INVALID_RANK,
+            desired_global_rank=INVALID_RANK,
+            tag_wild=False,
+            desired_tag=UNKNOWN,
+            desired_length=0,
+            system_buffer=False,
+            buffer=0,
+            actual_local_rank=rank,
+            actual_global_rank=world_rank(entry.peers(), rank),
+            actual_tag=request.common.status_tag,
+            actual_length=request.length,
+            extra_text=lines(operations.HELD, operations.NOT_KEPT, self._request_text(request)),
+        )
+
+    # ------------------------------------------------------------ sends
+
+    def sends(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the sends of a communicator, by destination and then in the order of the pool."""
+        for request in self._queues().sends.get(entry.view.address, ()):
+            yield self._send(request, entry)
+
+    def _send(self, request: Request, entry: Entry) -> Operation:
+        dev = request.dev
+        facts = self._parts.datatypes.at(dev.datatype)
+        length = UNKNOWN if facts is None else dev.user_count * facts.size
+        copied = dev.datatype == PACKED and buffered.is_copy(self._parts.memory, dev.user_buf, request.common.address)
+        under_way = Status.MATCHED if dev.msg_offset else Status.PENDING
+        return operations.send(
+            Status.COMPLETE if request.complete else under_way,
+            request.rank,
+            world_rank(entry.peers(), request.rank),
+            dev.match_tag,
+            length,
+            dev.user_buf,
+            operations.BUFFERED_SEND if copied else self._kind(request, CALLS[request.type]),
+            buffer_text(facts, dev.user_count, dev.datatype),
+            None if copied else self._request_text(request),
+            self._progress(request) or _send_progress(request, length),
+        )
+
+    # ------------------------------------------------------------ unexpected messages
+
+    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the messages of a communicator in the order in which they came, which is that of matching.
+
+        A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
+        """
+        queues = self._queues()
+        for request in queues.unexpected.get(entry.receives_in, ()):
+            yield self._message(request, entry)
+        if entry.view.handle == WORLD:
+            numbers = {context_id: len(messages) for context_id, messages in queues.unexpected.items()}
+            yield from early.notes(numbers, self._parts.communicators)
+        if not queues.unexpected_proved:
+            raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
+
+    def _message(self, request: Request, entry: Entry) -> Operation:
+        here = request.complete and request.message == EAGER
+        return operations.message(
+            Status.COMPLETE if here else Status.PENDING,
+            request.rank,
+            world_rank(entry.peers(), request.rank),
+            request.dev.match_tag,
+            request.length,
+            request.dev.tmpbuf if here and request.length else 0,
+            _arrival(request),
+            operations.FROM_SYNCHRONOUS_SEND if request.dev.state & SYNCHRONOUS else None,
+            _collective_text(request),
+        )
+
+    # ------------------------------------------------------------ words
+
+    def _kind(self, request: Request, calls: tuple[str, str]) -> str:
+        """Name the collective operation, or the call, that made a request.
+
+        One that is complete or freed can't belong to a blocking call, and only nonblocking sends note a rendezvous.
+        """
+        blocking, nonblocking = calls
+        collective = _collective_text(request)
+        if collective is not None:
+            return collective
+        if request.common.address in self._queues().started:
+            return operations.persistent(f"{blocking}_init")
+        if request.complete or self._is_freed(request) or (request.is_send and request.message == RENDEZVOUS):
+            return f"{nonblocking}, nonblocking"
+        return f"{blocking} or {nonblocking}"
+
+    def _is_freed(self, request: Request) -> bool:
+        """Tell whether the program has freed a request: only the device refers to it."""
+        return not request.complete and request.common.ref_count == 1
+
+    def _request_text(self, request: Request) -> str:
+        common = self._queues().started.get(request.common.address, request.common)
+        return operations.request_text(self._parts.requests.handle(common))
+
+    def _progress(self, request: Request) -> str | None:
+        if request.cancelled:
+            return operations.CANCELLED
+        return operations.FREED if self._is_freed(request) else None
+
+
+def _receive_progress(request: Request) -> str | None:
+    if request.complete or request.message == NO_MESSAGE:
+        return None
+    return (
+        f"{request.dev.msg_offset} of {request.length} bytes are here"
+        if request.dev.msg_offset
+        else "matched, none of it is here yet"
+    )
+
+
+def _send_progress(request: Request, length: int) -> str | None:
+    if request.complete:
+        return "done"
+    if request.dev.msg_offset:
+        return f"{request.dev.msg_offset} of {length} bytes are sent"
+    if request.message == RENDEZVOUS:
+        return "rendezvous: the receiver has not answered"
+    if request.message == FROM_SELF or request.type == SYNCHRONOUS_SEND:
+        return "no receive has matched it"
+    return None
+
+
+def _arrival(request: Request) -> str:
+    if request.message == FROM_SELF:
+        return f"from this process: its {request.length} bytes are in the send's buffer"
+    if request.message == RENDEZVOUS:
+        return f"rendezvous: its {request.length} bytes are with the sender"
+    return "eager: all of it is here" if request.complete else "eager: a part of it is here"
+
+
+def _collective_text(request: Request) -> str | None:
+    return operations.collective_text(request.dev.match_context_id, request.dev.match_tag)

@@ -1,0 +1,12 @@
+"""The device ch4, as it is since 4.0: messages within a node are active messages over shared memory.
+
+Rooms by what they know: traffic (which request is what), receives, arrivals (unexpected messages), sends, headers (what
+is known of a send in the cells of shared memory and in the queue before them), alone (communicators of one process),
+partitioned, netmods (what the network keeps for itself), and device, which ties them together.
+"""
+
+from __future__ import annotations
+
+from mqs_dll.mpi.mpich.ch4.device import Ch4
+
+__all__ = ["Ch4"]

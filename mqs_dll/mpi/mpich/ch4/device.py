@@ -1,0 +1,112 @@
+"""The device ch4: ties its rooms together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from mqs_dll.abi import Operation
+from mqs_dll.errors import NoInformation
+from mqs_dll.mpi.mpich.ch4.alone import Alone
+from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
+from mqs_dll.mpi.mpich.ch4.network import Network
+from mqs_dll.mpi.mpich.ch4.receives import Receives
+from mqs_dll.mpi.mpich.ch4.sends import Sends
+from mqs_dll.mpi.mpich.ch4.traffic import Traffic
+from mqs_dll.mpi.mpich.communicators import Entry
+from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.requests import Kind
+
+
+class Ch4(Device):
+    """The device ch4 in one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._traffic = Traffic(parts)
+        shared = self._traffic.has_shared_memory
+        self.name = f"{parts.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})"
+        self._network = Network(parts, has_shared_memory=shared)
+        self._alone = Alone(parts, self._traffic)
+        self._partitioned = Partitioned(parts)
+        self._receives = Receives(parts, self._traffic)
+        self._arrivals = Arrivals(parts, self._traffic)
+        self._sends = Sends(parts, self._traffic) if shared else None
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._traffic.forget()
+        self._network.forget()
+        self._alone.forget()
+        self._arrivals.forget()
+        if self._sends is not None:
+            self._sends.forget()
+
+    def receives(self, entry: Entry) -> Iterator[Operation]:
+        """Return the receives of a communicator: those that have their message, then the others in matching order.
+
+        Raises:
+            NoInformation: at once or after them, the netmod may have others.
+            BrokenStructureError: after them, their order isn't sure.
+        """
+        own = self._partitioned.receives(self._traffic.of(entry.view.address).partitioned, entry)
+        if entry.is_alone:
+            return chain(own, self._alone.receives(entry))
+        of_network = self._of_network(entry, Kind.RECV)
+        walk = chain(self._receives.operations(entry), own, self._network.receives(of_network))
+        return _up_to(self._network.refusal(entry, "receives", of_network), walk)
+
+    def sends(self, entry: Entry) -> Iterator[Operation]:
+        """Return the sends of a communicator, by destination and then in the order of the pool.
+
+        Raises:
+            NoInformation: at once or after them, the netmod may have others.
+        """
+        own = self._partitioned.sends(self._traffic.of(entry.view.address).partitioned, entry)
+        if entry.is_alone:
+            return chain(own, self._alone.sends(entry))
+        of_network = self._of_network(entry, Kind.SEND)
+        shared = () if self._sends is None else self._sends.operations(entry)
+        return _up_to(self._network.refusal(entry, "sends", of_network), chain(shared, own))
+
+    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+        """Return the messages of a communicator in the order in which they came, which is that of matching.
+
+        Raises:
+            NoInformation: at once or after them, the netmod may have others.
+            BrokenStructureError: after them, their order isn't sure.
+        """
+        if entry.is_alone:
+            return self._alone.unexpected(entry)
+        return _up_to(self._network.refusal(entry, "unexpected messages", ()), self._arrivals.operations(entry))
+
+    def datatypes_in_use(self) -> list[int]:
+        """Return the handle of the datatype of each send and receive that tells one."""
+        found = self._receives.datatypes()
+        for entry in self._parts.communicators.read():
+            found += self._partitioned.datatypes(self._traffic.of(entry.view.address).partitioned)
+            if entry.is_alone:
+                found += self._alone.datatypes(entry)
+            elif self._sends is not None:
+                found += self._sends.datatypes(entry)
+        return found
+
+    def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
+        """Return the handles, in words, of the netmod's sends or receives that are not done."""
+        requests = [each for each in self._traffic.of(entry.view.address).others if each.cc]
+        return [self._traffic.request_text(each) for each in requests if self._parts.requests.kind(each) is kind]
+
+
+def _up_to(refusal: NoInformation | None, walk: Iterator[Operation]) -> Iterator[Operation]:
+    """Return a walk that ends with a refusal; with nothing before it, it comes at once."""
+    if refusal is None:
+        return walk
+    for first in walk:
+        return chain((first,), walk, _raise(refusal))
+    raise refusal
+
+
+def _raise(refusal: NoInformation) -> Iterator[Operation]:
+    yield from ()
+    raise refusal

@@ -1,0 +1,114 @@
+"""Messages that found no free cell: ch4 keeps all that there is to know of them until they can leave.
+
+That is what a program waits for that sends small messages to a process that makes no MPI call.
+Source: src/mpid/ch4/shm/posix/posix_pre.h, posix_am.h of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import NamedTuple
+
+from mqs_dll.errors import TargetReadError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.mpich import views
+
+RECORD = struct.Struct("<16xQ2xH4xQxb6x")
+"""The begin of MPIDI_POSIX_am_request_header_t: am_hdr, am_hdr_sz, msg_hdr, and in msg_hdr_buf the handler's number."""
+
+AM_HDR_BUF = 48
+MSG_HDR_BUF = 40
+"""Where am_hdr and msg_hdr point to in the record itself."""
+
+ARGUMENTS = struct.Struct("<i12xI4xQQQQ")
+ARGUMENTS_BEGIN = AM_HDR_BUF + 800
+"""The rest of it, behind the space for the header: dst_grank, datatype, buf, count, request, prev."""
+
+NEAREST = 2
+"""Words before the members of all active messages (MPIDIG_req_t.req) among which the record's address is.
+
+It is the last member of the shared memory's part, but for a word of inter-process copies, which some releases have.
+"""
+
+LONGEST_QUEUE = 1 << 16
+
+SEND = 0
+"""The handler of a message's begin (MPIDIG_SEND)."""
+
+
+class Postponed(NamedTuple):
+    """A send that waits for a free cell, as it was called."""
+
+    header: views.MessageHeader | None
+    """None where its header has left, and data follow."""
+    world_rank: int
+    datatype: int
+    buffer: int
+    elements: int
+
+
+class PostponedSends:
+    """Finds what belongs to a send's request."""
+
+    def __init__(self, memory: Memory, layouts: Layouts) -> None:
+        self._memory = memory
+        self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
+        self._end = views.AmRequest.bind(layouts).offsets["req"]
+        self._headers: dict[int, views.MessageHeader] = {}
+
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._headers.clear()
+
+    def of(self, request: int) -> Postponed | None:
+        """Return the record of a send's request, None where there is none."""
+        for address in self._memory.pointers(request + self._end - NEAREST * WORD, NEAREST):
+            if address % WORD == 0 and address:
+                found = self._at(address, request)
+                if found is not None:
+                    self._look_around(address)
+                    return found
+        return None
+
+    def header(self, request: int) -> views.MessageHeader | None:
+        """Return the header of a rendezvous that waits in the queue of a record that ``of`` has found.
+
+        Such a record doesn't know the request, but the header does.
+        """
+        return self._headers.get(request)
+
+    def _at(self, address: int, request: int) -> Postponed | None:
+        """Return the record at an address, if it belongs to a request."""
+        try:
+            if not self._is_record(address):
+                return None
+            rank, datatype, buffer, elements, owner, _ = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
+            return Postponed(self._header_of(address), rank, datatype, buffer, elements) if owner == request else None
+        except TargetReadError:
+            return None
+
+    def _is_record(self, address: int) -> bool:
+        am_hdr, _, msg_hdr, _ = self._memory.unpack(RECORD, address)
+        return (am_hdr, msg_hdr) == (address + AM_HDR_BUF, address + MSG_HDR_BUF)
+
+    def _header_of(self, address: int) -> views.MessageHeader | None:
+        am_hdr, _, _, handler = self._memory.unpack(RECORD, address)
+        return self._header.at(self._memory, am_hdr) if handler == SEND else None
+
+    def _look_around(self, first: int) -> None:
+        """Read the queue that a record is on, backwards, since its head leads to its tail."""
+        if self._headers:
+            return
+        address = first
+        with suppress(TargetReadError):
+            for _ in range(LONGEST_QUEUE):
+                if not self._is_record(address):
+                    return
+                header = self._header_of(address)
+                if header is not None:
+                    self._headers[header.sreq_ptr] = header
+                address = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)[-1]
+                if address == first:
+                    return

@@ -1,0 +1,170 @@
+"""Receives of active messages, in every state.
+
+When a message matches a receive, its source and tag replace those that were asked for; whether a wildcard stood there
+is lost, but for a persistent receive. A small message that came before its receive even leaves the address of ch4's own
+buffer in the place of the program's.
+Source: src/mpid/ch4/src/mpidig_recv.h, mpidig_pt2pt_callbacks.c, src/mpid/common/genq/mpidu_genq_private_pool.c of
+4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import TargetReadError
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.mpi.mpich import operations
+from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
+from mqs_dll.mpi.mpich.communicators import Entry
+from mqs_dll.mpi.mpich.device import Parts
+
+CELL_HEADER = 16
+"""Bytes before a buffer of ch4's own: the address of its block, and a link."""
+
+LARGEST_BLOCK = 1 << 26
+
+
+class Asked(NamedTuple):
+    """What a receive asked for; None where nothing tells that any more."""
+
+    source: int | None
+    tag: int | None
+    buffer: int | None
+    elements: int
+    datatype: int
+
+
+class Receives:
+    """The receives of one process."""
+
+    def __init__(self, parts: Parts, traffic: Traffic) -> None:
+        self._parts = parts
+        self._traffic = traffic
+        self._values = parts.requests.values
+
+    def operations(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the receives of a communicator: those that have their message, then the others in matching order.
+
+        Raises:
+            BrokenStructureError: after them, when some may be missing, or their order isn't sure.
+        """
+        mine = self._traffic.of(entry.view.address)
+        for message in mine.held:
+            yield self._held(message, entry)
+        for message in (*mine.with_message, *mine.posted):
+            yield self._receive(message, entry)
+        self._traffic.check_receives()
+
+    def datatypes(self) -> list[int]:
+        """Return the handle of the datatype of each receive."""
+        return [message.am.datatype for each in self._traffic.all() for message in (*each.with_message, *each.posted)]
+
+    def _receive(self, message: Message, entry: Entry) -> Operation:
+        asked = self._asked(message)
+        facts = self._parts.datatypes.at(asked.datatype)
+        peers = entry.peers()
+        rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
+        any_tag = asked.tag == self._values.any_tag
+        source, tag = (INVALID_RANK, UNKNOWN) if message.waits else (message.source, message.tag)
+        has_buffer = asked.buffer is not None
+        return Operation(
+            status=message.status,
+            desired_local_rank=rank,
+            desired_global_rank=world_rank(peers, rank),
+            tag_wild=any_tag,
+            desired_tag=UNKNOWN if asked.tag is None or any_tag else asked.tag,
+            desired_length=asked.elements * facts.size if has_buffer and facts is not None else UNKNOWN,
+            system_buffer=False,
+            buffer=asked.buffer or 0,
+            actual_local_rank=source,
+            actual_global_rank=world_rank(peers, source),
+            actual_tag=tag,
+            actual_length=UNKNOWN if message.waits else message.length,
+            extra_text=lines(
+                self._call(message),
+                buffer_text(facts, asked.elements, asked.datatype) if has_buffer else "its buffer is not kept",
+                self._traffic.request_text(message.common),
+                _progress(message, asked),
+                operations.collective_text(message.am.context_id, message.tag),
+            ),
+        )
+
+    def _asked(self, message: Message) -> Asked:
+        """Return what a receive asked for, as far as that is kept."""
+        arguments = self._traffic.asked(message.common)
+        if arguments is not None:
+            return Asked(arguments.rank, arguments.tag, arguments.buffer, arguments.count, arguments.datatype)
+        am = message.am
+        if message.waits:
+            return Asked(message.source, message.tag, am.buffer, am.count, am.datatype)
+        buffer = None if self._has_other_buffer(message) else am.buffer
+        return Asked(None, None, buffer, am.count, am.datatype)
+
+    def _has_other_buffer(self, message: Message) -> bool:
+        """Tell whether the buffer of a complete receive is the one that its message lay in before."""
+        facts = self._parts.datatypes.at(message.am.datatype)
+        if not message.complete or facts is None or message.am.count * facts.size != message.length:
+            return False
+        return bool(message.length) and is_own_buffer(self._parts.memory, message.am.buffer)
+
+    def _held(self, message: Message, entry: Entry) -> Operation:
+        """Return what a matched probe holds; what it had asked for is not kept."""
+        return Operation(
+            status=Status.MATCHED,
+            desired_local_rank=INVALID_RANK,
+            desired_global_rank=INVALID_RANK,
+            tag_wild=False,
+            desired_tag=UNKNOWN,
+            desired_length=0,
+            system_buffer=False,
+            buffer=0,
+            actual_local_rank=message.source,
+            actual_global_rank=world_rank(entry.peers(), message.source),
+            actual_tag=message.tag,
+            actual_length=message.am.count,
+            extra_text=lines(
+                operations.HELD,
+                "what the probe asked for is not kept",
+                self._traffic.request_text(message.common),
+            ),
+        )
+
+    # ------------------------------------------------------------ words
+
+    def _call(self, message: Message) -> str:
+        """Name the call that made a receive; one that is complete or freed can't belong to a blocking call."""
+        if self._traffic.persistent(message.common):
+            return operations.persistent("MPI_Recv_init")
+        if message.complete or message.freed:
+            return "MPI_Irecv, nonblocking"
+        return "MPI_Recv or MPI_Irecv"
+
+
+def _progress(message: Message, asked: Asked) -> str | None:
+    if message.cancelled:
+        return operations.CANCELLED
+    if message.waits:
+        return operations.FREED if message.freed else None
+    here = "done" if message.complete else "matched, under way"
+    return here if asked.source is not None else f"{here}; source and tag asked for are not kept"
+
+
+def is_own_buffer(memory: Memory, buffer: int) -> bool:
+    """Tell whether a buffer is one of those that ch4 keeps for unexpected messages, or isn't there any more.
+
+    They lie in blocks, and each refers to the record of its block, which knows where the block begins.
+    """
+    cell = buffer - CELL_HEADER
+    try:
+        block = memory.pointer(cell)
+    except TargetReadError:
+        return True
+    try:
+        slab = memory.pointer(block)
+        return 0 <= cell - slab < LARGEST_BLOCK and memory.pointer(slab) == block
+    except TargetReadError:
+        return False

@@ -1,0 +1,297 @@
+"""Which request in use is what: a receive that waits, one that has its message, a message, a send, ...
+
+ch4 has one list of posted receives and one of unexpected messages for each virtual interface. Their heads are
+variables that a stripped library doesn't name; all members are in the pool of requests, and their links give the order.
+Source: src/mpid/ch4/include/mpidpre.h, src/mpid/ch4/src/mpidig_recv.h, mpidig_recvq.h, mpidig_pt2pt_callbacks.c,
+ch4_self.c of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from mqs_dll.abi import Status
+from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.links import lists_of
+from mqs_dll.mpi.mpich.persistent import started
+from mqs_dll.mpi.mpich.requests import Kind
+
+ACTIVE_MESSAGE = 1
+"""A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
+
+# what a message's request is at (MPIDIG_REQ_*)
+BUSY = 0x1
+PEER_SSEND = 0x2
+UNEXPECTED = 0x4
+TAKEN = 0x8
+"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
+MATCHED = 0x40
+RENDEZVOUS = 0x80
+IN_PROGRESS = 0x100
+
+MOST_HANDLES = 3
+"""Requests that a refusal names."""
+
+PERSISTENT_SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
+"""By the type of a persistent request (MPIDI_ptype); one in the ready mode is like a standard one."""
+
+
+class Message(NamedTuple):
+    """A request of an active message: a receive, an unexpected message or a send."""
+
+    common: views.Request
+    am: views.AmRequest
+    extension: views.AmExtension | None
+    """Gone when the request is complete."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether MPICH has done its part."""
+        return self.common.cc == 0
+
+    @property
+    def freed(self) -> bool:
+        """Whether the program has freed the request: only the device refers to it."""
+        return not self.complete and self.common.ref_count == 1
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it."""
+        return self.complete and bool(self.common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
+
+    @property
+    def state(self) -> int:
+        """What the request is at, 0 for a complete one."""
+        return 0 if self.extension is None else self.extension.status
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
+        return self.cancelled or (not self.complete and self.state == 0)
+
+    @property
+    def status(self) -> Status:
+        """How far a receive is."""
+        if self.complete:
+            return Status.COMPLETE
+        return Status.PENDING if self.waits else Status.MATCHED
+
+    @property
+    def source(self) -> int:
+        """The sender's rank: the message's where there is one, or ANY_SOURCE."""
+        ended = self.complete and not self.cancelled
+        return self.common.status_source if ended or self.am.source is None else self.am.source
+
+    @property
+    def tag(self) -> int:
+        """The message's tag, or ANY_TAG."""
+        ended = self.complete and not self.cancelled
+        return self.common.status_tag if ended or self.am.tag is None else self.am.tag
+
+    @property
+    def length(self) -> int:
+        """Bytes of the message that a receive has or had."""
+        if self.extension is not None:
+            return self.extension.in_data_sz
+        return self.common.status_count_hi_and_cancelled >> 1 << 32 | self.common.status_count_lo
+
+
+class OfCommunicator(NamedTuple):
+    """The sends and receives of one communicator; in the order of the pools, but for those that wait."""
+
+    posted: list[Message]
+    """Receives that wait for a message, in the order in which they are looked at."""
+    with_message: list[Message]
+    """Receives that have their message, or were cancelled."""
+    held: list[Message]
+    """Messages that a matched probe took."""
+    sends: list[Message]
+    others: list[views.Request]
+    """Sends and receives that are no active messages: of a communicator of one process, or the netmod's."""
+    partitioned: list[views.Request]
+
+
+class Traffic:
+    """The requests of one process, sorted once until ``forget``."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        layouts = parts.layouts
+        self._asked = views.PersistentRequest.bind(layouts)
+        self.has_shared_memory = layouts.offset(views.Request.struct, "dev.is_local") is not None
+        if self.has_shared_memory:
+            self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
+            self._extension = views.AmExtension.bind(layouts)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._sorted = False
+        self._of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
+        self._arrived: defaultdict[int, list[Message]] = defaultdict(list)
+        self._started: dict[int, views.Request] = {}
+        self._posted_in_order = self._arrived_in_order = True
+        self._broken: list[int] = []
+
+    def check_receives(self) -> None:
+        """Make sure that all receives were found, and their order.
+
+        Raises:
+            BrokenStructureError: they were not.
+        """
+        self.check_requests()
+        if not self._posted_in_order:
+            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
+
+    def check_arrivals(self) -> None:
+        """Make sure that all unexpected messages were found, and their order.
+
+        Raises:
+            BrokenStructureError: they were not.
+        """
+        self.check_requests()
+        if not self._arrived_in_order:
+            raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
+
+    def check_requests(self) -> None:
+        """Make sure that every request told what it is.
+
+        Raises:
+            BrokenStructureError: some refer to memory that can't be read.
+        """
+        self._sort()
+        if self._broken:
+            handles = ", ".join(f"{handle:#x}" for handle in self._broken[:MOST_HANDLES])
+            raise BrokenStructureError(f"{len(self._broken)} of the process's requests can't be read: {handles}")
+
+    def of(self, comm: int) -> OfCommunicator:
+        """Return the requests of the communicator at an address."""
+        self._sort()
+        return self._of.get(comm) or _nothing()
+
+    def all(self) -> Iterable[OfCommunicator]:
+        """Return the requests of all communicators."""
+        self._sort()
+        return self._of.values()
+
+    def arrived(self) -> Mapping[int, list[Message]]:
+        """Return the messages that no receive has matched, in the order in which they came.
+
+        They are sorted by the context id of their communicator, without the bit of collectives.
+        """
+        self._sort()
+        return self._arrived
+
+    def persistent(self, request: views.Request) -> views.Request | None:
+        """Return the persistent request that a request does the work of."""
+        self._sort()
+        return self._started.get(request.address)
+
+    def asked(self, request: views.Request) -> views.PersistentRequest | None:
+        """Return the arguments of the persistent request that a request does the work of."""
+        persistent = self.persistent(request)
+        return None if persistent is None else self._asked.at(self._parts.memory, persistent.address)
+
+    def request_text(self, request: views.Request) -> str:
+        """Return the handle that the program has for a request."""
+        return operations.request_text(self._parts.requests.handle(self.persistent(request) or request))
+
+    # ------------------------------------------------------------ sorting
+
+    def _sort(self) -> None:
+        if self._sorted:
+            return
+        requests = self._parts.requests
+        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
+        posted: list[Message] = []
+        arrived: list[Message] = []
+        stands_for: dict[int, Message] = {}
+        for request in requests.live().values():
+            kind = requests.kind(request)
+            if kind in (Kind.PART_SEND, Kind.PART_RECV) and request.comm:
+                self._of[request.comm].partitioned.append(request)
+            if kind not in (Kind.SEND, Kind.RECV, Kind.MPROBE):
+                continue
+            try:
+                message = None if request.comm in alone else self._message(request)
+            except TargetReadError:
+                self._broken.append(request.handle)
+                continue
+            if message is None:
+                if request.comm and not _is_hidden_half(request):
+                    self._of[request.comm].others.append(request)
+            elif kind is Kind.RECV:
+                self._sort_receive(message, posted, arrived, stands_for)
+            elif request.comm:
+                of = self._of[request.comm]
+                (of.sends if kind is Kind.SEND else of.held).append(message)
+        self._join(stands_for)
+        posted, self._posted_in_order = _in_order(posted)
+        for message in posted:
+            self._of[message.common.comm].posted.append(message)
+        arrived, self._arrived_in_order = _in_order(arrived)
+        for message in arrived:
+            self._arrived[contexts.communicator_of(message.am.context_id)].append(message)
+        self._started = started(requests)
+        self._sorted = True
+
+    def _sort_receive(
+        self,
+        message: Message,
+        posted: list[Message],
+        arrived: list[Message],
+        stands_for: dict[int, Message],
+    ) -> None:
+        comm, state = message.common.comm, message.state
+        if not comm:
+            if state & UNEXPECTED and not state & (TAKEN | MATCHED):
+                arrived.append(message)
+        elif message.complete or state:
+            self._of[comm].with_message.append(message)
+            if state & MATCHED and message.extension is not None and message.extension.match_req:
+                stands_for[message.extension.match_req] = message
+        else:
+            posted.append(message)
+
+    def _join(self, stands_for: dict[int, Message]) -> None:
+        """Show a message and the receive that it was matched with as one, by the handle that the program has."""
+        for address, message in stands_for.items():
+            receives = self._of[message.common.comm].with_message
+            for receive in receives:
+                if receive.common.address == address and not receive.complete:
+                    receives[receives.index(message)] = message._replace(common=receive.common)
+                    receives.remove(receive)
+                    break
+
+    def _message(self, request: views.Request) -> Message | None:
+        """Return the request as that of an active message, None where it is none.
+
+        Raises:
+            TargetReadError: its extension can't be read.
+        """
+        is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
+        if not is_active or not self.has_shared_memory:
+            return None
+        am = self._am.at(self._parts.memory, request.address)
+        extension = self._extension.at(self._parts.memory, am.req) if request.cc else None
+        return Message(request, am, extension)
+
+
+def _nothing() -> OfCommunicator:
+    return OfCommunicator([], [], [], [], [], [])
+
+
+def _is_hidden_half(request: views.Request) -> bool:
+    """Tell whether it is the netmod's half of a receive from any source, whose other half the program has."""
+    return bool(request.anysrc_partner) and not request.is_local
+
+
+def _in_order(messages: list[Message]) -> tuple[list[Message], bool]:
+    """Return the members of the lists in their order, one list after the other, and whether their links prove it."""
+    members = {message.common.address: message for message in messages}
+    lists, proved = lists_of({address: each.common.next or 0 for address, each in members.items()})
+    return [members[address] for each in lists for address in each], proved

@@ -1,0 +1,127 @@
+"""The communicators of a process: which are live, what they are called, which MPICH keeps for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mqs_dll.abi import Communicator
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.base import CommunicatorEntry
+from mqs_dll.mpi.mpich import contexts, handles, views
+from mqs_dll.mpi.mpich.groups import Ranks
+from mqs_dll.mpi.mpich.pools import Pools
+from mqs_dll.mpi.mpich.process import BUILTIN_COMMS
+from mqs_dll.names import marked
+from mqs_dll.view import Reader
+
+INTERNAL = b"internal"
+FREED = b"freed"
+
+INTER = 1
+"""comm_kind of an inter-communicator (src/include/mpir_comm.h)."""
+
+WORLD = 0
+ALONE = 1
+"""Places of MPI_COMM_WORLD and MPI_COMM_SELF among the predefined ones."""
+
+ICOMM_WORLD = 0x44000002
+"""A predefined communicator that MPICH keeps for itself, before 5.0."""
+
+
+class Entry(CommunicatorEntry):
+    """A communicator as it was read."""
+
+    def __init__(self, view: views.Comm, ranks: Ranks) -> None:
+        self.view = view
+        self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
+        self.marks = [b"inter, %d remote" % view.remote_size] if self.inter else []
+        self._ranks = ranks
+        self._describe()
+
+    @property
+    def inter(self) -> bool:
+        """Whether it is an inter-communicator."""
+        return self.view.comm_kind == INTER
+
+    @property
+    def name(self) -> bytes:
+        """The name that the program or the standard gave it, empty where there is none."""
+        return self.view.name.partition(b"\0")[0]
+
+    @property
+    def is_predefined(self) -> bool:
+        """Whether it is MPI_COMM_WORLD, MPI_COMM_SELF, or one of MPICH's own of that kind, under whatever name."""
+        return handles.kind_of(self.view.handle) == handles.BUILTIN
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has one process, whose messages to itself ch4 treats apart."""
+        return not self.inter and self.view.remote_size == 1
+
+    @property
+    def receives_in(self) -> int:
+        """The context id of messages that come in on it, without the bit of collectives."""
+        return contexts.communicator_of(self.view.recvcontext_id)
+
+    @property
+    def sends_in(self) -> int:
+        """The context id of messages that go out on it; another one on an inter-communicator."""
+        return contexts.communicator_of(self.view.context_id)
+
+    def world_ranks(self) -> Sequence[int]:
+        """Return the MPI_COMM_WORLD ranks of the local group."""
+        return self._ranks.local(self.view)
+
+    def peers(self) -> Sequence[int]:
+        """Return the MPI_COMM_WORLD ranks of the group that messages go to: the remote one of an inter-communicator."""
+        return self._ranks.peers(self.view)
+
+    def mark(self, mark: bytes) -> None:
+        """Put one more mark behind the name."""
+        self.marks.append(mark)
+        self._describe()
+
+    def _describe(self) -> None:
+        view = self.view
+        self.record = Communicator(self._unique_id(), view.rank, view.local_size, marked(self.name, self.marks))
+
+    def _unique_id(self) -> int:
+        """Return the number that is the same in all processes of a communicator.
+
+        The two sides of an inter-communicator receive in different contexts, and agree on the pair of them.
+        """
+        low, high = sorted((self.receives_in, self.sends_in))
+        return low if low == high else high << 32 | low
+
+
+class Communicators:
+    """Reads the pool of communicators."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, pools: Pools, builtin: int | None, ranks: Ranks) -> None:
+        self._memory = memory
+        self._pools = pools
+        self._builtin = builtin
+        self._ranks = ranks
+        self._reader: Reader[views.Comm] = views.by_context_id(views.Comm, views.NarrowComm, layouts).bind(layouts)
+        self._size = pools.size_of(handles.COMM)
+
+    def predefined(self, index: int) -> views.Comm | None:
+        """Return a predefined communicator (WORLD, ALONE), alive or not; None where a session does without them."""
+        if self._builtin is None:
+            return None
+        return self._reader.at(self._memory, self._builtin + index * self._size)
+
+    def read(self) -> list[Entry]:
+        """Return the live communicators, predefined ones first.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the pool can't be read.
+        """
+        predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
+        made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
+        return [
+            Entry(comm, self._ranks)
+            for comm in (*predefined, *made)
+            if handles.class_of(comm.handle) == handles.COMM and comm.ref_count > 0 and comm.local_size > 0
+        ]

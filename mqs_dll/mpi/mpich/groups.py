@@ -1,0 +1,148 @@
+"""From ranks of a communicator to ranks of MPI_COMM_WORLD, through every way in which MPICH stores that.
+
+ch4 keeps a rank map in the communicator to 4.3, groups know their processes since 5.0, and ch3 has a table of virtual
+connections. A process that is not in this process's MPI_COMM_WORLD is -1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from mqs_dll.abi import INVALID_RANK
+from mqs_dll.errors import BrokenStructureError
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.mpi.mpich import views
+
+LARGEST_GROUP = 1 << 24
+
+# modes of a rank map (src/mpid/ch4/include/mpidpre.h of 3.4.3 to 4.3.2); the odd ones of the regular ones imply that
+# all processes are of this MPI_COMM_WORLD
+DIRECT = (0, 1)
+OFFSET = (2, 3)
+STRIDE = (4, 5)
+STRIDE_BLOCK = (6, 7)
+TABLE = (8, 9)
+TABLE_OF_PAIRS = 10
+
+WORLD_SHIFT = 32
+"""A process's number since 5.0 is its world's index, in the upper half, and its rank there."""
+
+
+class Ranks:
+    """Decodes the processes of communicators, each once until ``forget``."""
+
+    def __init__(self, memory: Memory, layouts: Layouts) -> None:
+        self._memory = memory
+        self._map = views.RankMap.bind(layouts) if views.RankMap.struct in layouts else None
+        self._vcrt = views.Vcrt.bind(layouts) if views.Vcrt.struct in layouts else None
+        self._vc = views.VirtualConnection.bind(layouts) if self._vcrt else None
+        self._group = self._strided = None
+        if layouts.offset(views.Group.struct, "pmap.use_map") is not None:
+            self._group = views.Group.bind(layouts)
+            self._strided = views.StridedGroup.bind(layouts)
+        self._own_group: int | None = None
+        self._found: dict[tuple[int, bool], tuple[int, ...]] = {}
+
+    def forget(self) -> None:
+        """Drop all that was read."""
+        self._found.clear()
+
+    def know_world(self, world: views.Comm) -> None:
+        """Learn from MPI_COMM_WORLD which processes are its own (ch3: the process group of its first one)."""
+        if world.vcrt and self._vc is not None:
+            self._own_group = self._connections(world.vcrt, 1)[0].pg
+
+    def local(self, comm: views.Comm) -> tuple[int, ...]:
+        """Return the MPI_COMM_WORLD rank of each process of a communicator's local group.
+
+        Raises:
+            BrokenStructureError, TargetReadError: it can't be decoded.
+        """
+        return self._of(comm, remote=False)
+
+    def peers(self, comm: views.Comm) -> tuple[int, ...]:
+        """Return the same for the group that messages go to: the remote one of an inter-communicator."""
+        return self._of(comm, remote=bool(comm.comm_kind))
+
+    def _of(self, comm: views.Comm, *, remote: bool) -> tuple[int, ...]:
+        key = (comm.address, remote)
+        if key not in self._found:
+            count = comm.remote_size if remote else comm.local_size
+            if not 0 <= count <= LARGEST_GROUP:
+                raise BrokenStructureError(f"communicator {comm.handle:#x} says that it has {count} processes")
+            ranks = self._decode(comm, count, remote=remote)
+            if len(ranks) != count:
+                raise BrokenStructureError(f"the processes of communicator {comm.handle:#x} can't be decoded")
+            self._found[key] = ranks
+        return self._found[key]
+
+    def _decode(self, comm: views.Comm, count: int, *, remote: bool) -> tuple[int, ...]:
+        inter = bool(comm.comm_kind)
+        if comm.map is not None and comm.local_map is not None and self._map is not None:
+            return self._from_map(comm.address + (comm.local_map if inter and not remote else comm.map), count)
+        if comm.vcrt is not None:
+            table = comm.local_vcrt if inter and not remote else comm.vcrt
+            connections = self._connections(table or 0, count)
+            return tuple(vc.pg_rank if vc.pg == self._own_group else INVALID_RANK for vc in connections)
+        return self._from_group(comm.remote_group if remote else comm.local_group, count)
+
+    # ------------------------------------------------------------ ch4 to 4.3
+
+    def _from_map(self, address: int, count: int) -> tuple[int, ...]:
+        assert self._map is not None
+        found = self._map.at(self._memory, address)
+        if found.size != count:
+            raise BrokenStructureError(f"the rank map at {address:#x} has {found.size} ranks instead of {count}")
+        if found.mode == TABLE_OF_PAIRS:
+            pairs = struct.iter_unpack("<ii", self._memory.read(found.lut, 8 * count))
+            return tuple(rank if table == 0 else INVALID_RANK for table, rank in pairs)
+        ranks = self._regular(found, count)
+        return tuple(ranks) if found.avtid == 0 else (INVALID_RANK,) * count
+
+    def _regular(self, found: views.RankMap, count: int) -> Sequence[int]:
+        mode, offset, stride, block = found.mode, found.offset, found.stride, found.blocksize
+        if mode in DIRECT:
+            return range(count)
+        if mode in OFFSET:
+            return range(offset, offset + count)
+        if mode in STRIDE:
+            return [rank * stride + offset for rank in range(count)]
+        if mode in STRIDE_BLOCK and block > 0:
+            return [rank // block * (stride - block) + rank + offset for rank in range(count)]
+        if mode in TABLE:
+            return struct.unpack(f"<{count}i", self._memory.read(found.lut, 4 * count))
+        raise BrokenStructureError(f"the rank map at {found.address:#x} is of unknown mode {mode}")
+
+    # ------------------------------------------------------------ since 5.0
+
+    def _from_group(self, address: int, count: int) -> tuple[int, ...]:
+        if self._group is None or self._strided is None:
+            raise BrokenStructureError("nothing tells how this MPICH keeps the processes of a communicator")
+        group = self._group.at(self._memory, address)
+        if group.size != count:
+            raise BrokenStructureError(f"the group at {address:#x} has {group.size} processes instead of {count}")
+        if group.use_map:
+            numbers: Sequence[int] = struct.unpack(f"<{count}q", self._memory.read(group.map, 8 * count))
+        else:
+            strided = self._strided.at(self._memory, address)
+            offset, stride = _signed(strided.offset), _signed(strided.stride)
+            numbers = [offset + rank * stride for rank in range(count)]
+        return tuple(number if number >> WORLD_SHIFT == 0 else INVALID_RANK for number in numbers)
+
+    # ------------------------------------------------------------ ch3
+
+    def _connections(self, address: int, count: int) -> list[views.VirtualConnection]:
+        """Return the first processes of a table; communicators may share one that is longer."""
+        assert self._vcrt is not None
+        assert self._vc is not None
+        table = self._vcrt.at(self._memory, address)
+        if not count <= table.size <= LARGEST_GROUP:
+            raise BrokenStructureError(f"the table of processes at {address:#x} has {table.size} instead of {count}")
+        pointers = self._memory.pointers(address + self._vcrt.constant("vcr_table"), count)
+        return [self._vc.at(self._memory, pointer) for pointer in pointers]
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number

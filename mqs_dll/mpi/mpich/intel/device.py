@@ -1,0 +1,272 @@
+"""What is shown of the requests of Intel MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NoReturn
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text, lines
+from mqs_dll.mpi.mpich import early, operations, views
+from mqs_dll.mpi.mpich.communicators import Entry
+from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.intel.messages import ANY_SOURCE, ANY_TAG, BUSY, PEER_SSEND, RENDEZVOUS, Asked, Message, asked
+from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
+from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.names import fit
+
+CALLS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
+"""By the type of a persistent request (MPIDI_ptype)."""
+
+COUNT_NOT_KEPT = b": buffer and count are not kept"
+
+MOST_HANDLES = 8
+"""Requests that a refusal names."""
+
+
+class Intel(Device):
+    """Intel MPI's ch4 in one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.name = parts.release.device or "ch4"
+        self._parts = parts
+        self._partitioned = Partitioned(parts)
+        self._reader = TrafficReader(parts, self._partitioned)
+        self._read: Traffic | None = None
+
+    def forget(self) -> None:
+        """Drop all that was read of the process."""
+        self._read = None
+
+    def datatypes_in_use(self) -> list[int]:
+        """Return the handle of the datatype of each receive, and of each send that is known."""
+        traffic = self._traffic()
+        receives = chain(*traffic.with_message.values(), *traffic.posted.values())
+        sends = chain(*traffic.sends.values())
+        used = [each.am.datatype for each in receives] + [each.persistent.datatype for each in sends]
+        return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
+
+    def more_references(self, entry: Entry) -> int:
+        """Return how many receives refer to a communicator, of which they keep only the context id."""
+        traffic = self._traffic()
+        under_way = sum(not each.complete for each in traffic.with_message[entry.receives_in])
+        return under_way + len(traffic.posted[entry.receives_in])
+
+    # ------------------------------------------------------------ requests
+
+    def _traffic(self) -> Traffic:
+        if self._read is None:
+            self._read = self._reader.read()
+        return self._read
+
+    # ------------------------------------------------------------ receives
+
+    def receives(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the receives of a communicator: those that have their message, then the others in matching order.
+
+        Raises:
+            NoInformation: after them, some are with the network.
+        """
+        traffic = self._traffic()
+        for message in traffic.held[entry.view.address]:
+            yield self._held(message, entry)
+        for message in traffic.with_message[entry.receives_in] + traffic.posted[entry.receives_in]:
+            yield self._receive(message, entry)
+        yield from self._partitioned.receives(traffic.partitioned[entry.view.address], entry)
+        if entry.receives_in in traffic.split or not traffic.proved:
+            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
+        if traffic.remote:
+            self._refuse_network("receives", traffic.remote)
+
+    def _receive(self, message: Message, entry: Entry) -> Operation:
+        peers = entry.peers()
+        wanted = asked(message, world_rank(peers, message.common.status_source))
+        facts = self._parts.datatypes.at(wanted.datatype)
+        status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
+        matched = not message.is_posted and not message.cancelled
+        source = message.common.status_source if matched else INVALID_RANK
+        return Operation(
+            status=status,
+            desired_local_rank=INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source,
+            desired_global_rank=INVALID_RANK if wanted.source is None else world_rank(peers, wanted.source),
+            tag_wild=wanted.tag == ANY_TAG,
+            desired_tag=UNKNOWN if wanted.tag is None else wanted.tag,
+            desired_length=UNKNOWN if facts is None or wanted.elements is None else wanted.elements * facts.size,
+            system_buffer=False,
+            buffer=wanted.buffer,
+            actual_local_rank=source,
+            actual_global_rank=world_rank(peers, source),
+            actual_tag=message.common.status_tag if matched else UNKNOWN,
+            actual_length=message.length if matched else UNKNOWN,
+            extra_text=lines(
+                _call(message),
+                _buffer_text(facts, wanted),
+                operations.request_text(message.handle),
+                _progress(message),
+                _not_kept(wanted),
+            ),
+        )
+
+    def _held(self, message: Message, entry: Entry) -> Operation:
+        rank = message.common.status_source
+        return Operation(
+            status=Status.MATCHED,
+            desired_local_rank=INVALID_RANK,
+            desired_global_rank=INVALID_RANK,
+            tag_wild=False,
+            desired_tag=UNKNOWN,
+            desired_length=0,
+            system_buffer=False,
+            buffer=0,
+            actual_local_rank=rank,
+            actual_global_rank=world_rank(entry.peers(), rank),
+            actual_tag=message.common.status_tag,
+            actual_length=message.length,
+            extra_text=lines(operations.HELD, operations.NOT_KEPT, operations.request_text(message.handle)),
+        )
+
+    # ------------------------------------------------------------ sends
+
+    def sends(self, entry: Entry) -> Iterator[Operation]:
+        """Return the sends of a communicator that are known, by destination: persistent, partitioned, to this process.
+
+        Raises:
+            NoInformation: at once or after them, there are other sends in the process, of any communicator; not where
+                this process is alone, since all its messages have come to it.
+        """
+        traffic = self._traffic()
+        shown = [self._send_to_self(request, message, entry) for request, message in traffic.to_self[entry.receives_in]]
+        shown += [self._send(each, entry) for each in traffic.sends[entry.view.address]]
+        shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
+        nameless = [] if entry.is_alone else traffic.nameless
+        if nameless and not shown:
+            self._refuse_sends(nameless)
+        return self._sends(sorted(shown, key=lambda each: each.desired_local_rank), nameless)
+
+    def _sends(self, shown: list[Operation], nameless: list[int]) -> Iterator[Operation]:
+        yield from shown
+        if nameless:
+            self._refuse_sends(nameless)
+
+    @staticmethod
+    def _send_to_self(request: views.Request, message: Message, entry: Entry) -> Operation:
+        rank = message.common.status_source
+        return operations.send(
+            Status.PENDING,
+            rank,
+            world_rank(entry.peers(), rank),
+            message.common.status_tag,
+            message.am.count,
+            0,
+            "MPI_Ssend or MPI_Issend",
+            f"{message.am.count} bytes; buffer and datatype are not kept",
+            operations.request_text(request.handle),
+        )
+
+    def _send(self, send: Send, entry: Entry) -> Operation:
+        asked = send.persistent
+        facts = self._parts.datatypes.at(asked.datatype)
+        return operations.send(
+            Status.COMPLETE if send.complete else Status.PENDING,
+            asked.rank,
+            world_rank(entry.peers(), asked.rank),
+            asked.tag,
+            UNKNOWN if facts is None else asked.count * facts.size,
+            asked.buffer,
+            operations.persistent(CALLS.get(asked.p_type, "a send")),
+            buffer_text(facts, asked.count, asked.datatype),
+            operations.request_text(send.outer.handle),
+            "done" if send.complete else None,
+        )
+
+    def _refuse_sends(self, handles: list[int]) -> NoReturn:
+        raise NoInformation(
+            "Intel MPI keeps of a pending send only its request, not its communicator, receiver or tag: "
+            + _handles(handles),
+            "look at the unexpected messages of the other processes",
+        )
+
+    # ------------------------------------------------------------ unexpected messages
+
+    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the messages of a communicator in the order in which they came, which is that of matching.
+
+        Raises:
+            NoInformation: after them, others may be with the network.
+        """
+        traffic = self._traffic()
+        for message in traffic.unexpected[entry.receives_in]:
+            yield self._unexpected(message, entry)
+        if entry.view.handle == WORLD:
+            numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
+            yield from early.notes(numbers, self._parts.communicators)
+        if traffic.remote or traffic.has_other_nodes or INVALID_RANK in entry.peers():
+            self._refuse_network("unexpected messages", traffic.remote)
+
+    @staticmethod
+    def _unexpected(message: Message, entry: Entry) -> Operation:
+        am = message.am
+        rank = message.common.status_source
+        here = not message.state & (BUSY | RENDEZVOUS)
+        arrival = "all of it is here" if here else "all of it is not here yet"
+        return operations.message(
+            Status.COMPLETE if here else Status.PENDING,
+            rank,
+            world_rank(entry.peers(), rank),
+            message.common.status_tag,
+            am.count,
+            am.buffer if here and am.count else 0,
+            f"rendezvous: its {am.count} bytes are with the sender" if message.state & RENDEZVOUS else arrival,
+            operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+            operations.collective_text(am.context_id, message.common.status_tag),
+        )
+
+    def _refuse_network(self, what: str, handles: list[int]) -> NoReturn:
+        which = f" ({_handles(handles)})" if handles else ""
+        raise NoInformation(
+            f"{what} over the network can't be seen{which}: libfabric has them",
+            "run the job on one node with I_MPI_FABRICS=shm to see them",
+        )
+
+
+def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> bytes:
+    if asked.elements is not None:
+        return buffer_text(facts, asked.elements, asked.datatype)
+    name = facts.name if facts is not None and facts.name else b"datatype %#x" % asked.datatype
+    return fit(name, LINE - len(COUNT_NOT_KEPT)) + COUNT_NOT_KEPT
+
+
+def _not_kept(asked: Asked) -> str | None:
+    if asked.tag is not None:
+        return None
+    return operations.NOT_KEPT if asked.source is None else "the tag that it asked for is not kept"
+
+
+def _is_freed(message: Message) -> bool:
+    return not message.complete and message.common.ref_count == 1
+
+
+def _call(message: Message) -> str:
+    """Name the collective operation, or the call, that made a receive; a blocking one is not complete or freed."""
+    collective = operations.collective_text(message.am.context_id, message.am.tag or 0)
+    if collective is not None:
+        return collective
+    if message.persistent is not None:
+        return operations.persistent("MPI_Recv_init")
+    return "MPI_Irecv, nonblocking" if message.complete or _is_freed(message) else "MPI_Recv or MPI_Irecv"
+
+
+def _progress(message: Message) -> str | None:
+    if message.cancelled:
+        return operations.CANCELLED
+    return operations.FREED if _is_freed(message) else None
+
+
+def _handles(handles: list[int]) -> str:
+    named = ", ".join(f"{handle:#x}" for handle in handles[:MOST_HANDLES])
+    more = len(handles) - MOST_HANDLES
+    return f"{named} and {more} more" if more > 0 else named

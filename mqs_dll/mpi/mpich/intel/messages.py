@@ -1,0 +1,137 @@
+"""Receives of Intel MPI, and messages that have come.
+
+A receive that had to wait loses its tag to that of its message; one that finds its message waiting takes over the
+message's request, with the buffer and the count of that. What a persistent one asks for stays in its own request.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mqs_dll.mpi.mpich import contexts, operations, views
+
+ANY_SOURCE = -2
+ANY_TAG = -1
+
+# what a message's request is at (MPIDIG_REQ_*)
+BUSY = 0x1
+PEER_SSEND = 0x2
+UNEXPECTED = 0x4
+TAKEN = 0x8
+"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
+RENDEZVOUS = 0x80
+IN_PROGRESS = 0x100
+
+
+class Message(NamedTuple):
+    """A receive, or a message that has come."""
+
+    common: views.Request
+    am: views.AmRequest
+    extension: views.LinkedExtension | None
+    """Gone when the request is complete."""
+    persistent: views.PersistentRequest | None
+    """What the program asked for, where it did so by a persistent request."""
+    handle: int
+    """That of the program's request."""
+    asked_process: int
+    """Which process a receive asked for when it had to wait, by its number in the job, ANY_SOURCE; else 0."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether MPI has done its part."""
+        return self.common.cc == 0
+
+    @property
+    def state(self) -> int:
+        """What the request is at, 0 for a complete one."""
+        return 0 if self.extension is None else self.extension.status
+
+    @property
+    def number(self) -> int:
+        """Which of all messages that have come to the process it is."""
+        return 0 if self.extension is None else self.extension.seq_no
+
+    @property
+    def sender(self) -> int:
+        """The address, in the sender's process, of the request of a send that waits to hear of the match."""
+        return 0 if self.extension is None else self.extension.peer_req_ptr
+
+    @property
+    def following(self) -> int:
+        """Where the next on the list of posted receives has its extension."""
+        return 0 if self.extension is None else self.extension.next
+
+    @property
+    def is_unexpected(self) -> bool:
+        """Whether it is a message that no receive has matched."""
+        return bool(self.state & UNEXPECTED) and not self.state & TAKEN
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether it is a receive that waits for its message."""
+        return self.is_receiving and not self.state & IN_PROGRESS
+
+    @property
+    def is_past_waiting(self) -> bool:
+        """Whether it is a receive that has its message, or was cancelled.
+
+        A complete request is believed when its status agrees with it: some were used for something else before.
+        """
+        if not self.complete:
+            return self.is_receiving and not self.is_posted
+        return self.cancelled or (self.common.status_source, self.common.status_tag) == (self.am.source, self.am.tag)
+
+    def has_waited_for(self, process: int) -> bool:
+        """Tell whether a receive with a message of a process was there first, so that its buffer is its own.
+
+        A message that was there first has a count in bytes; where all agrees with that, nobody can tell.
+        """
+        if self.asked_process or process:
+            return self.asked_process != 0
+        return self.am.count != self.length
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether it is a receive that is not complete."""
+        return not self.complete and not self.is_unexpected
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it."""
+        return self.complete and bool(self.common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the message that has come."""
+        return self.common.status_count_hi_and_cancelled >> 1 << 32 | self.common.status_count_lo
+
+    @property
+    def communicator(self) -> int:
+        """The context id of its communicator, to which requests don't refer otherwise."""
+        return contexts.communicator_of(self.am.context_id)
+
+
+class Asked(NamedTuple):
+    """What a receive asked for, None where that isn't kept."""
+
+    source: int | None
+    tag: int | None
+    buffer: int
+    """0 where that isn't kept."""
+    elements: int | None
+    datatype: int
+
+
+def asked(message: Message, sender: int) -> Asked:
+    """Return what a receive asked for; its message, from a rank of MPI_COMM_WORLD, has taken the place of a part."""
+    if message.persistent is not None:
+        kept = message.persistent
+        return Asked(kept.rank, kept.tag, kept.buffer, kept.count, kept.datatype)
+    am = message.am
+    if message.is_posted or message.cancelled:
+        return Asked(am.source, am.tag, am.buffer, am.count, am.datatype)
+    if message.has_waited_for(sender):
+        source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
+        return Asked(source, None, am.buffer, am.count, am.datatype)
+    return Asked(None, None, 0, None, am.datatype)

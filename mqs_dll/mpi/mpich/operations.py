@@ -1,0 +1,79 @@
+"""What MPICH's devices say of an operation in the same words, and operations of which what was desired is what is."""
+
+from __future__ import annotations
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.mpi.describe import lines
+from mqs_dll.mpi.mpich import contexts, tags
+
+HELD = "MPI_Mprobe or MPI_Improbe: message held, not received"
+NOT_KEPT = "the source and tag that it asked for are not kept"
+BUFFERED_SEND = "MPI_Bsend or MPI_Ibsend: a send from the attached buffer"
+FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
+FREED = "freed by the program (MPI_Request_free)"
+CANCELLED = "cancelled"
+
+CANCEL_BIT = 1
+"""In the second word of a status: whether MPI_Cancel ended the request (src/binding/c/mpi.h.in of 5.0.1)."""
+
+
+def persistent(call: str) -> str:
+    """Name the call that made a persistent request, which is started."""
+    return f"{call}, persistent, started"
+
+
+def request_text(handle: int) -> str:
+    """Return the request's handle."""
+    return f"request {handle:#x}"
+
+
+def collective_text(context_id: int, tag: int) -> str | None:
+    """Return what a message of a collective operation stands for; None for one of the program's own."""
+    return tags.label(tag) if contexts.is_collective(context_id) else None
+
+
+def send(
+    status: Status, rank: int, world: int, tag: int, length: int, buffer: int, *texts: str | bytes | None
+) -> Operation:
+    """Return a send to a rank of a communicator, and of MPI_COMM_WORLD; what isn't known of it is -1, a buffer 0."""
+    return _envelope(status, rank, world, tag, length, buffer, texts, system_buffer=False)
+
+
+def message(
+    status: Status, rank: int, world: int, tag: int, length: int, buffer: int, *texts: str | bytes | None
+) -> Operation:
+    """Return an unexpected message from a rank of a communicator, and of MPI_COMM_WORLD."""
+    return _envelope(status, rank, world, tag, length, buffer, texts, system_buffer=True)
+
+
+def note(*texts: str | bytes | None) -> Operation:
+    """Return an entry of the queue of unexpected messages that is no message: only what its text says is known."""
+    return message(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, *texts)
+
+
+def _envelope(
+    status: Status,
+    rank: int,
+    world: int,
+    tag: int,
+    length: int,
+    buffer: int,
+    texts: tuple[str | bytes | None, ...],
+    *,
+    system_buffer: bool,
+) -> Operation:
+    return Operation(
+        status=status,
+        desired_local_rank=rank,
+        desired_global_rank=world,
+        tag_wild=False,
+        desired_tag=tag,
+        desired_length=length,
+        system_buffer=system_buffer,
+        buffer=buffer,
+        actual_local_rank=rank,
+        actual_global_rank=world,
+        actual_tag=tag,
+        actual_length=length,
+        extra_text=lines(*texts),
+    )

@@ -1,0 +1,137 @@
+"""A made-up process of MPICH: requests and communicators of a shipped layout, in memory made for the purpose."""
+
+from __future__ import annotations
+
+import struct
+from typing import cast
+
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import PAGE, Memory
+from mqs_dll.mpi.elf import LoadedLibrary
+from mqs_dll.mpi.mpich import handles, views
+from mqs_dll.mpi.mpich.communicators import Communicators, Entry
+from mqs_dll.mpi.mpich.datatypes import Datatypes
+from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.groups import Ranks
+from mqs_dll.mpi.mpich.pools import Pools
+from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.mpi.mpich.release import Release
+from mqs_dll.mpi.mpich.requests import Kind, Requests, kinds_of
+from mqs_dll.profiles import available
+from mqs_dll.view import View
+from tests.support.memory_image import MemoryImage
+
+REQUESTS = 0x7F0000000000
+COMMUNICATORS = 0x7F1000000000
+ROOM = 64 * PAGE
+FIRST_HANDLE = 0xAC000000
+MPI_INT = 0x4C000405
+SIZE = 4
+"""Processes of each communicator: the ranks of MPI_COMM_WORLD but for those of another job."""
+
+
+class _Pools:
+    """Says which objects are in use."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, list[int]] = {handles.COMM: [], handles.REQUEST: []}
+
+    def live(self, cls: int) -> list[int]:
+        return self.addresses.get(cls, [])
+
+    def size_of(self, cls: int) -> int:
+        return PAGE
+
+
+class _Ranks(Ranks):
+    """Gives every communicator the ranks of MPI_COMM_WORLD, or those of another job."""
+
+    def __init__(self) -> None:
+        self.strangers: set[int] = set()
+
+    def local(self, comm: views.Comm) -> tuple[int, ...]:
+        return self.peers(comm)
+
+    def peers(self, comm: views.Comm) -> tuple[int, ...]:
+        return (-1,) * SIZE if comm.address in self.strangers else tuple(range(SIZE))
+
+
+def layouts_with(struct_name: str, member: str) -> Layouts:
+    """Return the layouts of the shipped profile that has a member which tells the device."""
+    for profile in available("mpich")[0]:
+        if struct_name in profile.layouts and profile.layouts.offset(struct_name, member) is not None:
+            return profile.layouts
+    raise AssertionError(f"no profile has {struct_name}.{member}")
+
+
+class MpichProcess:
+    """Communicators and requests, each at the begin of a page; MPI_COMM_WORLD is there."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        self.layouts = layouts
+        self.requests = bytearray(ROOM)
+        self.communicators = bytearray(ROOM)
+        self._pools = _Pools()
+        self._ranks = _Ranks()
+        self._comm = views.by_context_id(views.Comm, views.NarrowComm, layouts)
+        self.world = self.comm(0, handle=WORLD)
+
+    def put(self, view: type[View], address: int, **members: int) -> None:
+        """Write members of a struct, by the names of a view's attributes."""
+        place, base = (self.requests, REQUESTS) if address < COMMUNICATORS else (self.communicators, COMMUNICATORS)
+        reader = view.bind(self.layouts)
+        for name, value in members.items():
+            struct.pack_into("<" + view.members[name].code, place, address - base + reader.offsets[name], value)
+
+    def comm(self, context_id: int, *, strangers: bool = False, **members: int) -> int:
+        """Make a communicator; return its address."""
+        known = self._pools.addresses[handles.COMM]
+        address = COMMUNICATORS + len(known) * PAGE
+        known.append(address)
+        defaults = {"handle": 0x84000000 + len(known), "ref_count": 1, "local_size": SIZE, "remote_size": SIZE}
+        self.put(self._comm, address, context_id=context_id, recvcontext_id=context_id, **{**defaults, **members})
+        if strangers:
+            self._ranks.strangers.add(address)
+        return address
+
+    def next_address(self) -> int:
+        """Return where the next request will be."""
+        return REQUESTS + len(self._pools.addresses[handles.REQUEST]) * PAGE
+
+    def request(self, kind: int, **members: int) -> int:
+        """Make a request with the members that all devices have; return its address."""
+        address = self.next_address()
+        known = self._pools.addresses[handles.REQUEST]
+        handle = FIRST_HANDLE + len(known)
+        known.append(address)
+        counter = address + views.Request.bind(self.layouts).offsets["cc"]
+        defaults = {"handle": handle, "ref_count": 2, "kind": kind, "cc": 1, "cc_ptr": counter}
+        self.put(views.Request, address, **{**defaults, **members})
+        return address
+
+    def kind(self, kind: Kind) -> int:
+        """Return the number of a kind of request."""
+        return next(number for number, meaning in kinds_of(self.layouts).items() if meaning is kind)
+
+    def parts(self, device: str) -> Parts:
+        """Return what a device reads from."""
+        memory, pools = self._memory(), cast(Pools, self._pools)
+        return Parts(
+            memory,
+            LoadedLibrary(0, (), ""),
+            self.layouts,
+            Release("made up", device),
+            Requests(memory, self.layouts, pools),
+            Datatypes(memory, self.layouts, pools),
+            self._read_communicators(memory),
+        )
+
+    def entry(self, address: int) -> Entry:
+        """Return a communicator as the session has it."""
+        return next(each for each in self._read_communicators(self._memory()).read() if each.view.address == address)
+
+    def _read_communicators(self, memory: Memory) -> Communicators:
+        return Communicators(memory, self.layouts, cast(Pools, self._pools), None, self._ranks)
+
+    def _memory(self) -> Memory:
+        return Memory(MemoryImage({REQUESTS: bytes(self.requests), COMMUNICATORS: bytes(self.communicators)}))

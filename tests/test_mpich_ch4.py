@@ -1,0 +1,630 @@
+"""What is shown of ch4's requests, on memory made for the purpose."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from mqs_dll.abi import Operation, Status
+from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import PAGE, Memory
+from mqs_dll.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.ch4 import Ch4
+from mqs_dll.mpi.mpich.ch4.cells import Cells
+from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.devices import select
+from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.profiles import available
+from tests.support.memory_image import MemoryImage
+from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, REQUESTS, MpichProcess
+
+EXTENSION = 1024
+RECORD = 2048
+"""Where in a request's page its extension lies, and the record of a message that could not leave."""
+
+BUFFER = 0x5555000
+UNEXPECTED = 0x104
+RENDEZVOUS = 0x184
+BUSY = 0x105
+IN_PROGRESS = 0x100
+SYNC, RTS = 1, 2
+
+LAYOUTS = {
+    profile.name: profile.layouts
+    for profile in available("mpich")[0]
+    if "MPIDIG_hdr_t" in profile.layouts and profile.layouts.offset("MPIDIG_req_ext_t", "send_async.offset") is not None
+}
+
+
+class Process(MpichProcess):
+    """A process of ch4 on one node."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        super().__init__(layouts)
+        self.put(self._comm, self.world, node_comm=self.comm(2), rank=1)
+
+    def spread(self) -> None:
+        """Let MPI_COMM_WORLD have processes on other nodes."""
+        self.put(self._comm, self.world, node_comm=0)
+
+    def put_known(self, view: type[views.AmRequest], address: int, **members: int) -> None:
+        """Write those members that this release has."""
+        known = view.bind(self.layouts).offsets
+        self.put(view, address, **{name: value for name, value in members.items() if name in known})
+
+    def make(self, kind: Kind, am: dict[str, int], extension: dict[str, int] | None, **members: int) -> int:
+        """Make the request of an active message, whose extension is None when it is complete."""
+        source, tag = (am.get(name, 0) for name in ("source", "tag"))
+        marks = {"is_local": 1} if views.Request.bind(self.layouts).offsets.get("type") is None else {"type": 1}
+        status = {"status_source": source, "status_tag": tag}
+        address = self.request(self.kind(kind), **{**marks, **status, **members})
+        pointer = 0 if extension is None else address + EXTENSION
+        if extension is None:
+            self.put(views.Request, address, cc=0, ref_count=1)
+        view = views.by_context_id(views.AmRequest, views.NarrowAmRequest, self.layouts)
+        defaults = {"req": pointer, "count": 2, "datatype": MPI_INT, "buffer": BUFFER}
+        self.put_known(view, address, **{**defaults, **am})
+        if extension is not None:
+            known = views.AmExtension.bind(self.layouts).offsets
+            self.put(views.AmExtension, pointer, **{name: value for name, value in extension.items() if name in known})
+        return address
+
+    @property
+    def any_source(self) -> int:
+        """MPI_ANY_SOURCE as it lies in memory."""
+        return self.parts("ch4").requests.values.any_source
+
+    @property
+    def any_tag(self) -> int:
+        """MPI_ANY_TAG as it lies in memory."""
+        return self.parts("ch4").requests.values.any_tag
+
+    def receive(self, tag: int, source: int = 2, following: int = 0, **members: int) -> int:
+        """Make a posted receive on MPI_COMM_WORLD; ``following`` is the next on its list."""
+        members = {"comm": self.world, "next": following, **members}
+        return self.make(Kind.RECV, {"tag": tag, "source": source}, {"status": 0}, **members)
+
+    def matched(self, tag: int, **extension: int) -> int:
+        """Make a receive that rank 2's message of 4 bytes has matched."""
+        state = {"status": IN_PROGRESS, "in_data_sz": 4, **extension}
+        return self.make(Kind.RECV, {"tag": tag, "source": 2}, state, comm=self.world)
+
+    def message(self, tag: int, state: int = UNEXPECTED, following: int = 0, **am: int) -> int:
+        """Make an unexpected message of 24 bytes from rank 2."""
+        am = {"tag": tag, "source": 2, "count": 24, **am}
+        return self.make(Kind.RECV, am, {"status": state}, next=following)
+
+    def send(self, **extension: int) -> int:
+        """Make a send on MPI_COMM_WORLD to rank 3, if what its request says is to be believed."""
+        address = self.make(Kind.SEND, {}, extension, comm=self.world)
+        self.put(views.AmSendRequest, address, dest=3)
+        return address
+
+    def persistent(self, kind: Kind, real: int, **arguments: int) -> int:
+        """Make the persistent request that a request does the work of."""
+        counter = real + views.Request.bind(self.layouts).offsets["cc"]
+        address = self.request(self.kind(kind), comm=self.world, cc=0, real_request=real, cc_ptr=counter)
+        self.put(views.PersistentRequest, address, **arguments)
+        return address
+
+    def postpone(self, request: int, header: bytes, world_rank: int) -> None:
+        """Make the record of a message that could not leave, and let the request refer to it."""
+        record = request + RECORD
+        place = views.AmRequest.bind(self.layouts).offsets["req"] - 16
+        words = struct.pack("<QQQBBHIQ", 0, 0, record + 48, 0, 0, 48, 0, record + 40)
+        words += struct.pack("<bbhi", 1, 0, 48, 0) + header.ljust(800, b"\0")
+        words += struct.pack("<iiQIIQQQQQ", world_rank, 0, 0, MPI_INT, 0, BUFFER, 2, request, record, 0)
+        self.write(request + place, struct.pack("<Q", record))
+        self.write(record, words)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write bytes among the requests."""
+        self.requests[address - REQUESTS : address - REQUESTS + len(data)] = data
+
+    def header(self, request: int, tag: int, flags: int, size: int, context_id: int = 0, rank: int = 1) -> bytes:
+        """Return a message's header."""
+        context = struct.pack("<I" if self.layouts.struct(views.CONTEXT_ID).size == 4 else "<Hxx", context_id)
+        return struct.pack("<ii", rank, tag) + context + struct.pack("<IIIQQQ", 0, flags, 0, request, size, 0)
+
+    def device(self, device: str = "ch4:ofi ucx", parts: Parts | None = None) -> Ch4:
+        """Return what is chosen for the process."""
+        found = select(parts or self.parts(device))
+        assert isinstance(found, Ch4)
+        return found
+
+    def receives(self, comm: int | None = None) -> list[Operation]:
+        """Return the receives of a communicator, MPI_COMM_WORLD if none is given."""
+        return list(self.device().receives(self.entry(comm or self.world)))
+
+    def sends(self, comm: int | None = None) -> list[Operation]:
+        """Return its sends."""
+        return list(self.device().sends(self.entry(comm or self.world)))
+
+    def unexpected(self, comm: int | None = None) -> list[Operation]:
+        """Return its unexpected messages."""
+        return list(self.device().unexpected(self.entry(comm or self.world)))
+
+
+@pytest.fixture(params=sorted(LAYOUTS))
+def process(request: pytest.FixtureRequest) -> Process:
+    """Return a process without requests, of each release in turn."""
+    return Process(LAYOUTS[request.param])
+
+
+@pytest.fixture
+def recent() -> Process:
+    """Return a process of a release of which one is enough."""
+    return Process(LAYOUTS["mpich-4.3.2-x86_64"])
+
+
+def text(operation: Operation) -> str:
+    """Return the text of an operation in one line."""
+    return b" | ".join(operation.extra_text).decode()
+
+
+# ---------------------------------------------------------------- receives
+
+
+def test_receives_are_in_the_order_of_the_list(process: Process) -> None:
+    """Posted receives come in the order of their links, not in that of the pool."""
+    first = process.receive(7)
+    process.receive(8, following=first)
+    shown = process.receives()
+    assert [each.desired_tag for each in shown] == [8, 7]
+    assert [(each.status, each.desired_local_rank, each.desired_length) for each in shown] == [
+        (Status.PENDING, 2, 8)
+    ] * 2
+    assert all(each.actual_local_rank == each.actual_tag == each.actual_length == -1 for each in shown)
+
+
+def test_each_virtual_interface_has_its_own_list(recent: Process) -> None:
+    """Two whole lists prove the order within each."""
+    first = recent.receive(7)
+    recent.receive(8, following=first)
+    recent.receive(9)
+    assert sorted(each.desired_tag for each in recent.receives()) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("link", ["to itself", "to a stranger"])
+def test_receives_whose_order_is_not_proved_are_shown_and_then_refused(recent: Process, link: str) -> None:
+    """A ring and a wild link hide no receive, but the iteration ends with the reason."""
+    address = recent.next_address()
+    recent.receive(7, following=address if link == "to itself" else 0x1234560)
+    iterator = recent.device().receives(recent.entry(recent.world))
+    assert next(iterator).desired_tag == 7
+    with pytest.raises(BrokenStructureError, match="posted receives is broken"):
+        next(iterator)
+
+
+def test_wildcards_are_minus_one(process: Process) -> None:
+    """MPI_ANY_SOURCE and MPI_ANY_TAG of both ABIs are -1, and the tag is marked as open."""
+    process.receive(process.any_tag, source=process.any_source)
+    (shown,) = process.receives()
+    assert (shown.desired_local_rank, shown.desired_global_rank, shown.tag_wild, shown.desired_tag) == (
+        -1,
+        -1,
+        True,
+        -1,
+    )
+
+
+def test_the_netmods_half_of_a_receive_from_any_source_is_not_shown(recent: Process) -> None:
+    """The program has the handle of the other half."""
+    half = recent.receive(7, source=recent.any_source, anysrc_partner=recent.next_address() + PAGE, is_local=1)
+    recent.request(recent.kind(Kind.RECV), comm=recent.world, anysrc_partner=half)
+    (shown,) = recent.receives()
+    assert f"request {FIRST_HANDLE:#x}" in text(shown)
+
+
+def test_a_matched_receive_tells_its_message_and_not_what_it_asked_for(process: Process) -> None:
+    """The message's source and tag stand where those were that were asked for, and the text says so."""
+    process.matched(7)
+    (shown,) = process.receives()
+    assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.MATCHED, 2, 7, 4)
+    assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, -1, False)
+    assert "not kept" in text(shown)
+
+
+def test_a_message_and_the_receive_that_it_was_matched_with_are_one(recent: Process) -> None:
+    """Where a receive had a request before it found its message, it is shown once, with that request's handle."""
+    status = {"tag": 7, "source": 2}  # MPICH copies it
+    waiting = recent.make(Kind.RECV, {"buffer": 0, **status}, {"status": IN_PROGRESS}, comm=recent.world)
+    recent.matched(7, status=IN_PROGRESS | 0x40 | 0x80, match_req=waiting)
+    (shown,) = recent.receives()
+    assert (shown.actual_tag, shown.buffer) == (7, BUFFER)
+    assert f"request {FIRST_HANDLE:#x}" in text(shown)
+
+
+def test_a_complete_receive_does_not_show_mpichs_own_buffer(recent: Process) -> None:
+    """A receive that found a small message has that one's buffer, which lies in a block that knows itself."""
+    address = recent.make(Kind.RECV, {"tag": 7, "source": 2}, None, comm=recent.world, status_count_lo=8)
+    block, slab = address + 1024, address + 2048
+    recent.write(block, struct.pack("<Q", slab))
+    recent.write(slab, struct.pack("<Q", block))
+    recent.write(slab + 256, struct.pack("<Q", block))
+    recent.put_known(views.AmRequest, address, buffer=slab + 256 + 16)
+    (shown,) = recent.receives()
+    assert (shown.status, shown.buffer, shown.desired_length, shown.actual_length) == (Status.COMPLETE, 0, -1, 8)
+    assert "buffer is not kept" in text(shown)
+
+
+def test_a_cancelled_receive_has_no_message(process: Process) -> None:
+    """What it asked for is still there, and its status is no message."""
+    process.make(Kind.RECV, {"tag": 7, "source": 2}, None, comm=process.world, status_count_hi_and_cancelled=1)
+    (shown,) = process.receives()
+    assert (shown.status, shown.desired_tag, shown.actual_tag, shown.actual_length) == (Status.COMPLETE, 7, -1, -1)
+    assert "cancelled" in text(shown)
+
+
+def test_a_started_persistent_receive_keeps_its_wildcards(process: Process) -> None:
+    """Its arguments are in the persistent request, whose handle the program has."""
+    real = process.matched(7)
+    wild = {"rank": process.any_source & 0xFFFFFFFF, "tag": process.any_tag & 0xFFFFFFFF}
+    asked = {name: value - (1 << 32) for name, value in wild.items()}
+    persistent = process.persistent(Kind.PREQUEST_RECV, real, **asked, buffer=BUFFER, count=3, datatype=MPI_INT)
+    (shown,) = process.receives()
+    assert (shown.desired_local_rank, shown.tag_wild, shown.desired_length, shown.actual_tag) == (-1, True, 12, 7)
+    assert "MPI_Recv_init, persistent, started" in text(shown)
+    handle = persistent if process.parts("ch4").requests.values.handles_are_addresses else FIRST_HANDLE + 1
+    assert f"request {handle:#x}" in text(shown)
+
+
+def test_a_held_message_does_not_invent_what_was_asked_for(process: Process) -> None:
+    """A message of MPI_Mprobe is a matched receive, of which only the message is known."""
+    process.make(Kind.MPROBE, {"tag": 6, "source": 2, "count": 20}, {"status": UNEXPECTED | 8}, comm=process.world)
+    (shown,) = process.receives()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, -1, False)
+    assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.MATCHED, 2, 6, 20)
+    assert process.unexpected() == []
+
+
+def test_traffic_of_a_collective_names_it(process: Process) -> None:
+    """A receive whose context id has the bit of collectives says which."""
+    address = process.receive(2)
+    process.put_known(
+        views.by_context_id(views.AmRequest, views.NarrowAmRequest, process.layouts), address, context_id=1
+    )
+    (shown,) = process.receives()
+    assert "collective: MPI_Bcast" in text(shown)
+
+
+# ---------------------------------------------------------------- unexpected messages
+
+
+def test_messages_are_in_the_order_of_their_arrival(process: Process) -> None:
+    """Each tells how much of it is here; only one that is whole has a buffer."""
+    last = process.message(9, BUSY)
+    middle = process.message(8, RENDEZVOUS, following=last)
+    process.message(7, UNEXPECTED | 2, following=middle)
+    shown = process.unexpected()
+    assert [each.desired_tag for each in shown] == [7, 8, 9]
+    assert [each.status for each in shown] == [Status.COMPLETE, Status.PENDING, Status.PENDING]
+    assert [each.buffer for each in shown] == [BUFFER, 0, 0]
+    assert all((each.actual_local_rank, each.actual_length, each.system_buffer) == (2, 24, True) for each in shown)
+    assert "MPI_Ssend" in text(shown[0])
+
+
+@pytest.mark.parametrize("state", [UNEXPECTED | 8, UNEXPECTED | 0x40], ids=["by a probe", "by a receive"])
+def test_a_message_that_is_taken_is_none(recent: Process, state: int) -> None:
+    """A message that a probe or a receive has taken off the list is not unexpected, though its data be."""
+    recent.message(7, state)
+    assert recent.unexpected() == []
+
+
+def test_messages_for_unknown_communicators_are_counted(recent: Process) -> None:
+    """A note on MPI_COMM_WORLD tells of messages whose communicator this process hasn't made yet."""
+    recent.message(7, context_id=0x1F0)
+    (shown,) = recent.unexpected()
+    assert text(shown) == "1 for communicators that this process has not made yet | their numbers: 496"
+
+
+def test_messages_for_a_part_that_is_not_made_yet_are_shown_on_the_whole(recent: Process) -> None:
+    """Others have entered a collective operation, for which MPICH makes a part of the communicator."""
+    comm = recent.comm(0x1E0)
+    tag_of_barrier = 1
+    recent.message(tag_of_barrier, context_id=0x1EB)
+    (shown,) = recent.unexpected(comm)
+    assert (shown.actual_local_rank, shown.actual_global_rank, shown.actual_tag) == (-1, -1, tag_of_barrier)
+    assert "collective: MPI_Barrier" in text(shown)
+    assert "rank here is not known" in text(shown)
+    assert recent.unexpected() == []
+
+
+def test_an_announced_partitioned_send_is_no_message(recent: Process) -> None:
+    """The request that MPI_Psend_init of another process makes here has no communicator and is no active message."""
+    recent.request(recent.kind(Kind.RECV), ref_count=1)
+    assert recent.unexpected() == []
+    assert recent.receives() == []
+
+
+# ---------------------------------------------------------------- sends
+
+
+def test_a_send_without_a_header_shows_no_stale_words(process: Process) -> None:
+    """An eager send leaves an earlier message's arguments in its request: without a header they aren't believed."""
+    process.send(seg_issued=1, offset=64)
+    (shown,) = process.sends()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (-1, -1, -1, 0)
+    assert "not known" in text(shown)
+
+
+def test_a_send_that_left_nothing_in_its_record_is_a_rendezvous(process: Process) -> None:
+    """An eager send counts the piece that it sends; where none is counted, the arguments are those of this send."""
+    process.send(seg_issued=0)
+    (shown,) = process.sends()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (3, -1, 8, BUFFER)
+    assert "tag is not known" in text(shown)
+
+
+def test_a_rendezvous_whose_data_flow_is_matched(process: Process) -> None:
+    """The bytes that are left and those that have flowed make the message."""
+    process.send(seg_issued=1, offset=6, data_sz_left=2)
+    (shown,) = process.sends()
+    assert (shown.status, shown.desired_length) == (Status.MATCHED, 8)
+    assert "6 of 8 bytes are sent" in text(shown)
+
+
+def test_a_send_that_is_done_is_not_shown(process: Process) -> None:
+    """Nothing tells what it was, nor whether it was the program's or a collective's."""
+    process.make(Kind.SEND, {}, None, comm=process.world)
+    assert process.sends() == []
+
+
+def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
+    """Its arguments are in the persistent request, whatever its own request says."""
+    real = process.send(seg_issued=1, offset=64)
+    asked = {"p_type": 3, "rank": 2, "tag": 32, "buffer": 0x7777, "count": 16, "datatype": MPI_INT}
+    process.persistent(Kind.PREQUEST_SEND, real, **asked)
+    (shown,) = process.sends()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (2, 32, 64, 0x7777)
+    assert "MPI_Ssend_init, persistent, started" in text(shown)
+
+
+def test_a_message_that_found_no_cell_is_known_whole(process: Process) -> None:
+    """The record of a postponed message has its arguments and its header."""
+    request = process.send(data_sz_left=8)
+    process.postpone(request, process.header(request, 9, 0, 8), world_rank=2)
+    (shown,) = process.sends()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (2, 9, 8, BUFFER)
+    assert (shown.status, "waits for room" in text(shown)) == (Status.PENDING, True)
+
+
+def test_another_requests_record_is_not_believed(recent: Process) -> None:
+    """A record that is used again refers to another request."""
+    request = recent.send(data_sz_left=8, seg_issued=1)
+    recent.postpone(request, recent.header(request, 9, 0, 8), world_rank=2)
+    recent.write(request + RECORD + 888, struct.pack("<Q", request + PAGE))
+    (shown,) = recent.sends()
+    assert (shown.desired_local_rank, shown.desired_tag) == (-1, -1)
+
+
+def test_a_rendezvous_that_found_no_cell_is_on_the_same_queue(recent: Process) -> None:
+    """Its record doesn't know the request, and is found by way of another send's."""
+    eager, waiting = recent.send(data_sz_left=8), recent.send(seg_issued=1, offset=64)
+    recent.postpone(eager, recent.header(eager, 9, 0, 8), world_rank=2)
+    recent.postpone(waiting, recent.header(waiting, 10, RTS, 8), world_rank=3)
+    recent.write(waiting + RECORD + 888, struct.pack("<QQ", 0, eager + RECORD))
+    recent.write(eager + RECORD + 896, struct.pack("<Q", waiting + RECORD))
+    assert [(each.desired_local_rank, each.desired_tag) for each in recent.sends()] == [(2, 9), (3, 10)]
+
+
+@pytest.mark.parametrize("queue", ["receives", "sends", "unexpected"])
+def test_a_request_that_cant_be_read_is_told_of(recent: Process, queue: str) -> None:
+    """What it is isn't known, so no queue is called complete; the others are shown."""
+    recent.receive(7)
+    broken = recent.receive(8)
+    recent.put_known(views.AmRequest, broken, req=0x123456789000)
+    walk = getattr(recent.device(), queue)(recent.entry(recent.world))
+    shown = [next(walk).desired_tag] if queue == "receives" else []
+    assert shown in ([], [7])
+    with pytest.raises(BrokenStructureError, match="1 of the process's requests can't be read"):
+        next(walk)
+
+
+# ---------------------------------------------------------------- cells of shared memory
+
+LIBRARY, POOL, ARRAY, SLAB = 0x7F2000000000, 0x7F2000100000, 0x7F2000200000, 0x7F3000000000
+STEP = 16384 + 32
+COUNT = 64
+
+
+class CellsInMemory(MemoryImage):
+    """A library with one transport, and the cells of the second of two processes."""
+
+    def __init__(self, rows: int = 1) -> None:
+        count = rows * COUNT
+        own = SLAB + count * STEP
+        variables = bytearray(PAGE)
+        struct.pack_into("<iiQQQ", variables, 256, COUNT, 16384, LIBRARY, LIBRARY + 192, POOL)
+        pool = struct.pack("<QQQQQQQQQQQ", 16384, STEP, COUNT, 2, 1, 1, SLAB, 0, SLAB, ARRAY, 0)
+        array = struct.pack(f"<{count}Q", *(own + index * STEP for index in range(count)))
+        self.cells = bytearray(count * STEP)
+        for index in range(count):
+            struct.pack_into("<Q", self.cells, index * STEP, (count + index) * STEP + 1)
+        super().__init__({})
+        self.parts = {
+            LIBRARY: variables,
+            POOL: pool.ljust(PAGE, b"\0"),
+            ARRAY: array.ljust(PAGE, b"\0"),
+            own: self.cells,
+        }
+
+    def put(self, index: int, header: bytes, *, kind: int = 0, handler: int = 0) -> None:
+        """Put a message into a cell."""
+        cell = struct.pack("<HHIbbhi", kind, 1, 48, 1, handler, 48, 0) + header
+        self.cells[index * STEP + 32 : index * STEP + 32 + len(cell)] = cell
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return bytes as they are now."""
+        self.pages = {start: bytes(data) for start, data in self.parts.items()}
+        return super().fetch(address, size)
+
+    def read(self, layouts: Layouts) -> Cells:
+        """Return the cells as the walker finds them."""
+        return Cells(Memory(self), library(), layouts)
+
+
+def library() -> LoadedLibrary:
+    """Return a library with one page of variables."""
+    return LoadedLibrary(LIBRARY, (Segment(LIBRARY, PAGE, PAGE, writable=True, executable=False),), "")
+
+
+def test_headers_are_found_by_the_request(process: Process) -> None:
+    """Every cell in which a message of the request began gives its header; pieces of data and answers give none."""
+    memory = CellsInMemory()
+    memory.put(3, process.header(0xABC0, 7, SYNC, 64))
+    memory.put(4, process.header(0xABC0, 8, SYNC, 64), handler=5)
+    memory.put(5, process.header(0xABC0, 9, SYNC, 64), kind=1)
+    memory.put(60, process.header(0xABC0, 10, RTS, 1 << 20))
+    cells = memory.read(process.layouts)
+    assert [(header.tag, header.flags, header.data_sz) for header in cells.headers(0xABC0)] == [
+        (7, SYNC, 64),
+        (10, RTS, 1 << 20),
+    ]
+    assert cells.headers(0xABC8) == []
+
+
+def test_headers_are_not_sure_where_messages_leave_by_cells_of_others(recent: Process) -> None:
+    """Once a second row of a process's cells is in use, its own messages may be in such cells of the receivers."""
+    memory = CellsInMemory(rows=2)
+    memory.put(3, recent.header(0xABC0, 7, SYNC, 64))
+    assert [header.tag for header in memory.read(recent.layouts).headers(0xABC0)] == [7]
+    memory.put(COUNT + 3, recent.header(0xDEF0, 7, SYNC, 64))
+    assert memory.read(recent.layouts).headers(0xABC0) == []
+
+
+def test_what_only_looks_like_a_transport_is_none(recent: Process) -> None:
+    """Cells that don't know how far they lie from the first one are no cells."""
+    memory = CellsInMemory()
+    memory.put(3, recent.header(0xABC0, 7, SYNC, 64))
+    memory.cells[63 * STEP : 63 * STEP + 8] = struct.pack("<Q", 12345)
+    assert memory.read(recent.layouts).headers(0xABC0) == []
+
+
+def sends_with(process: Process, memory: CellsInMemory) -> list[Operation]:
+    """Return the sends of a process that has cells."""
+    parts = process.parts("ch4:ofi ucx")
+    memory.parts.update({REQUESTS: process.requests, 0x7F1000000000: process.communicators})
+    parts = replace(parts, memory=Memory(memory), library=library())
+    return list(process.device(parts=parts).sends(process.entry(process.world)))
+
+
+def test_a_synchronous_send_is_told_by_its_header(recent: Process) -> None:
+    """Tag and length are the header's; destination and buffer are nowhere, and the text says so."""
+    request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
+    memory.put(7, recent.header(request, 23, SYNC, 64))
+    (shown,) = sends_with(recent, memory)
+    assert (shown.desired_tag, shown.desired_length, shown.desired_local_rank, shown.buffer) == (23, 64, -1, 0)
+    assert "MPI_Ssend or MPI_Issend" in text(shown)
+    assert "not kept" in text(shown)
+
+
+@pytest.mark.parametrize(
+    ("tag", "flags", "size", "context_id", "rank"),
+    [(23, 0, 64, 0, 1), (23, SYNC, 65, 0, 1), (23, SYNC, 64, 0x1F0, 1), (23, SYNC, 64, 0, 2), (23, RTS, 64, 0, 1)],
+    ids=["done at once", "another length", "another communicator", "another sender", "a rendezvous of another size"],
+)
+def test_a_header_of_an_earlier_message_is_not_believed(
+    recent: Process, tag: int, flags: int, size: int, context_id: int, rank: int
+) -> None:
+    """A request serves one message after the other: what doesn't fit the send that waits is an earlier one's."""
+    request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
+    memory.put(7, recent.header(request, tag, flags, size, context_id, rank))
+    (shown,) = sends_with(recent, memory)
+    assert (shown.desired_tag, shown.desired_length) == (-1, -1)
+
+
+def test_two_headers_that_fit_are_not_guessed_between(recent: Process) -> None:
+    """Which of two messages of the same request is the later one can't be told."""
+    request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
+    memory.put(7, recent.header(request, 23, SYNC, 64))
+    memory.put(8, recent.header(request, 24, SYNC, 64))
+    (shown,) = sends_with(recent, memory)
+    assert shown.desired_tag == -1
+
+
+def test_a_rendezvous_is_whole_with_its_header(recent: Process) -> None:
+    """The header tells that the arguments in the request are this send's."""
+    request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
+    memory.put(7, recent.header(request, 22, RTS, 8))
+    (shown,) = sends_with(recent, memory)
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (3, 22, 8, BUFFER)
+    assert "MPI_Send or MPI_Isend" in text(shown)
+    assert "the receiver has not answered" in text(shown)
+
+
+# ---------------------------------------------------------------- a process alone
+
+
+def test_a_send_to_oneself_is_a_message_too(process: Process) -> None:
+    """On a communicator of one process a send that waits is the unexpected message at the same time."""
+    alone = process.comm(0x10, local_size=1, remote_size=1)
+    address = process.request(process.kind(Kind.SEND), comm=alone, is_local=1)  # 4.0 leaves is_local as it was
+    process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
+    (sent,), (message,) = process.sends(alone), process.unexpected(alone)
+    assert (sent.desired_local_rank, sent.desired_tag, sent.desired_length, sent.buffer) == (0, 5, 16, BUFFER)
+    assert (message.actual_local_rank, message.actual_tag, message.actual_length) == (0, 5, 16)
+    assert (message.status, message.buffer) == (Status.PENDING, 0)
+
+
+def test_a_message_to_oneself_that_a_probe_took_is_held(recent: Process) -> None:
+    """It is neither a message nor a send that waits any more."""
+    alone = recent.comm(0x10, local_size=1, remote_size=1)
+    address = recent.request(recent.kind(Kind.SEND), comm=alone)
+    recent.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
+    probe = recent.request(recent.kind(Kind.MPROBE), comm=alone)
+    recent.put(views.SelfRequest, probe, match_req=address)
+    (held,) = recent.receives(alone)
+    assert (held.status, held.actual_local_rank, held.actual_tag, held.actual_length) == (Status.MATCHED, 0, 5, 16)
+    assert recent.unexpected(alone) == []
+    assert recent.sends(alone) == []
+
+
+# ---------------------------------------------------------------- the network
+
+
+def test_queues_over_the_network_are_never_empty(recent: Process) -> None:
+    """Where processes are on other nodes, or of another job, a queue names the netmods and the way out."""
+    recent.spread()
+    for walk in (recent.device().receives, recent.device().sends, recent.device().unexpected):
+        with pytest.raises(NoInformation, match=r"over the network .* ofi or ucx .* on one node"):
+            walk(recent.entry(recent.world))
+
+
+def test_another_jobs_processes_are_on_the_network(recent: Process) -> None:
+    """MPICH has no shared memory between jobs, though all be on one node."""
+    comm = recent.comm(0x8010, strangers=True)
+    with pytest.raises(NoInformation, match="between jobs"):
+        recent.device().unexpected(recent.entry(comm))
+
+
+def test_what_shared_memory_has_is_shown_before_the_refusal(recent: Process) -> None:
+    """A receive of the netmod's is shown without what only the netmod knows."""
+    recent.spread()
+    recent.receive(7)
+    recent.request(recent.kind(Kind.RECV), comm=recent.world)
+    iterator = recent.device().receives(recent.entry(recent.world))
+    assert next(iterator).desired_tag == 7
+    unknown = next(iterator)
+    assert (unknown.desired_local_rank, unknown.desired_tag, unknown.tag_wild) == (-1, -1, False)
+    assert "not known" in text(unknown)
+    with pytest.raises(NoInformation):
+        next(iterator)
+
+
+def test_a_build_without_shared_memory_shows_what_a_process_tells_itself() -> None:
+    """Debian's MPICH gives all but messages to oneself to the network, and says what to use instead."""
+    process = MpichProcess(
+        next(each.layouts for each in available("mpich")[0] if each.name == "mpich-4.0.2-ucx-x86_64")
+    )
+    alone = process.comm(0x10, local_size=1, remote_size=1)
+    address = process.request(process.kind(Kind.SEND), comm=alone)
+    process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
+    device = select(process.parts("ch4:ucx"))
+    assert [each.desired_tag for each in device.sends(process.entry(alone))] == [5]
+    with pytest.raises(NoInformation, match=r"ucx .* shared memory"):
+        device.sends(process.entry(process.world))

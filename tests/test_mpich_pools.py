@@ -1,0 +1,280 @@
+"""MPICH's pools of objects and the processes of its communicators, on memory made for the purpose."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mqs_dll.errors import BrokenStructureError
+from mqs_dll.layout import Layouts, StructLayout
+from mqs_dll.memory import PAGE, Memory
+from mqs_dll.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.mpi.mpich import handles, pools, views
+from mqs_dll.mpi.mpich.groups import Ranks
+from tests.support.memory_image import MemoryImage
+
+DATA = 0x7F0000000000
+DATA_BYTES = 4 * PAGE
+HEAP = 0x550000000000
+RECORD = DATA + 64
+DIRECT = DATA + PAGE
+SIZE = 64
+"""Bytes of an object."""
+
+ALLOC = StructLayout(
+    "MPIR_Object_alloc_t",
+    64,
+    {
+        "avail": 0,
+        "initialized": 8,
+        "indirect": 16,
+        "indirect_size": 24,
+        "kind": 28,
+        "size": 32,
+        "direct": 40,
+        "direct_size": 48,
+    },
+    "made up",
+)
+HEAD = StructLayout("MPIR_Handle_common", 16, {"handle": 0, "ref_count": 4, "next": 8}, "made up")
+LAYOUTS = Layouts([ALLOC, HEAD, StructLayout("MPIR_Comm", SIZE, {}, "made up")])
+LIBRARY = LoadedLibrary(DATA, (Segment(DATA, DATA_BYTES, PAGE, writable=True, executable=False),), "")
+
+
+class Process:
+    """A library's variables and a heap, written word by word."""
+
+    def __init__(self) -> None:
+        self.data = bytearray(DATA_BYTES)
+        self.heap = bytearray(64 * PAGE)
+
+    def write(self, address: int, form: str, *values: int) -> None:
+        """Put values, in a form of the struct module, at an address."""
+        place, base = (self.heap, HEAP) if HEAP <= address < HEAP + len(self.heap) else (self.data, DATA)
+        struct.pack_into("<" + form, place, address - base, *values)
+
+    def record(self, *, initialized: int = 1, blocks: int = 0, direct: int = 4, kind: int = handles.COMM) -> None:
+        """Put a pool's record: its free chain begins with the direct object 2."""
+        self.write(RECORD, "QiiQiiiiQi", DIRECT + 2 * SIZE, initialized, 0, HEAP, blocks, kind, SIZE, 0, DIRECT, direct)
+
+    def object(self, address: int, handle: int, references: int, following: int = 0) -> None:
+        """Put an object's head."""
+        self.write(address, "IiQ", handle, references, following)
+
+    def memory(self) -> Memory:
+        """Return the process."""
+        return Memory(MemoryImage({DATA: bytes(self.data), HEAP: bytes(self.heap)}))
+
+    def pools(self) -> pools.Pools:
+        """Return what is found in the process."""
+        return pools.find(self.memory(), LAYOUTS, LIBRARY, {})
+
+
+@pytest.fixture
+def process() -> Process:
+    """Return a process with 4 direct communicators, 0 and 1 in use, and a block of 1024, the last one in use."""
+    process = Process()
+    process.record(blocks=1)
+    process.write(HEAP, "Q", HEAP + PAGE)
+    for index, references in enumerate((1, 3, 0, 0)):
+        process.object(DIRECT + index * SIZE, 0x84000000 + index, references, DIRECT + 3 * SIZE if index == 2 else 0)
+    for index in range(1024):
+        process.object(HEAP + PAGE + index * SIZE, 0xC4000000 + index, int(index == 1023))
+    return process
+
+
+def test_objects_in_use_are_those_with_references(process: Process) -> None:
+    """Direct and added objects in use are found by the record in a stripped library's variables."""
+    assert process.pools().live(handles.COMM) == [DIRECT, DIRECT + SIZE, HEAP + PAGE + 1023 * SIZE]
+
+
+def test_objects_without_references_are_told_by_the_free_chain(process: Process) -> None:
+    """Where reference counts say nothing, an object in use is one that is not on the chain of free ones."""
+    found = process.pools().not_free(handles.COMM)
+    assert found[:3] == [DIRECT, DIRECT + SIZE, HEAP + PAGE]
+    assert len(found) == 2 + 1024
+
+
+def test_a_free_chain_that_is_a_loop_is_broken(process: Process) -> None:
+    """A chain of free objects that comes back to itself ends with a sentence."""
+    process.object(DIRECT + 3 * SIZE, 0x84000003, 0, DIRECT + 2 * SIZE)
+    with pytest.raises(BrokenStructureError, match="chain of free objects is broken"):
+        process.pools().not_free(handles.COMM)
+
+
+def test_a_record_is_found_by_its_symbol(process: Process) -> None:
+    """With a symbol for the record, no variables are searched."""
+    image = MemoryImage({DATA: bytes(process.data), HEAP: bytes(process.heap)})
+    nowhere = LoadedLibrary(DATA, (Segment(DATA, DATA_BYTES, 0, writable=False, executable=False),), "")
+    found = pools.find(Memory(image), LAYOUTS, nowhere, {"MPIR_Comm_mem": RECORD})
+    assert len(found.by_class[handles.COMM]) == 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "form", "value"),
+    [(8, "i", 2), (24, "i", -1), (24, "i", 1 << 20), (40, "Q", HEAP), (48, "i", 5000), (48, "i", 0)],
+    ids=["initialized", "negative blocks", "blocks", "direct elsewhere", "direct objects", "no direct objects"],
+)
+def test_a_record_that_contradicts_itself_is_none(process: Process, offset: int, form: str, value: int) -> None:
+    """What looks like a record but for one member is not believed."""
+    process.write(RECORD + offset, form, value)
+    assert process.pools().by_class[handles.COMM] == []
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_record_whose_objects_have_other_handles_is_none(process: Process, index: int) -> None:
+    """The first two objects must carry the handles of their class and place."""
+    process.object(DIRECT + index * SIZE, 0x88000000 + index, 1)
+    assert process.pools().by_class[handles.COMM] == []
+
+
+def test_an_unused_record_gives_way_to_one_in_use(process: Process) -> None:
+    """A look-alike without objects is dropped where there is a pool with some."""
+    process.write(RECORD - 64, "QiiQiiii", 0, 0, 0, 0, 0, handles.COMM, SIZE, 0)
+    assert [pool.record for pool in process.pools().by_class[handles.COMM]] == [RECORD]
+
+
+def test_a_block_with_other_objects_is_broken(process: Process) -> None:
+    """A block whose objects are of another class breaks the pool off."""
+    process.object(HEAP + PAGE + 500 * SIZE, 0xCC000000, 1)
+    with pytest.raises(BrokenStructureError, match="objects of another class"):
+        process.pools().live(handles.COMM)
+
+
+@pytest.mark.parametrize("blocks", [-1, 1 << 14])
+def test_an_absurd_number_of_blocks_is_broken(process: Process, blocks: int) -> None:
+    """A count of blocks that no handle has bits for is not walked."""
+    found = process.pools()
+    process.record(blocks=blocks)
+    found.memory = process.memory()
+    with pytest.raises(BrokenStructureError, match="blocks"):
+        found.live(handles.COMM)
+
+
+# ---------------------------------------------------------------- the processes of communicators
+
+MAP = StructLayout(
+    "MPIDI_rank_map_t",
+    40,
+    {
+        "mode": 0,
+        "avtid": 4,
+        "size": 8,
+        "reg.stride.offset": 12,
+        "reg.stride.stride": 16,
+        "reg.stride.blocksize": 20,
+        "irreg.lut.lpid": 32,
+    },
+    "made up",
+)
+GROUP = StructLayout(
+    "MPIR_Group",
+    48,
+    {
+        "handle": 0,
+        "ref_count": 4,
+        "size": 8,
+        "rank": 12,
+        "pmap.use_map": 16,
+        "pmap.u.map": 24,
+        "pmap.u.stride.offset": 24,
+        "pmap.u.stride.stride": 32,
+    },
+    "made up",
+)
+TABLE = HEAP + PAGE
+
+
+def comm(**members: object) -> views.Comm:
+    """Return a communicator that lies at the begin of the heap, with these members."""
+    values = dict.fromkeys(["address", *views.Comm.members], 0) | {"map": None, "local_map": None, "vcrt": None}
+    return views.Comm(**{**values, "address": HEAP, **members})  # type: ignore[arg-type]
+
+
+def ranks_by_map(mode: int, *regular: int, avtid: int = 0, table: bytes = b"") -> tuple[int, ...]:
+    """Return the ranks of a communicator of 4 by a rank map."""
+    process = Process()
+    offset, stride, block = (*regular, 0, 0, 0)[:3]
+    process.write(HEAP + 64, "6iQQ", mode, avtid, 4, offset, stride, block, 0, TABLE)
+    process.heap[PAGE : PAGE + len(table)] = table
+    ranks = Ranks(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
+    return ranks.local(comm(local_size=4, remote_size=4, map=64, local_map=104))
+
+
+@pytest.mark.parametrize(
+    ("mode", "regular", "expected"),
+    [
+        (0, (), (0, 1, 2, 3)),
+        (1, (), (0, 1, 2, 3)),
+        (2, (5,), (5, 6, 7, 8)),
+        (3, (5,), (5, 6, 7, 8)),
+        (4, (1, 3), (1, 4, 7, 10)),
+        (5, (9, -2), (9, 7, 5, 3)),
+        (6, (10, 8, 2), (10, 11, 18, 19)),
+        (7, (10, 8, 2), (10, 11, 18, 19)),
+    ],
+)
+def test_regular_rank_maps_are_computed(mode: int, regular: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Ranks of MPI_COMM_WORLD follow from offset, stride and block size, in each mode with and without them."""
+    assert ranks_by_map(mode, *regular) == expected
+
+
+@pytest.mark.parametrize("mode", [8, 9])
+def test_a_rank_map_may_be_a_table(mode: int) -> None:
+    """Irregular communicators have a table of ranks."""
+    assert ranks_by_map(mode, table=struct.pack("<4i", 3, 1, 0, 7)) == (3, 1, 0, 7)
+
+
+def test_processes_of_another_job_have_no_rank() -> None:
+    """A process of another address table is -1, also within a table of pairs."""
+    assert ranks_by_map(2, 5, avtid=1) == (-1, -1, -1, -1)
+    assert ranks_by_map(10, table=struct.pack("<8i", 0, 3, 1, 0, 0, 2, 2, 2)) == (3, -1, 2, -1)
+
+
+@pytest.mark.parametrize(("mode", "regular"), [(11, ()), (-1, ()), (6, (0, 4, 0))], ids=["none", "-1", "block 0"])
+def test_a_rank_map_of_no_known_mode_is_broken(mode: int, regular: tuple[int, ...]) -> None:
+    """A mode that no release has, or a block size of 0, is not computed with."""
+    with pytest.raises(BrokenStructureError, match="unknown mode"):
+        ranks_by_map(mode, *regular)
+
+
+def ranks_by_group(use_map: int, first: int, second: int = 0, table: bytes = b"", size: int = 4) -> tuple[int, ...]:
+    """Return the ranks of a communicator of 4 by its group."""
+    process = Process()
+    process.write(HEAP, "IiiiQQQ", 0x48000001, 1, size, 0, use_map, first, second & (1 << 64) - 1)
+    process.heap[PAGE : PAGE + len(table)] = table
+    return Ranks(process.memory(), Layouts([GROUP])).local(comm(local_size=4, remote_size=4, local_group=HEAP))
+
+
+def test_groups_with_a_stride_are_computed() -> None:
+    """Since 5.0 a group has offset and stride, which may be negative."""
+    assert ranks_by_group(0, 7, -2) == (7, 5, 3, 1)
+
+
+def test_groups_with_a_map_are_read() -> None:
+    """A process's number is its rank when it is of the own MPI_COMM_WORLD; others, and temporary numbers, are -1."""
+    numbers = struct.pack("<4q", 3, 1 << 32 | 2, 1 << 62, 0)
+    assert ranks_by_group(1, TABLE, table=numbers) == (3, -1, -1, 0)
+
+
+def test_a_group_of_another_size_is_broken() -> None:
+    """A group that has not as many processes as its communicator is not decoded."""
+    with pytest.raises(BrokenStructureError, match="has 5 processes instead of 4"):
+        ranks_by_group(0, 0, 1, size=5)
+
+
+def test_an_absurd_communicator_is_broken() -> None:
+    """A communicator that says that it has a billion processes is refused before anything is read for it."""
+    ranks = Ranks(Process().memory(), Layouts([GROUP]))
+    with pytest.raises(BrokenStructureError, match="says that it has 1000000000"):
+        ranks.local(comm(local_size=10**9, handle=0x84000000))
+
+
+def test_a_block_that_goes_on_is_a_large_one(process: Process) -> None:
+    """Where the record doesn't say how many objects a block has, the handles behind the usual end do."""
+    process.heap += bytes(64 * PAGE)
+    for index in range(1024, 4096):
+        process.object(HEAP + PAGE + index * SIZE, 0xC4000000 + index, int(index == 4095))
+    found = process.pools().live(handles.COMM)
+    assert found[-2:] == [HEAP + PAGE + 1023 * SIZE, HEAP + PAGE + 4095 * SIZE]
