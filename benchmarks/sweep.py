@@ -29,7 +29,8 @@ from mqs_dll.debugger.find import named_by_mpi
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import MqsError
 from tests.support.embedding import program
-from tests.support.jobs import OB1, Compiler, find_mpis, running
+from tests.support.jobs import Compiler, running
+from tests.support.mpis import OB1, open_mpis
 
 
 def sweep_with_libmqs(host: Path, pid: int, sweeps: int, latency: int) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     with tempfile.TemporaryDirectory() as name:
         host, compiler = program("mqs_host"), Compiler(Path(name))
-        for mpi in find_mpis():
+        for mpi in open_mpis():
             if mpi.missing:
                 continue
             with running(compiler, mpi, OB1, "dozen", 4) as job:

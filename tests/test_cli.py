@@ -19,13 +19,15 @@ import pytest
 import mqs_dll.report
 from mqs_dll import __version__, cli, library_path
 from mqs_dll.debugger import collect
+from mqs_dll.debugger.live import missing_files
 from mqs_dll.report.escape import printable
-from tests.support.jobs import OB1, TAG, Compiler, Mpi, find_mpis, processes_with_tag
+from tests.support.jobs import TAG, Compiler, processes_with_tag
 from tests.support.jobs import running as running_job
+from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
-MPIS = find_mpis()
+MPIS = open_mpis()
 
 
 class Result(NamedTuple):
@@ -145,10 +147,7 @@ def test_replaced_libraries_are_mentioned() -> None:
         def unreadable_modules(self) -> list[str]:
             return ["/opt/libmpi.so.40", "/opt/libopen-pal.so.80"]
 
-    class Process:
-        image = Image()
-
-    text = cli._missing_files(Process())  # type: ignore[arg-type]
+    text = missing_files(Image())  # type: ignore[arg-type]
     assert text == "; but 2 of its files can't be read or were replaced since, /opt/libmpi.so.40 among them"
 
 

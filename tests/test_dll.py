@@ -374,7 +374,7 @@ def test_libmqs_fails_alike_on_both_ways(make: Callable[[], QueueLibrary]) -> No
     image = make().setup_image(NoSymbols())
     with pytest.raises(UnknownMpiError) as failure:
         image.has_queues()
-    assert str(failure.value) == "the program uses no MPI that libmqs knows (no symbol ompi_mpi_communicators)"
+    assert str(failure.value).startswith("the program uses no MPI that libmqs knows: it has neither")
     image.close()
     with pytest.raises(BadCallError):
         image.has_queues()

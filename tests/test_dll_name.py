@@ -14,7 +14,8 @@ from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.find import AUTO, choose_library
 from mqs_dll.debugger.live import LiveProcess
-from tests.support.jobs import OB1, Compiler, Mpi, find_mpis, running
+from tests.support.jobs import Compiler, running
+from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.truth import Truth, compare_communicators, compare_operations
 from tests.support.ways import run_host, seen_by_host
 
@@ -29,7 +30,7 @@ def exported_by_mqs_env() -> dict[str, str]:
     return {name: value for name, value in variables.items() if environment.get(name) != value}
 
 
-@pytest.fixture(scope="module", params=[mpi for mpi in find_mpis() if mpi.in_matrix], ids=lambda mpi: mpi.name)
+@pytest.fixture(scope="module", params=[mpi for mpi in open_mpis() if mpi.in_matrix], ids=lambda mpi: mpi.name)
 def truth(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Truth]:
     """Return what rank 0 of a job wrote down that runs with what `mqs env` exports."""
     mpi: Mpi = request.param

@@ -11,7 +11,8 @@ import pytest
 from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.debugger.live import LiveProcess
-from tests.support.jobs import OB1, Compiler, JobError, Mpi, find_mpis, processes_with_tag, running
+from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
+from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, mpichs, open_mpis
 from tests.support.truth import (
     TrueCommunicator,
     Truth,
@@ -25,13 +26,18 @@ from tests.support.ways import look_direct
 Shown = tuple[CommunicatorSnapshot, ...]
 
 
-@pytest.fixture(scope="module")
-def mpi() -> Mpi:
+def first_of(mpis: list[Mpi]) -> Mpi:
     """Return the first MPI that this machine has."""
-    for each in find_mpis():
+    for each in mpis:
         if not each.missing:
             return each
-    pytest.skip("this machine has none of the MPIs of the matrix: .ci/run installs them")
+    pytest.skip(f"this machine has none of {[each.name for each in mpis]}: .ci/run installs them")
+
+
+@pytest.fixture(scope="module")
+def mpi() -> Mpi:
+    """Return an Open MPI."""
+    return first_of(open_mpis())
 
 
 # ---------------------------------------------------------------- jobs
@@ -58,6 +64,17 @@ def test_a_failing_test_leaves_no_process_behind(mpi: Mpi, compiler: Compiler) -
     assert not seen["directory"].exists()
 
 
+def test_a_job_leaves_no_shared_memory_behind(compiler: Compiler) -> None:
+    """MPICH 5.0 removes the file of its shared memory when it ends; when it is killed, the harness does."""
+    mpi = first_of([each for each in mpichs() if each.name == "mpich-5.0.2-pypi"])
+    with running(compiler, mpi, SHM, "inter", 5) as job:
+        ranks = [truth["pid"] for truth in job.wait_until_ready()]
+        shared = {path for rank in ranks for path in shared_memory_of(rank)}
+        assert shared
+        assert all(path.exists() for path in shared)
+    assert not any(path.exists() for path in shared)
+
+
 def test_a_job_that_ends_early_fails_with_its_output(mpi: Mpi, compiler: Compiler) -> None:
     """A job whose program gives up is an error at once, with what the program printed."""
     with running(compiler, mpi, OB1, "collectives", 1) as job, pytest.raises(JobError, match="ended before it was"):
@@ -73,10 +90,19 @@ def test_a_program_that_does_not_compile_says_why(mpi: Mpi, tmp_path: Path) -> N
 # ---------------------------------------------------------------- comparisons
 
 
-@pytest.fixture(scope="module", params=["receives", "sends", "unexpected", "communicators"])
-def looked_at(request: pytest.FixtureRequest, mpi: Mpi, compiler: Compiler) -> Iterator[tuple[Truth, Shown, Any]]:
+PROGRAMS = ("receives", "sends", "unexpected", "communicators")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(product, program) for product in (OB1, CH3) for program in PROGRAMS],
+    ids=lambda param: f"{param[0].name}-{param[1]}",
+)
+def looked_at(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tuple[Truth, Shown, Any]]:
     """Return what rank 0 of a job wrote down, what is shown of it, and what reads its memory."""
-    with running(compiler, mpi, OB1, request.param, 4) as job:
+    transport, program = request.param
+    mpi = first_of([each for each in find_mpis() if transport in each.transports])
+    with running(compiler, mpi, transport, program, 4) as job:
         truth = Truth.from_json(job.wait_until_ready()[0])
         with LiveProcess(truth.pid) as process:
             yield truth, look_direct(truth.pid).communicators, process.fetch
@@ -101,6 +127,14 @@ def with_queue(each: CommunicatorSnapshot, queue: Queue, operations: tuple[Opera
     return each._replace(queues=tuple(queues))
 
 
+def is_open(operation: Operation, name: str) -> bool:
+    """Tell whether a field may differ: MPICH's copy of a buffered message, what a matched receive had asked for."""
+    copied = operation.extra_text and operation.extra_text[0].startswith(b"MPI_Bsend or")
+    if name == "tag_wild":
+        return operation.status is not Status.PENDING and operation.desired_tag == -1
+    return bool(copied) and name in ("buffer", "system_buffer", "status")
+
+
 def with_wrong_operations(each: CommunicatorSnapshot) -> Iterator[tuple[str, CommunicatorSnapshot]]:
     """Yield a communicator with one thing wrong in its operations, in every way."""
     for queue in Queue:
@@ -110,18 +144,21 @@ def with_wrong_operations(each: CommunicatorSnapshot) -> Iterator[tuple[str, Com
                 wrong = operation._replace(**{name: other(getattr(operation, name))})
                 if name == "extra_text" and queue is Queue.UNEXPECTED:
                     continue  # says in words what the fields say
+                if is_open(operation, name):
+                    continue
                 yield f"{name} of {operation}", with_queue(each, queue, (*right[:index], wrong, *right[index + 1 :]))
             yield f"no {operation}", with_queue(each, queue, (*right[:index], *right[index + 1 :]))
             yield f"twice {operation}", with_queue(each, queue, (*right[: index + 1], operation, *right[index + 1 :]))
-        if len(right) > 1:
-            yield "another order", with_queue(each, queue, (*right[1:], right[0]))
+        waiting = [operation for operation in right if operation.status is Status.PENDING]
+        if len(waiting if queue is Queue.RECEIVES else right) > 1:
+            yield f"{queue.name} in another order", with_queue(each, queue, right[::-1])
 
 
 def test_one_wrong_field_of_an_operation_is_noticed(looked_at: tuple[Truth, Shown, Any]) -> None:
     """An operation with any one field wrong, one missing, made up or out of order does not pass for the truth."""
     truth, shown, fetch = looked_at
     assert compare_operations(truth, shown, fetch) == []
-    left_open = set()
+    left_open = set() if truth.rules.ordered else {"SENDS"}
     if any(each.optional for each in truth.operations):
         left_open.add("no")
     if any(each.status is None for each in truth.operations):

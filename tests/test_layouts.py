@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import LayoutError
-from mqs_dll.interface import TargetImage
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library, ProcessSession
 from mqs_dll.view import wanted_members
-from tests.support.jobs import OB1, Compiler, find_mpis, running
+from tests.support.jobs import Compiler, running
+from tests.support.mpis import OB1, open_mpis
 from tests.support.tampered import Tampered
+from tests.support.targets import WithTypes
 
-MPI = find_mpis()[0]
+MPI = open_mpis()[0]
 STRUCTS = wanted_members(views.ALL)
-
-
-class WithTypes:
-    """The image of a stripped process, with the types that a debugger would have if there were debug information."""
-
-    def __init__(self, image: TargetImage, types: Mapping[str, StructLayout], *, can_tell_sizes: bool = True) -> None:
-        self._types = types
-        self._can_tell_sizes = can_tell_sizes
-        self.find_function = image.find_function
-        self.find_symbol = image.find_symbol
-
-    def find_type(self, name: str) -> StructLayout | None:
-        """Return a struct's layout as the handle of its type."""
-        return self._types.get(name)
-
-    def field_offset(self, handle: StructLayout, field: str) -> int | None:
-        """Return a member's offset."""
-        return handle.offsets.get(field)
-
-    def type_size(self, handle: StructLayout) -> int | None:
-        """Return the struct's size, or None as debuggers without mqs_sizeof_fp do."""
-        return handle.size if self._can_tell_sizes else None
 
 
 @pytest.fixture(scope="module")

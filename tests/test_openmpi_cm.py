@@ -25,11 +25,12 @@ from mqs_dll.mpi.openmpi.pml import Pml
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.profiles import shipped
 from mqs_dll.view import View, wanted_members
-from tests.support.jobs import CM, Compiler, Job, Mpi, Transport, find_mpis, running
+from tests.support.jobs import Compiler, Job, running
+from tests.support.mpis import CM, Mpi, Transport, open_mpis
 from tests.support.truth import Truth, compare_partly
 from tests.support.ways import look_direct
 
-WITH_CM = [mpi for mpi in find_mpis() if CM in mpi.transports]
+WITH_CM = [mpi for mpi in open_mpis() if CM in mpi.transports]
 MONITORED = Transport(
     "cm",
     (
@@ -236,7 +237,7 @@ class Target:
     def __init__(self, process: LiveProcess) -> None:
         self.memory = Memory(process)
         self.symbols = Symbols(process.image, wanted_members(identity.ALL_VIEWS))
-        self.profiles = identity.profiles_for(self.symbols)
+        self.profiles, _ = identity.profiles_for(self.symbols)
         found = identity.identify(self.memory, self.symbols, Layouts(), self.profiles)
         self.layouts = found.layouts
 

@@ -9,10 +9,11 @@ import pytest
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.collect import CommunicatorSnapshot
 from mqs_dll.mpi.openmpi.communicators import FOLDED
-from tests.support.jobs import OB1, Compiler, Mpi, find_mpis, running
+from tests.support.jobs import Compiler, running
+from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.ways import Seen, look_direct
 
-WITH_SESSIONS = [mpi for mpi in find_mpis() if "4.1" not in mpi.name and mpi.name != "openmpi-debian"]
+WITH_SESSIONS = [mpi for mpi in open_mpis() if "4.1" not in mpi.name and mpi.name != "openmpi-debian"]
 
 
 @pytest.fixture(scope="module", params=WITH_SESSIONS, ids=lambda mpi: mpi.name)

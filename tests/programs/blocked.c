@@ -1,4 +1,5 @@
-/* Every rank sits in a blocking call. 6 ranks; the argument "multiple" asks for MPI_THREAD_MULTIPLE. */
+/* Every rank sits in a blocking call. 6 ranks; the argument "multiple" asks for MPI_THREAD_MULTIPLE, "buffering" says
+ * that this MPI's MPI_Send ends whatever the size of its message, so that rank 3 must block in MPI_Ssend. */
 #include <string.h>
 
 #include "truth.h"
@@ -7,6 +8,7 @@ enum { LARGE = 1 << 20 };
 
 static MPI_Comm field;
 static char large[LARGE];
+static int buffering;
 
 static void block_in_recv(void)
 {
@@ -30,6 +32,7 @@ static void block_in_waitall(void)
 {
     static int values[3][8];
     MPI_Request requests[3];
+    MPI_Status statuses[3];
     struct operation *o = truth_operation(RECEIVES, "MPI_Irecv", values[0], 8, MPI_INT, 5, 76, field);
     MPI_Irecv(values[0], 8, MPI_INT, 5, 76, field, &requests[0]);
     truth_request(o, requests[0]);
@@ -43,14 +46,14 @@ static void block_in_waitall(void)
     truth_request(o, requests[2]);
     settle();
     truth_write_when_blocked(1);
-    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(3, requests, statuses);
 }
 
 static void block_in_send(void)
 {
-    truth_operation(SENDS, "MPI_Send", large, LARGE, MPI_CHAR, 0, 71, field);
+    truth_operation(SENDS, buffering ? "MPI_Ssend" : "MPI_Send", large, LARGE, MPI_CHAR, 0, 71, field);
     truth_write_when_blocked(1);
-    MPI_Send(large, LARGE, MPI_CHAR, 0, 71, field);
+    (buffering ? MPI_Ssend : MPI_Send)(large, LARGE, MPI_CHAR, 0, 71, field);
 }
 
 static void block_in_ssend(void)
@@ -76,6 +79,7 @@ int main(int argc, char **argv)
     static void (*const block[])(void) = {block_in_recv, block_in_probe, block_in_waitall,
                                           block_in_send, block_in_ssend, block_in_mprobe};
     int multiple = argc > 2 && strcmp(argv[2], "multiple") == 0;
+    buffering = argc > 2 && strcmp(argv[2], "buffering") == 0;
     truth_begin(&argc, &argv, "blocked", multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     MPI_Comm_dup(MPI_COMM_WORLD, &field);
     truth_communicator("field", field);

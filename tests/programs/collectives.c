@@ -93,6 +93,7 @@ static MPI_Comm ring(const char *key)
     MPI_Comm comm;
     MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &comm);
     truth_communicator(key, comm);
+    truth_set_name(comm, key); /* or nothing would tell them apart */
     return comm;
 }
 

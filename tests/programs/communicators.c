@@ -1,8 +1,11 @@
-/* Communicators of every kind, a window and a file; in the second phase names change. 4 ranks or more.
+/* Communicators of every kind, a window and a file; in the second phase names change, and one is freed. 4 ranks or more.
  * Nothing is pending but a receive on the communicator that is freed. */
 #include <stdio.h>
 
 #include "truth.h"
+
+#define LETTER "\xc3\xa9" /* of two bytes */
+#define SEVEN LETTER LETTER LETTER LETTER LETTER LETTER LETTER
 
 /* One duplicate for each rule about names. */
 static const struct {
@@ -13,6 +16,11 @@ static const struct {
     {"name-leading-blanks", "  indented"},
     {"name-trailing-blanks", "trailing   "},
     {"name-63-bytes", "012345678901234567890123456789012345678901234567890123456789abc"},
+    {"name-64-bytes", "012345678901234567890123456789012345678901234567890123456789abcd"},
+    /* as long as MPICH's may be; Open MPI cuts them itself */
+    {"name-127-bytes", "012345678901234567890123456789012345678901234567890123456789abc-"
+                       "012345678901234567890123456789012345678901234567890123456789abc"},
+    {"name-127-bytes-utf8", SEVEN SEVEN SEVEN SEVEN SEVEN SEVEN SEVEN SEVEN SEVEN "x"}, /* byte 63 is half a letter */
     {"name-too-long", "a name that is longer than sixty-three bytes is cut so that it and its NUL fit into the field"},
     {"name-utf8", "\xce\xb5\xce\xbe\xce\xaf\xcf\x83\xcf\x89\xcf\x83\xce\xb7"},
     /* 62 bytes, then a letter of two bytes: the 63rd byte is half of it */
@@ -131,14 +139,15 @@ static void make_window_and_file(void)
     MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
 }
 
-/* New names replace the old ones, also of the predefined communicators. */
-static void rename_some(void)
+/* New names replace the old ones, also of the predefined communicators; one communicator goes. */
+static void change_some(void)
 {
     truth_set_name(MPI_COMM_WORLD, "everyone");
     truth_set_name(MPI_COMM_SELF, "only me");
     truth_set_name(duplicates[0], "renamed solver");
     truth_set_name(duplicates[1], "no longer empty");
     truth_set_name(duplicates[2], "");
+    truth_end_communicator(&duplicates[3]);
 }
 
 int main(int argc, char **argv)
@@ -155,7 +164,7 @@ int main(int argc, char **argv)
     settle();
     truth_write(1);
     sleep_until_phase(2);
-    rename_some();
+    change_some();
     truth_write(2);
     sleep_until_phase(3);
     return 0;

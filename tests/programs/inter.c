@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     ranks[world_rank]();
     settle();
-    MPI_Barrier(MPI_COMM_WORLD); /* no rank stops before all has arrived */
+    leave_together("arrived", MPI_COMM_WORLD);
     truth_write(1);
     sleep_until_phase(2);
     return 0;

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     else
         child(parents);
     settle();
-    MPI_Barrier(merged); /* no rank stops before all has arrived */
+    leave_together("arrived", merged);
     truth_write(1);
     sleep_until_phase(2);
     return 0;

@@ -10,15 +10,17 @@
 
 enum {
     TIME_LIMIT_SECONDS = 300,
-    MOST_COMMUNICATORS = 64,
-    MOST_OPERATIONS = 128,
+    MOST_COMMUNICATORS = 1100,
+    MOST_OPERATIONS = 20100,
     MOST_COLLECTIVES = 32,
     MOST_WINDOWS = 8,
     MOST_RANKS = 64,
+    NEVER_SENT = 32766, /* a tag */
 };
 
 static const double SETTLE_SECONDS = 0.3;
 static const double BLOCKED_CPU_SECONDS = 0.2;
+static const double BLOCKED_SECONDS = 2;
 static const long POLL_NANOSECONDS = 1000000;
 
 struct group {
@@ -66,6 +68,7 @@ static int collective_count;
 static struct window windows[MOST_WINDOWS];
 static int window_count;
 static const char *internal_traffic;
+static int in_turn;
 
 static _Noreturn void give_up(const char *why)
 {
@@ -149,6 +152,12 @@ void truth_free_communicator(MPI_Comm *comm)
     struct communicator *c = find_communicator(*comm);
     read_communicator(c);
     c->freed = 1;
+    MPI_Comm_free(comm);
+}
+
+void truth_end_communicator(MPI_Comm *comm)
+{
+    *find_communicator(*comm) = communicators[--communicator_count];
     MPI_Comm_free(comm);
 }
 
@@ -265,6 +274,8 @@ struct operation *truth_unexpected(int source, int tag, size_t bytes, enum proto
     o->status = status[protocol];
     o->bytes = bytes;
     o->count = -1;
+    if (o > operations && o[-1].queue == UNEXPECTED && o[-1].comm == comm && o[-1].peer == source)
+        o[-1].followed = 1;
     return o;
 }
 
@@ -284,6 +295,17 @@ void truth_internal_traffic(const char *call)
     internal_traffic = call;
 }
 
+void truth_overwritten(void)
+{
+    for (int i = 0; i < operation_count; i++)
+        operations[i].overwritten = operations[i].queue == SENDS;
+}
+
+void truth_in_turn(void)
+{
+    in_turn = 1;
+}
+
 /* ------------------------------------------------------------------ time */
 
 static void nap(void)
@@ -292,11 +314,12 @@ static void nap(void)
     nanosleep(&pause, NULL);
 }
 
-/* A probe on MPI_COMM_SELF makes the whole library progress and touches no other communicator's state. */
+/* A probe that finds nothing makes the whole library progress and changes nothing. One on MPI_COMM_SELF makes none in
+ * MPICH. */
 static void make_progress(void)
 {
     int flag;
-    MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    MPI_Iprobe(MPI_ANY_SOURCE, NEVER_SENT, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     nap();
 }
 
@@ -310,7 +333,7 @@ static void ask_whether_done(struct operation *o)
 static int has_arrived(struct operation *o)
 {
     int flag = 1;
-    if (o->queue == UNEXPECTED) {
+    if (o->queue == UNEXPECTED && !o->followed) {
         MPI_Iprobe(o->peer, o->tag, o->comm, &flag, MPI_STATUS_IGNORE);
     } else if (strcmp(o->status, "complete") == 0) {
         ask_whether_done(o);
@@ -319,12 +342,13 @@ static int has_arrived(struct operation *o)
     return flag;
 }
 
+/* What has arrived stays: nothing is asked for twice. */
 static int all_has_arrived(void)
 {
-    for (int i = 0; i < operation_count; i++)
-        if (!has_arrived(&operations[i]))
-            return 0;
-    return 1;
+    static int arrived;
+    while (arrived < operation_count && has_arrived(&operations[arrived]))
+        arrived++;
+    return arrived == operation_count;
 }
 
 void settle(void)
@@ -358,6 +382,32 @@ void wait_for(const char *word)
     signal_path(path, sizeof path, word);
     while (access(path, F_OK) != 0)
         nap();
+}
+
+void progress_until(const char *word)
+{
+    char path[1024];
+    signal_path(path, sizeof path, word);
+    while (access(path, F_OK) != 0)
+        make_progress();
+}
+
+void leave_together(const char *word, MPI_Comm comm)
+{
+    char name[64];
+    int rank, size, others, inter;
+    MPI_Barrier(comm);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MPI_Comm_test_inter(comm, &inter);
+    if (inter)
+        give_up("the ranks of an inter-communicator have no common numbers");
+    snprintf(name, sizeof name, "%s.%d", word, rank);
+    say(name);
+    for (others = 0; others < size; others++) {
+        snprintf(name, sizeof name, "%s.%d", word, others);
+        progress_until(name);
+    }
 }
 
 void sleep_until_phase(int phase)
@@ -414,8 +464,8 @@ static void write_operation(FILE *out, const struct operation *o)
     write_string(out, "call", o->call);
     write_string(out, "status", o->status);
     write_bytes(out, "datatype", o->datatype, (int)strlen(o->datatype));
-    fprintf(out, "\"optional\": %s, \"freed\": %s, \"done\": %d, ", o->optional ? "true" : "false",
-            o->freed ? "true" : "false", o->done);
+    fprintf(out, "\"optional\": %s, \"freed\": %s, \"overwritten\": %s, \"done\": %d, ",
+            o->optional ? "true" : "false", o->freed ? "true" : "false", o->overwritten ? "true" : "false", o->done);
     fprintf(out, "\"peer\": %d, \"world_peer\": %d, \"tag\": %d, \"length\": %zu, ", o->peer, o->world_peer, o->tag,
             o->bytes);
     fprintf(out, "\"buffer\": %lu, \"datatype_size\": %d, \"count\": %d, \"request\": %lu, \"pattern\": %d, ",
@@ -471,7 +521,8 @@ static void write_document(FILE *out, int phase)
     write_library_version(out);
     fprintf(out, "\"phase\": %d, \"pid\": %ld, \"world_rank\": %d, \"world_size\": %d, ", phase, (long)getpid(),
             world_rank, world_size);
-    fprintf(out, "\"internal_traffic\": \"%s\",\n  \"communicators\": [", internal_traffic ? internal_traffic : "");
+    fprintf(out, "\"internal_traffic\": \"%s\", \"in_turn\": %s,\n  \"communicators\": [",
+            internal_traffic ? internal_traffic : "", in_turn ? "true" : "false");
     for (int i = 0; i < communicator_count; i++) {
         separate(out, i);
         write_communicator(out, &communicators[i]);
@@ -545,12 +596,14 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* An MPI call that waits burns processor time: when the thread has used enough of it, it is inside the call. */
+/* An MPI call that waits burns processor time: when the thread has used enough of it, it is inside the call. One that
+ * sleeps or yields to others uses little: then the time on the wall has to do. */
 static void *publish_when_blocked(void *argument)
 {
     struct watch *watch = argument;
     double end = seconds_of(watch->clock) + BLOCKED_CPU_SECONDS;
-    while (seconds_of(watch->clock) < end)
+    double latest = seconds_of(CLOCK_MONOTONIC) + BLOCKED_SECONDS;
+    while (seconds_of(watch->clock) < end && seconds_of(CLOCK_MONOTONIC) < latest)
         nap();
     publish(&watch->document);
     free(watch);

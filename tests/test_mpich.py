@@ -1,0 +1,231 @@
+"""What is MPICH's own: what its debugger library got wrong, and networks that keep the queues to themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.debugger.collect import CommunicatorSnapshot
+from mqs_dll.debugger.live import LiveProcess
+from tests.support.jobs import Compiler, running
+from tests.support.matrix import Matrix
+from tests.support.mpis import NETMODS, SHM, Mpi, mpichs
+from tests.support.scenes import (
+    COLLECTIVES,
+    COMMUNICATORS,
+    DIRECT,
+    INTER,
+    RECEIVES,
+    SENDS,
+    SPECIAL,
+    UNEXPECTED,
+    Case,
+    Parameters,
+    Scene,
+    places,
+    scenes,
+)
+from tests.support.truth import (
+    HANDLE,
+    TrueOperation,
+    Truth,
+    compare_communicators,
+    compare_native,
+    compare_operations,
+    pair,
+)
+from tests.support.ways import look_direct
+
+STRAY = (65534, 65535, 4294967294, 4294967295)
+"""What MPI_ANY_SOURCE (-2) and MPI_ANY_TAG (-1) look like when they are read as unsigned."""
+
+
+POOL_SHIFT = 19
+"""Of a request's handle: above it lies the number of the pool, in the releases that have several."""
+
+
+def seen_wholly(*cases: Case) -> list[Parameters]:
+    """Return these programs on every MPICH and derivative, over transports on which all can be seen."""
+    return [each for each in places(*cases, everything_seen=True) if each[0].product != "Open MPI"]
+
+
+def communicator(scene: Scene, rank: int, key: str) -> CommunicatorSnapshot:
+    """Return what is shown of a communicator in one rank."""
+    found, _, _ = pair(scene.truths[rank], scene.see(DIRECT)[rank].communicators)
+    return found[key]
+
+
+def operations(scene: Scene, rank: int, queue: Queue) -> Iterator[Operation]:
+    """Yield one queue of all communicators of a rank."""
+    for each in scene.see(DIRECT)[rank].communicators:
+        yield from each.queues[queue].operations
+
+
+def true_one(scene: Scene, rank: int, tag: int) -> TrueOperation:
+    """Return the operation of a rank that has a tag."""
+    return next(each for each in scene.truths[rank].operations if each.tag == tag)
+
+
+def with_handle(shown: Iterable[Operation], handle: int) -> list[Operation]:
+    """Return the operations whose text names the handle of a request."""
+    found = ((HANDLE.search(b"\n".join(each.extra_text)), each) for each in shown)
+    return [each for match, each in found if match is not None and int(match.group(1), 16) == handle]
+
+
+# ---------------------------------------------------------------- the faults of MPICH's own library
+
+
+@scenes(seen_wholly(RECEIVES))
+def test_any_source_is_minus_one(scene: Scene) -> None:
+    """MPI_ANY_SOURCE and MPI_ANY_TAG are -1 in every field, not what their bytes are as unsigned numbers."""
+    receive = true_one(scene, 0, 8)
+    (shown,) = with_handle(operations(scene, 0, Queue.RECEIVES), receive.request)
+    assert (shown.desired_local_rank, shown.desired_global_rank) == (-1, -1)
+    for rank in range(len(scene.truths)):
+        for queue in Queue:
+            for each in operations(scene, rank, queue):
+                assert not set(STRAY) & {field for field in each if isinstance(field, int)}
+
+
+@scenes(seen_wholly(RECEIVES))
+def test_a_receive_from_any_source_is_shown_once(scene: Scene) -> None:
+    """MPICH posts such a receive twice where it has a network besides shared memory; the program's one is shown."""
+    wild = [each for each in scene.truths[0].operations if each.queue is Queue.RECEIVES and each.peer == -1]
+    shown = list(operations(scene, 0, Queue.RECEIVES))
+    assert len(wild) > 3
+    waiting = [each for each in wild if each.status is Status.PENDING and each.request]
+    assert [len(with_handle(shown, each.request)) for each in waiting] == [1] * len(waiting)
+    assert [each.buffer for each in shown].count(waiting[0].buffer) == 1
+
+
+@scenes(seen_wholly(RECEIVES))
+def test_a_status_is_not_always_pending(scene: Scene) -> None:
+    """Receives that wait, that are under way and that are done but not collected are told apart."""
+    for tag, status in ((8, Status.PENDING), (52, Status.MATCHED), (51, Status.COMPLETE)):
+        true = true_one(scene, 0, tag)
+        assert true.done == (status is Status.COMPLETE)
+        (shown,) = with_handle(operations(scene, 0, Queue.RECEIVES), true.request)
+        assert shown.status is status
+
+
+@scenes(seen_wholly(INTER))
+def test_groups_and_global_ranks_are_given(scene: Scene) -> None:
+    """A communicator has its group, and an operation the rank of its peer in MPI_COMM_WORLD."""
+    reversed_order = communicator(scene, 0, "reversed")
+    assert reversed_order.group == (4, 3, 2, 1, 0)
+    (receive,) = reversed_order.queues[Queue.RECEIVES].operations
+    assert (receive.desired_local_rank, receive.desired_global_rank) == (0, 4)
+
+
+@scenes(seen_wholly(COLLECTIVES[0]))
+def test_collective_traffic_is_told_apart(scene: Scene) -> None:
+    """The messages of a collective are labelled, whatever their tags look like; none passes for the program's."""
+    for rank, truth in enumerate(scene.truths):
+        assert not truth.operations
+        for queue in Queue:
+            for each in operations(scene, rank, queue):
+                assert truth.rules.is_internal(each), each
+
+
+@scenes([each for each in seen_wholly(INTER) if each[0].product == "MPICH"])
+def test_sends_on_an_inter_communicator_are_shown(scene: Scene) -> None:
+    """They are found although the two sides have different context ids, and go to ranks of the remote group."""
+    large = true_one(scene, 1, 15)
+    (shown,) = with_handle(communicator(scene, 1, "inter").queues[Queue.SENDS].operations, large.request)
+    assert (shown.desired_local_rank, shown.desired_global_rank) == (0, 3)
+
+
+@scenes(seen_wholly(COMMUNICATORS))
+def test_unnamed_and_internal_communicators_are_not_mixed_in(scene: Scene) -> None:
+    """A communicator without a name has an empty one; those that MPICH keeps for itself are not listed."""
+    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
+        names = [each.communicator.name for each in seen.communicators]
+        assert len(names) == len(truth.communicators)
+        assert b"--unnamed--" not in names
+        assert names.count(b"") == sum(
+            not each.name and each.remote_group is None and not each.freed for each in truth.communicators
+        )
+
+
+@scenes(seen_wholly(RECEIVES))
+def test_a_length_is_in_bytes(scene: Scene) -> None:
+    """Three doubles are 24 bytes, five of two doubles 80."""
+    for tag, length in ((8, 24), (9, 80)):
+        (shown,) = with_handle(operations(scene, 0, Queue.RECEIVES), true_one(scene, 0, tag).request)
+        assert shown.desired_length == length
+
+
+@scenes(seen_wholly(COMMUNICATORS))
+def test_a_freed_communicator_does_no_harm(scene: Scene) -> None:
+    """One that is freed with a receive pending is shown as freed, with its receive."""
+    for rank in range(len(scene.truths)):
+        freed = communicator(scene, rank, "freed")
+        assert freed.communicator.name == b"doomed [freed]"
+        (receive,) = freed.queues[Queue.RECEIVES].operations
+        assert (receive.desired_tag, receive.status) == (5, Status.PENDING)
+
+
+# ---------------------------------------------------------------- requests of other kinds
+
+
+@scenes([each for each in seen_wholly(SPECIAL) if "3.4.3" not in each[0].name])
+def test_partitioned_requests_are_named_so(scene: Scene) -> None:
+    """A partitioned send or receive says that it is one; one that was not started is not pending."""
+    for rank, calls in enumerate(({b"MPI_Psend_init": 2, b"MPI_Precv_init": 1}, {b"MPI_Precv_init": 1})):
+        shown = [each for queue in Queue for each in operations(scene, rank, queue)]
+        partitioned = [each for each in shown if b"partitioned" in b"\n".join(each.extra_text)]
+        assert {call: sum(call in each.extra_text[0] for each in partitioned) for call in calls} == calls
+        assert len(partitioned) == sum(calls.values())
+
+
+WITH_INTERFACES = [mpi for mpi in mpichs() if SHM in mpi.transports and "4.0.3" not in mpi.name]
+
+
+@pytest.mark.parametrize("mpi", WITH_INTERFACES, ids=lambda mpi: mpi.name)
+def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, compiler: Compiler) -> None:
+    """With several virtual interfaces MPICH has a pool of requests and queues for each, and handles repeat in them."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    with running(compiler, mpi, SHM, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
+        truths = [Truth.from_json(each) for each in job.wait_until_ready()]
+        assert len({each.request >> POOL_SHIFT for each in truths[0].operations if each.request}) > 1
+        for truth in truths:
+            with LiveProcess(truth.pid) as process:
+                shown = look_direct(truth.pid).communicators
+                assert compare_communicators(truth, shown) == []
+                assert compare_operations(truth, shown, process.fetch) == []
+
+
+# ---------------------------------------------------------------- networks that match messages themselves
+
+
+@scenes([each for each in places(RECEIVES, SENDS, UNEXPECTED) if each[1] in NETMODS])
+def test_a_native_network_shows_what_requests_tell_and_hides_the_rest(scene: Scene, matrix: Matrix) -> None:
+    """What is shown is true or said to be unknown; a queue that lies in the network's library says so."""
+    transport = scene.job.transport
+    network = transport.name.removeprefix("ch4:")
+    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
+        with ExitStack() as stack:
+            fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
+            assert compare_native(truth, seen.communicators, [network], fetch) == []
+        for each in seen.communicators:
+            for queue in each.queues:
+                alone = each.communicator.size == 1  # messages to oneself use no network
+                if not alone:
+                    value = "hidden" if queue.hidden else "in part"
+                    matrix.record(scene.job.mpi, transport, queue.queue.name.lower(), value)
+
+
+@pytest.mark.parametrize("queue", Queue)
+@scenes([each for each in places(SENDS) if each[1] in NETMODS])
+def test_no_queue_of_a_native_network_looks_empty(scene: Scene, queue: Queue) -> None:
+    """Where something may be pending that can't be seen, the queue is hidden or says what it doesn't know."""
+    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
+        found, _, _ = pair(truth, seen.communicators)
+        pending = {each.communicator for each in truth.operations if each.queue is queue and not each.optional}
+        for key in pending:
+            each = found[key].queues[queue]
+            assert each.hidden or each.broken or each.operations

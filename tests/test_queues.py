@@ -1,0 +1,237 @@
+"""Everything that libmqs shows of live MPI jobs is what MPI itself told the programs, on every MPI of the matrix."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+
+import pytest
+
+from mqs_dll import library_path
+from mqs_dll.abi import Queue
+from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden
+from mqs_dll.debugger.dll import DynamicLibrary
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.stop import stopped
+from mqs_dll.interface import ProcessQueues, QueueLibrary
+from mqs_dll.session import Library
+from tests.conftest import LEFT_OUT
+from tests.support.jobs import Compiler, running
+from tests.support.matrix import FILE, Matrix
+from tests.support.mpis import NETMODS, UCX, Mpi, find_mpis
+from tests.support.rules import BUFFER
+from tests.support.scenes import (
+    BIG,
+    BLOCKED,
+    BUFFERING,
+    COMMUNICATORS,
+    DIRECT,
+    RECEIVES,
+    SENDS,
+    SPAWN,
+    SPECIAL,
+    TRAFFIC,
+    Case,
+    Parameters,
+    Scene,
+    looks,
+    places,
+    scenes,
+)
+from tests.support.truth import (
+    Fetch,
+    TrueCommunicator,
+    TrueOperation,
+    Truth,
+    compare_communicators,
+    compare_ids,
+    compare_operations,
+    expected_operations,
+    missing_collectives,
+    queues_in_part,
+)
+
+SEEDS = 2
+"""Random states on each MPI."""
+
+
+def random_places() -> list[Parameters]:
+    """Return random states, other ones on each MPI."""
+    found = places(Case("random", 2), everything_seen=True)
+    return [
+        (mpi, transport, Case("random", 2 + seed % 3, (str(seed),)))
+        for index, (mpi, transport, _) in enumerate(found)
+        for seed in range(SEEDS * index, SEEDS * (index + 1))
+    ]
+
+
+def memory_of(pid: int, stack: ExitStack) -> Fetch:
+    """Return what reads a process's memory."""
+    return stack.enter_context(LiveProcess(pid)).fetch
+
+
+# ---------------------------------------------------------------- communicators
+
+
+@looks(places(COMMUNICATORS, SPAWN))
+def test_communicators_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
+    """Every live communicator is shown with its name, rank, size and group, and nothing else is."""
+    transport = scene.job.transport
+    for truth, seen in zip(scene.truths, scene.see(way), strict=True):
+        gone = transport in (UCX, *NETMODS)  # whose requests may hold no reference to their communicator
+        assert compare_communicators(truth, seen.communicators, freed_may_be_gone=gone) == []
+        assert seen.global_rank == truth.world_rank
+    matrix.record(scene.job.mpi, transport, "communicators", "right")
+
+
+@looks(places(COMMUNICATORS, SPAWN))
+def test_ids_agree_in_all_processes(scene: Scene, way: str) -> None:
+    """A communicator has the same unique_id in each of its processes."""
+    shown = [seen.communicators for seen in scene.see(way)]
+    jobs = {truth.pid: truth for truth in scene.truths}
+    assert len(jobs) == len(shown)
+    assert compare_ids(list(zip(scene.truths, shown, strict=True))) == []
+
+
+@scenes(places(COMMUNICATORS))
+def test_windows_are_listed_with_their_names(scene: Scene) -> None:
+    """The Python core lists each window with its name and size, in Open MPI also with its handle."""
+    handles = scene.job.mpi.product == "Open MPI"  # the address of its struct
+    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
+        assert isinstance(seen.core.windows, tuple)
+        assert not isinstance(seen.core.windows, Hidden)
+        assert {(each.name, each.size, each.address if handles else 0) for each in seen.core.windows} == {
+            (each.name, each.size, each.handle if handles else 0) for each in truth.windows
+        }
+
+
+def shown_now(queues: ProcessQueues) -> list[CommunicatorSnapshot]:
+    """Return the communicators as they are now, without their queues."""
+    shown = []
+    queues.update_communicator_list()
+    queues.setup_communicator_iterator()
+    while (communicator := queues.get_communicator()) is not None:
+        shown.append(CommunicatorSnapshot(communicator, tuple(queues.get_comm_group()), ()))
+        queues.next_communicator()
+    return shown
+
+
+@pytest.mark.parametrize("mpi", find_mpis(), ids=lambda mpi: mpi.name)
+def test_what_changed_is_seen_at_the_next_update(mpi: Mpi, compiler: Compiler) -> None:
+    """A communicator that was listed and is then renamed has its new name at the next update; a freed one is gone."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    libraries: list[QueueLibrary] = [Library(), DynamicLibrary(library_path.library())]
+    transport = mpi.transports[0]
+    gone = transport in NETMODS
+    with running(compiler, mpi, transport, "communicators", 4) as job, ExitStack() as stack:
+        before = Truth.from_json(job.wait_until_ready()[0])
+        process = stack.enter_context(LiveProcess(before.pid))
+        sessions = [library.setup_image(process.image).setup_process(process) for library in libraries]
+        for queues in sessions:
+            with stopped(before.pid):
+                queues.has_queues()
+                assert compare_communicators(before, shown_now(queues), freed_may_be_gone=gone) == []
+        after = Truth.from_json(job.next_phase(2)[0])
+        assert {each.name for each in after.communicators} > {b"everyone", b"only me", b"renamed solver"}
+        assert len(after.communicators) == len(before.communicators) - 1
+        for queues in sessions:
+            with stopped(before.pid):
+                assert compare_communicators(after, shown_now(queues), freed_may_be_gone=gone) == []
+
+
+# ---------------------------------------------------------------- operations
+
+
+def check_operations(scene: Scene, way: str, matrix: Matrix) -> None:
+    """Compare all that is pending in a scene with the truth."""
+    in_part: set[Queue] = set()
+    for truth, seen in zip(scene.truths, scene.see(way), strict=True):
+        with ExitStack() as stack:
+            fetch = memory_of(truth.pid, stack)
+            assert compare_operations(truth, seen.communicators, fetch) == []
+        assert missing_collectives(truth, seen.communicators) == []
+        in_part |= queues_in_part(truth, seen.communicators)
+    for queue in Queue:
+        value = "in part" if queue in in_part else "right"
+        matrix.record(scene.job.mpi, scene.job.transport, queue.name.lower(), value)
+
+
+@looks(places(COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, everything_seen=True))
+def test_operations_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
+    """Each pending operation is shown in its place, every field right or said to be unknown, and nothing else is."""
+    check_operations(scene, way, matrix)
+
+
+@scenes(random_places())
+def test_random_states_are_shown_as_they_are(scene: Scene, matrix: Matrix) -> None:
+    """Communicators, operations and their order are right in states that nobody thought of."""
+    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
+        assert compare_communicators(truth, seen.communicators) == []
+    check_operations(scene, DIRECT, matrix)
+
+
+@scenes(places(*BIG, everything_seen=True))
+def test_answers_are_complete_where_there_is_a_great_deal(scene: Scene, matrix: Matrix) -> None:
+    """1,000 communicators, 20,000 posted receives or 20,000 unexpected messages are all shown, in their order."""
+    truth, seen = scene.truths[0], scene.see(DIRECT)[0]
+    assert len(seen.communicators) == len(truth.communicators)
+    assert compare_communicators(truth, seen.communicators) == []
+    check_operations(scene, DIRECT, matrix)
+
+
+@scenes(places(RECEIVES, SENDS, everything_seen=True))
+def test_datatypes_in_use_are_listed(scene: Scene) -> None:
+    """The Python core lists each datatype of the pending operations, with its name, size and how many use it."""
+    for truth in scene.truths:
+        with LiveProcess(truth.pid) as process, stopped(process.pid):
+            queues = Library().setup_image(process.image).setup_process(process)
+            queues.has_queues()
+            shown = Counter({(each.name, each.size): each.operations for each in queues.datatypes()})
+        assert not datatypes_of(truth, optional=False) - shown
+        assert not shown - datatypes_of(truth, optional=True)
+
+
+def datatypes_of(truth: Truth, *, optional: bool) -> Counter[tuple[bytes, int]]:
+    """Return how many requests use each datatype, with or without those that may leave no trace of it."""
+    return Counter(
+        (each.datatype, each.datatype_size)
+        for communicator in truth.communicators
+        for queue in (Queue.SENDS, Queue.RECEIVES)
+        for each in expected_operations(truth, communicator, queue)
+        if each.count >= 0 and (optional or not (each.optional or leaves_no_datatype(truth, each, communicator)))
+    )
+
+
+def leaves_no_datatype(truth: Truth, operation: TrueOperation, communicator: TrueCommunicator) -> bool:
+    """Tell whether this MPI may keep too little of an operation to know its datatype."""
+    rules = truth.rules
+    unknown = rules.may_be_unknown(operation, communicator)
+    return bool(unknown & BUFFER) or rules.may_refuse(operation.queue, communicator)
+
+
+# ---------------------------------------------------------------- layouts, and the matrix of all this
+
+
+@scenes(places(SENDS))
+def test_each_struct_says_where_its_layout_came_from(scene: Scene, matrix: Matrix) -> None:
+    """The layouts of a stripped MPI come from one profile, those of one with debug information from that."""
+    for seen in scene.see(DIRECT):
+        assert seen.core.layouts
+        origins = {each.origin for each in seen.core.layouts}
+        assert len(origins) == 1
+        matrix.record(scene.job.mpi, scene.job.transport, "layouts", origins.pop())
+
+
+@pytest.mark.after_all
+def test_the_support_matrix_is_what_this_run_saw(request: pytest.FixtureRequest, matrix: Matrix) -> None:
+    """docs/support-matrix.md says what the tests of this run found."""
+    if request.session.testsfailed or request.config.stash.get(LEFT_OUT, False):
+        pytest.skip("another test failed or was left out")
+    if missing := matrix.missing():
+        pytest.skip(f"this run did not look at {missing[0]} and {len(missing) - 1} more")
+    if request.config.getoption("--write-matrix"):
+        FILE.write_text(matrix.text())
+    if foreign := matrix.not_in(FILE.read_text()):
+        pytest.skip(f"docs/support-matrix.md was written where there is no {foreign}")
+    assert FILE.read_text() == matrix.text()
