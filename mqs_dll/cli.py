@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mqs_dll import __version__, library_path
+from mqs_dll.calibrate import command as calibration
+from mqs_dll.doctor import command as doctor
 from mqs_dll.errors import DllError, MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
@@ -103,6 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     show.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
 
+    calibrate = commands.add_parser("calibrate", help="learn the layout of an MPI that libmqs doesn't know")
+    calibrate.set_defaults(command=calibration.run)
+    calibration.add_arguments(calibrate)
+
+    diagnosis = commands.add_parser("doctor", help="say what libmqs knows of an MPI, what it can't see, and what to do")
+    diagnosis.set_defaults(command=doctor.run)
+    doctor.add_arguments(diagnosis)
+
     demo = commands.add_parser("demo", help="start a small MPI job that hangs, and show its queues")
     demo.set_defaults(command=_demo)
     commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
@@ -134,7 +144,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _look(options: argparse.Namespace) -> Snapshot:
     from mqs_dll.debugger.collect import take_snapshot
-    from mqs_dll.debugger.live import LiveProcess
+    from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done
 
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
@@ -148,7 +158,7 @@ def _look(options: argparse.Namespace) -> Snapshot:
                 on_communicator=on_communicator,
             )
         except UnknownMpiError as error:
-            raise UnknownMpiError(f"{error}{_missing_files(process)}") from error
+            raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 
 
 def _library(options: argparse.Namespace, process: LiveProcess) -> tuple[QueueLibrary, str | None]:
@@ -162,13 +172,6 @@ def _library(options: argparse.Namespace, process: LiveProcess) -> tuple[QueueLi
 
     path = choose_library(process, options.dll)
     return DynamicLibrary(path), path
-
-
-def _missing_files(process: LiveProcess) -> str:
-    missing = process.image.unreadable_modules()
-    if not missing:
-        return ""
-    return f"; but {len(missing)} of its files can't be read or were replaced since, {missing[0]} among them"
 
 
 def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:

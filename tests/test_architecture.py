@@ -17,6 +17,8 @@ MODULES = {
 BELOW = ("mqs_dll", "mqs_dll.abi", "mqs_dll.errors", "mqs_dll.interface")
 LIBRARY = ("memory", "names", "layout", "profiles", "view", "mpi", "session", "_glue")
 DEBUGGER = ("debugger", "report")
+COMPOSING = ("cli", "calibrate", "doctor")
+"""What knows both sides."""
 LAYERS = {
     "abi": (),
     "errors": ("abi",),
@@ -74,10 +76,10 @@ def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone(mod
     assert not {name for name in _own_imports(module) if _room(name) in DEBUGGER}
 
 
-def test_nobody_imports_the_command_line() -> None:
-    """cli composes both sides; only its own entry point knows it."""
-    importers = {module for module in MODULES if "mqs_dll.cli" in _own_imports(module)}
-    assert importers <= {"mqs_dll.__main__"}
+def test_nobody_imports_what_composes_both_sides() -> None:
+    """Only the package's own entry point knows cli, and only cli knows calibrate and doctor."""
+    importers = {module for module in MODULES if {_room(name) for name in _own_imports(module)}.intersection(COMPOSING)}
+    assert {_room(module) for module in importers} <= {"__main__", *COMPOSING}
 
 
 def test_only_the_glue_knows_the_embedded_ffi() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
-from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Window
+from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Window
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
@@ -22,6 +22,8 @@ class Hidden(NamedTuple):
     """Stands where something couldn't be looked at: never to be shown as empty."""
 
     reason: str
+    way_out: str = ""
+    """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
 
 
 class QueueSnapshot(NamedTuple):
@@ -33,6 +35,8 @@ class QueueSnapshot(NamedTuple):
     """Set when the queue can't be seen at all."""
     broken: str | None = None
     """Set when the list breaks off after ``operations``: what happened there."""
+    way_out: str = ""
+    """What to do to see the rest; empty where nothing helps."""
 
 
 class CommunicatorSnapshot(NamedTuple):
@@ -51,6 +55,13 @@ class CoreView(NamedTuple):
     layouts: tuple[LayoutOrigin, ...] | None = None
     windows: tuple[Window, ...] | Hidden | None = None
     datatypes: tuple[Datatype, ...] | Hidden | None = None
+    mpi: MpiFacts | None = None
+    checks: tuple[str, ...] | None = None
+    """Sentences: what held before the layouts were believed."""
+    refusals: tuple[str, ...] | None = None
+    """Sentences: which nearer layouts were refused, and why."""
+    refused_profiles: tuple[str, ...] | None = None
+    """Sentences: which of the user's files are no profiles, and why."""
 
 
 class Snapshot(NamedTuple):
@@ -100,12 +111,15 @@ def take_snapshot(
     counting = CountingProcess(process)
     with closing(library.setup_image(process.image)) as image:
         image_message = image.has_queues()
-        with stopped(process.pid) as stop, closing(image.setup_process(counting)) as queues:
-            process_message = queues.has_queues()
-            global_rank = _global_rank(queues)
-            communicators = _read_communicators(queues, on_communicator)
-            reads, bytes_read = counting.reads, counting.bytes_read
-            core = look_further(queues, process) if look_further else CoreView()
+        with closing(image.setup_process(counting)) as queues:
+            _find_way(queues)
+            reads_before, bytes_before = counting.reads, counting.bytes_read
+            with stopped(process.pid) as stop:
+                process_message = queues.has_queues()
+                global_rank = _global_rank(queues)
+                communicators = _read_communicators(queues, on_communicator)
+                reads, bytes_read = counting.reads - reads_before, counting.bytes_read - bytes_before
+                core = look_further(queues, process) if look_further else CoreView()
     return Snapshot(
         pid=process.pid,
         program=program,
@@ -120,6 +134,15 @@ def take_snapshot(
         reads=reads,
         bytes_read=bytes_read,
     )
+
+
+def _find_way(queues: ProcessQueues) -> None:
+    """Let a library find its way in a process that still runs: what doesn't move need not be read in the stop.
+
+    What it can't read now, it will read, or refuse, then.
+    """
+    with suppress(MqsError):
+        queues.has_queues()
 
 
 def _global_rank(queues: ProcessQueues) -> int | None:
@@ -151,7 +174,7 @@ def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:
     try:
         return tuple(queues.get_comm_group())
     except MqsError as error:
-        return Hidden(str(error))
+        return _hidden(error)
 
 
 def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
@@ -159,12 +182,16 @@ def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
     try:
         queues.setup_operation_iterator(queue)
     except MqsError as error:
-        return QueueSnapshot(queue, (), hidden=Hidden(str(error)))
+        return QueueSnapshot(queue, (), hidden=_hidden(error))
     try:
         while (operation := queues.next_operation()) is not None:
             if len(operations) == _MOST_ITEMS:
                 raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} operations")
             operations.append(operation)
     except MqsError as error:
-        return QueueSnapshot(queue, tuple(operations), broken=str(error))
+        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=_hidden(error).way_out)
     return QueueSnapshot(queue, tuple(operations))
+
+
+def _hidden(error: MqsError) -> Hidden:
+    return Hidden(str(error), error.way_out if isinstance(error, NoInformation) else error.help)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -26,7 +26,7 @@ _VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drg
 _C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
 """Libraries whose debug information, often installed and always large, holds no type of an MPI."""
 
-_LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
+LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
 _ADDRESS_LIMIT = 1 << 63
 """pread takes a signed offset; no process on Linux has memory of its own above it."""
 
@@ -38,11 +38,11 @@ class LiveImage:
     them: the program, preloaded libraries, its libraries, and what it loaded later.
     """
 
-    def __init__(self, program: drgn.Program) -> None:
-        """Read the module list of ``program`` and open their files, but no debug information yet."""
+    def __init__(self, program: drgn.Program, modules: Sequence[drgn.Module] | None = None) -> None:
+        """Open the files of modules, or of all that a process has loaded, but no debug information yet."""
         self._program = program
         program.language = drgn.Language.C  # a Fortran program's MPI is a C library all the same
-        self._modules = [module for module, _ in program.loaded_modules()]
+        self._modules = [module for module, _ in program.loaded_modules()] if modules is None else list(modules)
         for module in self._modules:
             module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         program.load_module_debug_info(*self._modules)
@@ -51,6 +51,11 @@ class LiveImage:
     def unreadable_modules(self) -> list[str]:
         """Return the libraries whose files are gone or aren't those that were loaded: their symbols are missing."""
         return [module.name for module in self._modules if module.wants_loaded_file()]
+
+    def debug_files(self) -> list[str]:
+        """Return the files with debug information, each once."""
+        self._load_types()
+        return list(dict.fromkeys(str(module.debug_file_path) for module in self._modules if module.debug_file_path))
 
     def find_function(self, name: str) -> int | None:
         """Return the address of a function, or None when there is no such symbol."""
@@ -155,7 +160,7 @@ class LiveProcess:
 
     def type_sizes(self) -> TypeSizes:
         """Return the sizes of the target's C types: those of 64-bit Linux."""
-        return _LP64
+        return LP64
 
     def fetch(self, address: int, size: int) -> bytes:
         """Return exactly ``size`` bytes at ``address``.
@@ -198,9 +203,23 @@ class LiveProcess:
         self.close()
 
 
-def _open_program(pid: int) -> drgn.Program:
+def missing_files(image: LiveImage) -> str:
+    """Return the end of a sentence on what was not found in an image, empty where all of its files were looked at."""
+    missing = image.unreadable_modules()
+    if not missing:
+        return ""
+    return f"; but {len(missing)} of its files can't be read or were replaced since, {missing[0]} among them"
+
+
+def new_program() -> drgn.Program:
+    """Return a program without modules, which will look for debug information on this machine alone."""
     program = drgn.Program()
     program.set_enabled_debug_info_finders(["standard"])  # not "debuginfod": never the network
+    return program
+
+
+def _open_program(pid: int) -> drgn.Program:
+    program = new_program()
     try:
         program.set_pid(pid)
     except PermissionError:

@@ -104,6 +104,20 @@ def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
     return AlreadyTracedError(f"process {pid} is held by another debugger, process {tracer} ({name})")
 
 
+def file_at(pid: int, address: int) -> str | None:
+    """Return the file that a process has mapped at an address, None where there is none or it can't be told."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split(maxsplit=5)
+        begin, _, end = fields[0].partition("-")
+        if int(begin, 16) <= address < int(end, 16):
+            return fields[5] if len(fields) == 6 and fields[5].startswith("/") else None
+    return None
+
+
 def thread_ids(pid: int) -> list[int]:
     """Return the IDs of all threads of a process, the empty list when it is gone."""
     try:

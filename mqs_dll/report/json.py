@@ -23,13 +23,13 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "pid": snapshot.pid,
-        "program": _text(snapshot.program),
+        "program": text_for_json(snapshot.program),
         "global_rank": snapshot.global_rank,
         "library": {
-            "version": _text(snapshot.library),
-            "path": None if snapshot.library_path is None else _text(snapshot.library_path),
-            "image_message": _text(snapshot.image_message),
-            "process_message": _text(snapshot.process_message),
+            "version": text_for_json(snapshot.library),
+            "path": None if snapshot.library_path is None else text_for_json(snapshot.library_path),
+            "image_message": text_for_json(snapshot.image_message),
+            "process_message": text_for_json(snapshot.process_message),
         },
         "stop": {"seconds": snapshot.pause, "reads": snapshot.reads, "bytes": snapshot.bytes_read},
         "communicators": [_communicator(communicator) for communicator in snapshot.communicators],
@@ -54,8 +54,8 @@ def _communicator(snapshot: CommunicatorSnapshot) -> dict[str, Any]:
 def _queue(queue: QueueSnapshot) -> dict[str, Any]:
     return {
         "operations": [_operation(operation) for operation in queue.operations],
-        "hidden": _text(queue.hidden.reason) if queue.hidden else None,
-        "broken": _text(queue.broken) if queue.broken else None,
+        "hidden": text_for_json(queue.hidden.reason) if queue.hidden else None,
+        "broken": text_for_json(queue.broken) if queue.broken else None,
     }
 
 
@@ -69,7 +69,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _listing(items: tuple[Any, ...] | Hidden, convert: Any) -> dict[str, Any]:
     if isinstance(items, Hidden):
-        return {"items": [], "hidden": _text(items.reason)}
+        return {"items": [], "hidden": text_for_json(items.reason)}
     return {"items": [convert(item) for item in items], "hidden": None}
 
 
@@ -101,6 +101,6 @@ def _address(number: int) -> str:
     return f"{number:#x}"
 
 
-def _text(text: str) -> str:
+def text_for_json(text: str) -> str:
     """Return text without lone surrogates, which JSON can spell but many readers refuse."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 
 _PATIENCE = 0.5
 """Seconds after which a user wonders; most processes are done long before."""
@@ -31,3 +32,14 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
         yield tell
     finally:
         status.stop()
+
+
+@contextmanager
+def doing() -> Iterator[Callable[[str], None]]:
+    """Yield a function to call with a few words on what is being done; on a terminal they show until the end."""
+    if not sys.stderr.isatty():
+        yield lambda words: None
+        return
+    console = Console(stderr=True)
+    with console.status("") as status:
+        yield lambda words: status.update(escape(f"{words}; Ctrl-C ends it"))

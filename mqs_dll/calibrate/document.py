@@ -1,0 +1,150 @@
+"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares profiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from mqs_dll import __version__
+from mqs_dll.calibrate.findings import Findings
+from mqs_dll.errors import CalibrationError, LayoutError
+from mqs_dll.layout import Layouts
+from mqs_dll.profiles import SCHEMA, Profile, parse
+from mqs_dll.view import View, wanted_members
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The MPI that the dumps are of, as its profile names it."""
+
+    name: str
+    """Of the profile: "openmpi-4.1-x86_64"."""
+    mpi: str
+    machine: str
+    release: str
+    builds: Sequence[str] = ()
+    """Identities of the builds of its library (mpi/elf.py); more than one where ranks differ."""
+    present: Sequence[str] = ()
+    """Symbols that tell it from its siblings."""
+    absent: Sequence[str] = ()
+
+    @property
+    def name_of_build(self) -> str:
+        """What a profile of this build alone is called: "openmpi-4.1.4-x86_64-8f3c21d0"."""
+        build = self.builds[0].removeprefix("page-")[:8] if self.builds else "build"
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{self.mpi}-{self.release}-{self.machine}-{build}")
+
+
+def missing_members(offsets: Mapping[str, Mapping[str, int]], wanted_by: Sequence[type[View]]) -> list[str]:
+    """Return the members that some views want and that were not found, those that some releases lack left out."""
+    optional = {
+        step
+        for view in wanted_by
+        for attribute, member in view.members.items()
+        if member.optional
+        for step in member.steps(view.struct, attribute)
+    }
+    return [
+        f"{struct}.{member}"
+        for struct, members in wanted_members(wanted_by).items()
+        for member in members
+        if member not in offsets.get(struct, {}) and (struct, member) not in optional
+    ]
+
+
+def document(
+    subject: Subject, findings: Findings, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the profile of the MPI that the dumps are of.
+
+    Args:
+        subject: which MPI that is.
+        findings: what was found.
+        wanted_by: the views of that MPI: the profile has the members that they want, and no other.
+        sizes_only: structs that no view wants a member of, but whose size is wanted.
+    """
+    wanted = wanted_members(wanted_by)
+    found = {
+        struct: {member: findings.offsets[struct][member] for member in members if member in findings.offsets[struct]}
+        for struct, members in wanted.items()
+        if struct in findings.offsets
+    }
+    found |= {struct: {} for struct in sizes_only}
+    return {
+        "schema": SCHEMA,
+        "name": subject.name,
+        "mpi": subject.mpi,
+        "machine": subject.machine,
+        "releases": [subject.release],
+        "builds": list(subject.builds),
+        "present": list(subject.present),
+        "absent": list(subject.absent),
+        "producer": {
+            "tool": f"mqs calibrate {__version__}",
+            "date": date.today().isoformat(),
+            "processes": len(findings.all_dumps),
+            "runs": sorted({Path(dump.run).name for dump in findings.all_dumps}),
+        },
+        "structs": {
+            struct: {"size": findings.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
+        },
+        "evidence": {
+            struct: {member: findings.evidence[struct][member] for member in offsets}
+            for struct, offsets in found.items()
+            if offsets
+        },
+    }
+
+
+def write(path: Path, profile: Mapping[str, Any]) -> None:
+    """Write a profile, sorted, for people to read and for diffs; all of it or nothing, since libmqs may read it now.
+
+    Raises:
+        CalibrationError: it can't be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(profile, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise CalibrationError(f"the profile can't be written to {path}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def read(path: Path) -> tuple[dict[str, Any], Profile]:
+    """Return a profile as it is in its file, and as the library reads it.
+
+    Raises:
+        CalibrationError: it is not a profile.
+    """
+    try:
+        text = json.loads(path.read_text(encoding="utf-8"))
+        return text, parse(text, str(path))
+    except (OSError, ValueError, LayoutError) as error:
+        raise CalibrationError(f"there is no profile in {path}: {error}") from error
+
+
+def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[str]:
+    """Say where two layouts of some structs differ: "ompi_group_t.grp_flags: 40 and 48".
+
+    A size that one of them doesn't know is no difference.
+    """
+    found = []
+    for name in sorted(structs):
+        left, right = one.struct(name), other.struct(name)
+        if left.size != right.size and None not in (left.size, right.size):
+            found.append(f"sizeof {name}: {left.size} and {right.size}")
+        for member in sorted({*left.offsets, *right.offsets}):
+            if left.offsets.get(member) != right.offsets.get(member):
+                found.append(f"{name}.{member}: {left.offsets.get(member)} and {right.offsets.get(member)}")
+    return found

@@ -1,0 +1,168 @@
+"""Reads what one rank of a calibration program left: the truth that it wrote down, and a copy of its memory."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import mmap
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mqs_dll.errors import CalibrationError
+
+WORD = 8
+PAGE = 4096
+ZEROS = bytes(PAGE)
+LONGEST_LIST = 4096
+
+
+class UnreadableError(LookupError):
+    """There is no memory at an address: a candidate that leads there is wrong."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A mapping of the process, and where its copy begins in the file."""
+
+    start: int
+    size: int
+    offset: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An exported variable; the size is the one of the linker's symbol table."""
+
+    address: int
+    size: int
+
+
+class Dump:
+    """The memory of one rank, and what is true in it."""
+
+    def __init__(self, truth: Mapping[str, Any], regions: list[Region], memory: bytes | mmap.mmap, run: str) -> None:
+        self.truth = truth
+        self.run = run
+        self._regions = sorted(regions, key=lambda region: region.start)
+        self._starts = [region.start for region in self._regions]
+        self._memory = memory
+
+    @classmethod
+    def load(cls, directory: Path, rank: int) -> Dump:
+        """Read the files of one rank.
+
+        Raises:
+            CalibrationError: they aren't there, or aren't what calibrate writes.
+        """
+        try:
+            truth = json.loads((directory / f"truth.{rank}").read_text())
+            with (directory / f"memory.{rank}").open("rb") as file:
+                memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            regions = [Region(start, size, at, bool(writable)) for start, size, at, writable in truth["regions"]]
+            return cls(truth, regions, memory, str(directory))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CalibrationError(f"no dump of rank {rank} can be read in {directory}: {error!r}") from error
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes of the process.
+
+        Raises:
+            UnreadableError: they are not in the dump.
+        """
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index >= 0:
+            region = self._regions[index]
+            begin = address - region.start
+            if begin + size <= region.size:
+                return self._memory[region.offset + begin : region.offset + begin + size]
+        raise UnreadableError(f"{size} bytes at {address:#x}")
+
+    def scalar(self, address: int, code: str) -> int:
+        """Return a number; ``code`` is one of the struct module's."""
+        value: int = struct.unpack("<" + code, self.read(address, struct.calcsize("<" + code)))[0]
+        return value
+
+    def word(self, address: int) -> int:
+        """Return a pointer or another unsigned number of 64 bits."""
+        return self.scalar(address, "Q")
+
+    def words(self, address: int, most: int) -> tuple[int, ...]:
+        """Return up to ``most`` words, as many as lie in the region.
+
+        Raises:
+            UnreadableError: there is none.
+        """
+        index = bisect.bisect_right(self._starts, address) - 1
+        region = self._regions[max(index, 0)]
+        count = min(most, (region.start + region.size - address) // WORD)
+        if count <= 0:
+            raise UnreadableError(f"no words at {address:#x}")
+        return struct.unpack(f"<{count}Q", self.read(address, count * WORD))
+
+    def text(self, address: int, longest: int = 256) -> str:
+        """Return the text at an address, up to its NUL."""
+        data = bytearray()
+        while len(data) < longest:
+            byte = self.read(address + len(data), 1)
+            if byte == b"\0":
+                break
+            data += byte
+        return data.decode("utf-8", "replace")
+
+    def find_word(self, value: int) -> list[int]:
+        """Return all aligned addresses of writable memory that hold a number of 64 bits, not 0."""
+        return self.find_bytes(value.to_bytes(WORD, "little"), WORD)
+
+    def find_bytes(self, pattern: bytes, alignment: int) -> list[int]:
+        """Return all aligned addresses of writable memory where some bytes stand that aren't all 0."""
+        return [address for extent in self._writable_extents for address in self._find(pattern, extent, alignment)]
+
+    def _find(self, pattern: bytes, extent: Region, alignment: int) -> Iterator[int]:
+        data = self._memory[extent.offset : extent.offset + extent.size]  # a file in memory is searched slowly
+        at = data.find(pattern)
+        while at >= 0:
+            if (extent.start + at) % alignment == 0:
+                yield extent.start + at
+            at = data.find(pattern, at + 1)
+
+    @cached_property
+    def _writable_extents(self) -> list[Region]:
+        """The parts of writable regions that aren't all zeros, by pages."""
+        extents: list[Region] = []
+        for region in filter(lambda region: region.writable, self._regions):
+            for offset in range(region.offset, region.offset + region.size, PAGE):
+                if self._memory[offset : offset + PAGE] == ZEROS:
+                    continue
+                last = extents[-1] if extents else None
+                if last is not None and last.offset + last.size == offset and offset > region.offset:
+                    extents[-1] = replace(last, size=last.size + PAGE)
+                else:
+                    extents.append(Region(region.start + offset - region.offset, PAGE, offset, writable=True))
+        return extents
+
+    @cached_property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """The exported symbols that the program found."""
+        return {name: Symbol(*entry) for name, entry in self.truth["symbols"].items()}
+
+    def of(self, kind: str, /, **where: object) -> list[dict[str, Any]]:
+        """Return the truth's entries of a kind ("requests") whose members have the given values."""
+        entries: list[dict[str, Any]] = self.truth[kind]
+        return [entry for entry in entries if all(entry[name] == value for name, value in where.items())]
+
+
+def load_all(directory: Path) -> list[Dump]:
+    """Return the dumps of all ranks of the runs that left them in a directory, or in folders of it.
+
+    Raises:
+        CalibrationError: there are none.
+    """
+    found = sorted((path.parent, int(path.suffix[1:])) for path in directory.rglob("truth.*"))
+    if not found:
+        raise CalibrationError(f"no run has left anything in {directory}")
+    return [Dump.load(place, rank) for place, rank in found]

@@ -1,0 +1,177 @@
+"""Runs a program under an MPI, with a time limit, and leaves neither processes nor files outside its directory.
+
+Every process of a job carries the job's tag in its environment, which is how none is left behind, whatever the
+launcher did with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mqs_dll.calibrate.installation import Installation
+from mqs_dll.errors import CalibrationError
+
+TAG = "MQS_CALIBRATION"
+RUN_SECONDS = 60.0
+LAUNCHER_PATIENCE = 5.0
+"""Seconds that a launcher has to end its ranks and itself."""
+
+LONGEST_WORDS = 500
+"""Characters of what a failed job printed; the first ones say why."""
+
+SCHEDULERS = ("SLURM_", "PBS_", "LSB_")
+"""Begin of variables that would make a launcher start ranks on other machines, where our directory isn't."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to be run under an MPI, and where it leaves what it saw."""
+
+    name: str
+    """In errors: "the run 'plain' ..."."""
+    directory: Path
+    """The file ``output`` in it gets what the processes print; ranks write truth.RANK and memory.RANK there."""
+    ranks: int
+    program: Sequence[str]
+    """The command of a rank."""
+    options: Sequence[str] = ()
+    """Of mpiexec."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def words(self) -> str:
+        """Return the begin of what its processes printed, as one line."""
+        lines = (self.directory / "output").read_text(errors="replace").splitlines()
+        said = dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" -=*"))  # ranks say the same
+        return " ".join(said)[:LONGEST_WORDS] or "it printed nothing"
+
+    def is_written(self) -> bool:
+        """Tell whether every rank has left its truth."""
+        return all((self.directory / f"truth.{rank}").exists() for rank in range(self.ranks))
+
+
+def run(mpi: Installation, job: Job) -> None:
+    """Run a job to its end.
+
+    Raises:
+        CalibrationError: not every rank reached its end; the text has what the job printed.
+    """
+    with running(mpi, job) as launcher:
+        try:
+            launcher.wait(RUN_SECONDS)  # its exit code says nothing: ranks end without MPI_Finalize
+        except subprocess.TimeoutExpired:
+            raise CalibrationError(
+                f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}"
+            ) from None
+    if not job.is_written():
+        raise CalibrationError(f"the run {job.name!r} did not reach its end: {job.words()}")
+
+
+@contextmanager
+def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a job and yield its launcher; at the end no process of it is left.
+
+    Raises:
+        CalibrationError: the launcher can't be started.
+    """
+    job.directory.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
+    tag = scratch.name
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
+    variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
+    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *mpi.emulator, *job.program]
+    launcher = None
+    try:
+        with (job.directory / "output").open("wb") as output:
+            launcher = _start(command, output.fileno(), variables)
+        yield launcher
+    finally:
+        with undisturbed():
+            if launcher is not None:
+                _end(launcher, tag)
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def python_rank(module: str, *arguments: str) -> list[str]:
+    """Return the command of a rank that is a Python process with our own search path: a module's ``main``."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+    return [sys.executable, "-c", code, *arguments]
+
+
+def wait_until_written(job: Job, launcher: subprocess.Popen[bytes]) -> None:
+    """Wait until every rank has left its truth; the job goes on.
+
+    Raises:
+        CalibrationError: it ended before that, or takes too long.
+    """
+    deadline = time.monotonic() + RUN_SECONDS
+    while not job.is_written():
+        if launcher.poll() is not None or time.monotonic() > deadline:
+            raise CalibrationError(f"the run {job.name!r} did not get ready: {job.words()}")
+        time.sleep(0.1)
+
+
+def _start(command: Sequence[str], output: int, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=variables,
+            start_new_session=True,  # Ctrl-C is for us: we end the job
+        )
+    except OSError as error:
+        raise CalibrationError(f"{command[0]} can't be run: {error.strerror}") from error
+
+
+def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
+    if launcher.poll() is None:
+        launcher.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        launcher.wait(LAUNCHER_PATIENCE)
+    while processes := _processes_with_tag(tag):
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    launcher.wait()
+
+
+def _processes_with_tag(tag: str) -> list[int]:
+    """Return the processes of a job; one that has ended and waits for its parent has no environment any more."""
+    wanted = f"{TAG}={tag}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:  # it ended, or belongs to somebody else
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let a second Ctrl-C not keep us from cleaning up after the first."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread: Ctrl-C doesn't come here
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

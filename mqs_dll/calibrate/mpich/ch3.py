@@ -1,0 +1,99 @@
+"""Requests of ch3 (MPIDI_Request): all of them have the same members."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.mpich.program import TAG_BYTES
+from mqs_dll.calibrate.mpich.requests import (
+    REQUEST,
+    Requests,
+    comm_of,
+    posted,
+    requests_of,
+    source_of,
+    tag_of,
+    unexpected,
+)
+from mqs_dll.calibrate.solver import Sighting
+
+COMM = "MPIR_Comm"
+RANK_MASK = 0xFFFF
+
+EAGER, RENDEZVOUS, SELF = 1, 2, 3
+"""MPIDI_REQUEST_*_MSG: how a message goes."""
+
+SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
+"""MPIDI_REQUEST_TYPE_*: what a request is of."""
+
+
+def find_match(findings: MpichFindings) -> None:
+    """Find what a receive was posted with, and what a send goes with."""
+    receives, sends = posted(findings), _sends(findings)
+    tags = [(dump, at, tag_of(dump, entry)) for dump, at, entry in [*receives, *sends]]
+    findings.pin_numbers(REQUEST, "dev.match.parts.tag", "the tag", tags)
+    ranks = [(dump, at, source_of(dump, entry) & RANK_MASK) for dump, at, entry in [*receives, *sends]]
+    findings.pin_numbers(REQUEST, "dev.match.parts.rank", "the peer", ranks)
+    contexts = [
+        number("the context id", dump, at, "H", _context(findings, dump, entry["comm"], member))
+        for requests, member in ((receives, "recvcontext_id"), (sends, "context_id"))
+        for dump, at, entry in requests
+    ]
+    findings.pin(REQUEST, "dev.match.parts.context_id", contexts, findings.room(REQUEST, "H"))
+
+
+def _context(findings: MpichFindings, dump: Dump, label: str, member: str) -> int:
+    return findings.member(dump, comm_of(findings, dump, label), COMM, member, "H")
+
+
+def _sends(findings: MpichFindings) -> Requests:
+    """Return the sends that wait for their receivers."""
+    return [each for label in ("synchronous", "rendezvous") for each in requests_of(findings, label=label)]
+
+
+def find_arguments(findings: MpichFindings) -> None:
+    """Find buffer, count and datatype of receives and sends."""
+    requests = [*posted(findings), *_sends(findings), *requests_of(findings, label="inactive")]
+    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, "dev.user_buf", "the program's buffer", buffers)
+    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, "dev.user_count", "the count", counts)
+    datatypes = [(dump, at, entry["datatype"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, "dev.datatype", "the datatype", datatypes)
+
+
+def find_progress(findings: MpichFindings) -> None:
+    """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
+    tag = findings.offset(REQUEST, "dev.match.parts.tag")
+    early = list(unexpected(findings, tag))
+    states = [(dump, at, SYNCHRONOUS_SEND) for dump, at, _ in requests_of(findings, label="synchronous")]
+    states += [(dump, at, SEND | RENDEZVOUS) for dump, at, _ in requests_of(findings, label="rendezvous")]
+    states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(findings, label="self", kind="send")]
+    findings.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
+    copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
+    findings.pin_sightings(REQUEST, "dev.tmpbuf", copies)
+    flows = [
+        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(findings, label="stalled", kind="send")
+    ]
+    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(findings, label="rendezvous")]
+    findings.pin_sightings(REQUEST, "dev.msg_offset", flows)
+
+
+def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:
+    """Sight how much of a message with holes was copied: a part where its data were left half-way, else nothing."""
+
+    def seen(offset: int) -> Hashable:
+        copied = dump.word(address + offset)
+        return bool(copied) if copied < total else "too much"
+
+    return Sighting("whether a part of the message, not all, has flowed", expected, seen)
+
+
+def _copy(dump: Dump, address: int, tag: int) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        return int.from_bytes(dump.read(dump.word(address + offset), TAG_BYTES), "little")
+
+    return Sighting("a copy of the message", tag, seen)

@@ -1,0 +1,411 @@
+"""Requests of ch4: messages over shared memory, persistent and partitioned ones, those of one process with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import pairwise, product
+from typing import Any
+
+from mqs_dll.calibrate.dump import WORD, Dump
+from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.mpich.communicators import CONTEXT_ID
+from mqs_dll.calibrate.mpich.findings import MpichFindings, Observation
+from mqs_dll.calibrate.mpich.requests import (
+    REQUEST,
+    comm_of,
+    posted,
+    requests_of,
+    source_of,
+    surprises,
+    tag_of,
+    unexpected,
+)
+from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+from mqs_dll.mpi.mpich import handles
+
+COMM = "MPIR_Comm"
+EXTENSION = "MPIDIG_req_ext_t"
+HEADER = "MPIDIG_hdr_t"
+LARGEST_EXTENSION = 512
+NEAR = range(-64, 128)
+"""Where the parts of a message's header lie, counted from the address of the send's request in it."""
+
+POSTED, EAGER, SYNCHRONOUS, RENDEZVOUS = 0, 0x104, 0x106, 0x184
+"""MPIDIG_REQ_*: unexpected and in progress, of a synchronous send, ready to send."""
+
+FLAGS = {"synchronous": 1, "rendezvous": 2}
+"""MPIDIG_AM_SEND_FLAGS_SYNC and _RTS; bits above 8 name a rendezvous's protocol, which may leave out the first."""
+
+GONE = {"synchronous": 1, "rendezvous": 0}
+"""Segments of the data of a send that have flowed: a small one's whole data go with its header."""
+
+OTHERS = ("self", "inactive", "partitioned", "lonely")
+"""Labels of requests that are no messages over shared memory."""
+
+PERSISTENT_TYPES = {"Recv_init": 0, "Send_init": 1, "Bsend_init": 2, "Ssend_init": 3}
+"""MPIDI_ptype."""
+
+Requests = list[tuple[Dump, int, dict[str, Any]]]
+
+
+def _context_code(findings: MpichFindings) -> str:
+    return "H" if findings.size(CONTEXT_ID) == 2 else "I"
+
+
+def _context(findings: MpichFindings, dump: Dump, label: str, member: str = "recvcontext_id") -> int:
+    """Return a context id of a communicator."""
+    return findings.member(dump, comm_of(findings, dump, label), COMM, member, _context_code(findings))
+
+
+def _free(findings: MpichFindings, size: int, *taken: str) -> list[int]:
+    """Return the offsets in a request that some members don't have."""
+    used = {findings.offsets[REQUEST][member] for member in taken if member in findings.offsets[REQUEST]}
+    return [offset for offset in range(0, findings.size(REQUEST) - size + 1, size) if offset not in used]
+
+
+def _pin_context(findings: MpichFindings, member: str, requests: Requests) -> None:
+    code = _context_code(findings)
+    sightings = [
+        number("the context id of receiving", dump, at, code, _context(findings, dump, entry["comm"]))
+        for dump, at, entry in requests
+    ]
+    size = findings.size(CONTEXT_ID)
+    findings.pin(REQUEST, member, sightings, _free(findings, size))
+
+
+# ---------------------------------------------------------------- active messages
+
+
+def find_receive(findings: MpichFindings) -> None:
+    """Find what a receive was posted with; since 4.3 source and tag are in its status and nowhere else."""
+    receives = posted(findings)
+    prefix = "dev.ch4.am."
+    _pin_arguments(findings, prefix, receives)
+    _pin_context(findings, prefix + "u.recv.context_id", receives)
+    status = ("status.MPI_SOURCE", "status.MPI_TAG")
+    for member, what, value in (
+        ("u.recv.source", "the source that was named", source_of),
+        ("u.recv.tag", "the tag that was named", tag_of),
+    ):
+        _pin_optional(findings, prefix + member, what, receives, value, _free(findings, 4, *status))
+    for member, what, value in (
+        ("status.MPI_SOURCE", "the source that was named", source_of),
+        ("status.MPI_TAG", "the tag that was named", tag_of),
+    ):
+        if f"{prefix}u.recv.{member[11:].lower()}" not in findings.offsets[REQUEST]:
+            among = [findings.offset(REQUEST, member)]
+            findings.pin_numbers(
+                REQUEST, member, what, [(d, at, value(d, entry)) for d, at, entry in receives], among=among
+            )
+
+
+def _pin_arguments(findings: MpichFindings, prefix: str, requests: Requests, buffer: str = "buffer") -> None:
+    """Find what all operations have: buffer, count and datatype."""
+    datatypes = [(dump, at, findings.handle_inside(dump, entry["datatype"])) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, f"{prefix}datatype", "the datatype", datatypes)
+    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, prefix + buffer, "the program's buffer", buffers)
+    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, f"{prefix}count", "the count", counts)
+
+
+def _pin_optional(
+    findings: MpichFindings,
+    member: str,
+    what: str,
+    requests: Requests,
+    value: Callable[[Dump, dict[str, Any]], int],
+    among: Iterable[int],
+) -> None:
+    observations = [(dump, at, value(dump, entry)) for dump, at, entry in requests]
+    findings.optionally(REQUEST, member, lambda: findings.pin_numbers(REQUEST, member, what, observations, among=among))
+
+
+def _tag_at(findings: MpichFindings) -> int:
+    """Return where a request over shared memory has its tag."""
+    members = findings.offsets[REQUEST]
+    return members.get("dev.ch4.am.u.recv.tag", members.get("status.MPI_TAG", -1))
+
+
+def find_extension(findings: MpichFindings) -> None:
+    """Find the part of a request that lies outside of it, by the send that a synchronous message has there.
+
+    Raises:
+        Unsolved: not exactly one place leads to the sends' addresses.
+    """
+    surprised = list(unexpected(findings, _tag_at(findings)))
+    answers = [
+        (dump, at, request) for dump, at, _, request, entry in surprised if request and entry["label"] != "eager"
+    ]
+    ways = [
+        (member, inside)
+        for member, inside in product(findings.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
+        if _all_lead_to(answers, member, inside)
+    ]
+    if len(ways) != 1 or len({value for *_, value in answers}) < 2:
+        raise Unsolved(f"{EXTENSION}: {len(ways)} ways lead to the sends of {len(answers)} messages: {ways}")
+    member, inside = ways[0]
+    text = f"what leads to the send of a synchronous message: {len(answers)} places, {len(answers)} values"
+    findings.remember(REQUEST, "dev.ch4.am.req", Solved(member, text))
+    findings.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
+    findings.rooms[EXTENSION] = _distance(findings, member)
+    _find_progress(findings, surprised)
+
+
+def _all_lead_to(answers: Sequence[Observation], member: int, inside: int) -> bool:
+    try:
+        return bool(answers) and all(dump.word(dump.word(at + member) + inside) == value for dump, at, value in answers)
+    except LookupError:
+        return False
+
+
+def _distance(findings: MpichFindings, member: int) -> int:
+    """Return the distance of the extensions, which come from a pool of their own: more than their size."""
+    places = sorted((id(dump), dump.word(at + member)) for dump, at, _ in posted(findings))
+    distances = [other[1] - one[1] for one, other in pairwise(places) if one[0] == other[0] != one[1]]
+    return min(distances)
+
+
+def _find_progress(findings: MpichFindings, surprised: Sequence[tuple[Dump, int, Dump, int, dict[str, Any]]]) -> None:
+    """Find what the extension tells of a message: what it is, and how long."""
+    member = findings.offset(REQUEST, "dev.ch4.am.req")
+    states = {"eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
+    seen = [
+        (dump, dump.word(at + member), states[entry["label"]])
+        for dump, at, _, _, entry in surprised
+        if entry["label"] in states
+    ]
+    waiting = [(dump, dump.word(at + member), POSTED) for dump, at, _ in posted(findings)]
+    findings.pin_numbers(EXTENSION, "status", "how far a message is", [*seen, *waiting])
+    sizes = [
+        (dump, dump.word(at + member), entry["bytes"])
+        for dump, at, _, _, entry in surprised
+        if "rend" not in entry["label"]
+    ]
+    findings.pin_numbers(EXTENSION, "recv_async.in_data_sz", "the bytes of a message", sizes)
+
+
+def find_flow(findings: MpichFindings) -> None:
+    """Find how much of a message's data has flowed, and the receive that took a message that was there before it.
+
+    The data of some messages was left half-way, with more to come than the shared memory can hold.
+    """
+    member = findings.offset(REQUEST, "dev.ch4.am.req")
+    sends = [
+        (d, d.word(at + member), entry["bytes"]) for d, at, entry in requests_of(findings, label="stalled", kind="send")
+    ]
+    ways = [
+        (rest, flowed)
+        for rest, flowed in product(findings.room(EXTENSION, "Q"), repeat=2)
+        if all(_are_parts(dump, at, total, rest, flowed) for dump, at, total in sends)
+    ]
+    if len(ways) != 1 or len({total for *_, total in sends}) < 2:
+        raise Unsolved(f"{EXTENSION}.send_async: {len(ways)} places have the parts of {len(sends)} messages: {ways}")
+    text = (
+        f"what is left of a message's data, with what has flowed its length: {len(sends)} places, {len(sends)} values"
+    )
+    findings.remember(EXTENSION, "send_async.data_sz_left", Solved(ways[0][0], text))
+    done = [each for label in GONE for each in requests_of(findings, label=label) if each[0].word(each[1] + member)]
+    gone = [(d, d.word(at + member), entry["bytes"] * GONE[entry["label"]]) for d, at, entry in done]
+    findings.pin_numbers(
+        EXTENSION, "send_async.offset", "what has flowed of a message's data", gone, among=[ways[0][1]]
+    )
+    _find_segments(findings, [(dump, dump.word(at + member), GONE[entry["label"]]) for dump, at, entry in done])
+    findings.optionally(EXTENSION, "rreq.match_req", lambda: _find_match(findings, member))
+
+
+def _find_segments(findings: MpichFindings, segments: Sequence[Observation]) -> None:
+    """Find the number of a message's segments: those given to the transport, and behind it those that it is done with.
+
+    Shared memory is done with a segment at once: the two are equal whenever a program is outside MPI. The order is that
+    of the declaration (src/mpid/ch4/include/mpidpre.h).
+    """
+    what = "the segments of a message's data, the first of two equal numbers"
+    sightings = [number(what, dump, at, "i", value) for dump, at, value in segments]
+    room = findings.room(EXTENSION, "i")
+    fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in sightings)]
+    findings.pin(EXTENSION, "send_async.seg_issued", sightings, fitting)
+
+
+def _are_parts(dump: Dump, address: int, total: int, rest: int, flowed: int) -> bool:
+    try:
+        left, gone = dump.word(address + rest), dump.word(address + flowed)
+    except LookupError:
+        return False
+    return left + gone == total and 0 < gone < left
+
+
+def _find_match(findings: MpichFindings, member: int) -> None:
+    """Find the receive that a message has: only one from anywhere keeps a request of its own beside the message's."""
+    tag = _tag_at(findings)
+    matched = []
+    for dump, receive, entry in requests_of(findings, label="stalled", kind="receive"):
+        if entry["peer"] == "any":
+            for address in findings.objects(dump, handles.REQUEST):
+                extension = dump.word(address + member)
+                if address != receive and extension and dump.scalar(address + tag, "i") == entry["tag"]:
+                    matched.append((dump, extension, receive))
+    none = [
+        (dump, dump.word(at + member), 0)
+        for dump, at, _, _, entry in unexpected(findings, tag)
+        if entry["label"] in ("eager", "synchronous")
+    ]
+    findings.pin_numbers(EXTENSION, "rreq.match_req", "the receive that took the message", [*matched, *none])
+
+
+def find_destination(findings: MpichFindings) -> None:
+    """Find where a rendezvous goes, within a node."""
+    sends = [
+        (dump, at, entry["peer"])
+        for dump, at, entry in requests_of(findings, "cliques", label="rendezvous")
+        if _is_near(dump, entry)
+    ]
+    findings.pin_numbers(REQUEST, "dev.ch4.am.u.send.dest", "the destination of a rendezvous", sends)
+
+
+def _is_near(dump: Dump, entry: dict[str, Any]) -> bool:
+    peers = dump.of("comms", label=entry["comm"])[0]["peers"]
+    return bool(peers[entry["peer"]] % 2 == dump.truth["rank"] % 2)
+
+
+def find_type(findings: MpichFindings) -> None:
+    """Find what tells messages over shared memory from all other requests, since 4.1."""
+    shared = [(dump, at, 1) for dump, at, _ in posted(findings)]
+    others = [(dump, at, 0) for label in OTHERS for dump, at, _ in requests_of(findings, label=label)]
+    what = "whether it is a message over shared memory"
+    findings.optionally(
+        REQUEST, "dev.type", lambda: findings.pin_numbers(REQUEST, "dev.type", what, [*shared, *others])
+    )
+
+
+# ---------------------------------------------------------------- headers of messages
+
+
+def find_header(findings: MpichFindings) -> None:
+    """Find the parts of a message's header, counted from the address of the send's request that it has."""
+    sent = [
+        (sender, request, entry)
+        for _, sender, request, entry in surprises(findings)
+        if request and entry["label"] != "eager" and _is_kept(sender)
+    ]
+    places = {(sender, request): findings.shared(sender, request) for sender, request, _ in sent}
+    found: dict[str, Solved] = {
+        "sreq_ptr": Solved(0, f"the address of the send: {len(places)} places, {len(places)} values")
+    }
+
+    def find(member: str, code: str, what: str, value: Callable[[Dump, dict[str, Any]], int], mask: int = -1) -> int:
+        size = {"i": 4, "I": 4, "H": 2, "Q": 8}[code]
+        sightings = [
+            _in_header(what, dump, code, places[dump, request], value(dump, entry), mask)
+            for dump, request, entry in sent
+        ]
+        among = [offset for offset in NEAR if offset % size == 0 and offset not in taken]
+        found[member] = solve(f"{HEADER}.{member}", sightings, among)
+        taken.update(range(found[member].offset, found[member].offset + size))
+        return found[member].offset
+
+    taken: set[int] = set(range(WORD))
+    tag = find("tag", "i", "the tag", lambda _, entry: entry["tag"])
+    for sender, request, entry in sent:
+        at = places[sender, request]
+        places[sender, request] = [place for place in at if sender.scalar(place + tag, "i") == entry["tag"]]
+    find("data_sz", "Q", "the bytes of the message", lambda _, entry: entry["bytes"])
+    find("src_rank", "i", "the sender's rank", lambda dump, entry: dump.of("comms", label=entry["comm"])[0]["rank"])
+    code = _context_code(findings)
+    find(
+        "context_id",
+        code,
+        "the context id of sending",
+        lambda dump, entry: _context(findings, dump, entry["comm"], "context_id"),
+    )
+    sent = [each for each in sent if each[2]["label"] in FLAGS]
+    find("flags", "I", "synchronous or rendezvous", lambda _, entry: FLAGS[entry["label"]], 0xFF)
+    begin = min(each.offset for each in found.values())
+    for member, each in found.items():
+        findings.remember(HEADER, member, Solved(each.offset - begin, each.evidence))
+
+
+def _is_kept(dump: Dump) -> bool:
+    """Tell whether a process left its cells of shared memory alone after its sends: data didn't flow through them."""
+    return not dump.of("requests", label="stalled", kind="send")
+
+
+def _in_header(what: str, dump: Dump, code: str, places: Sequence[int], expected: int, mask: int) -> Sighting:
+    """Sight a number at one of the places that may be a header: old ones are left in cells that were used again."""
+
+    def seen(offset: int) -> Hashable:
+        values = [dump.scalar(place + offset, code) & mask for place in places]
+        return expected if expected in values else None
+
+    return Sighting(what, expected, seen)
+
+
+# ---------------------------------------------------------------- other arms
+
+
+def find_inactive(findings: MpichFindings) -> None:
+    """Find the arguments of a persistent operation."""
+    prefix = "dev.ch4.preq."
+    requests = requests_of(findings, label="inactive")
+    types = [
+        (dump, at, PERSISTENT_TYPES[entry["function"]])
+        for dump, at, entry in requests
+        if entry["function"] in PERSISTENT_TYPES
+    ]
+    _pin_arguments(findings, prefix, requests)
+    for member, key in (("rank", "peer"), ("tag", "tag")):
+        observations = [(dump, at, entry[key]) for dump, at, entry in requests]
+        findings.pin_numbers(REQUEST, prefix + member, f"the {key} that was named", observations)
+    findings.pin_numbers(REQUEST, f"{prefix}p_type", "the kind of persistent operation", types)
+
+
+def find_partitioned(findings: MpichFindings) -> None:
+    """Find the arguments of a partitioned operation, its state and its partner in the other process."""
+    requests = [each for kind in ("send", "receive") for each in requests_of(findings, kind=f"partitioned {kind}")]
+    sends = requests_of(findings, kind="partitioned send")
+    receives = requests_of(findings, kind="partitioned receive")
+    prefix = "dev.ch4.part_req."
+    _pin_arguments(findings, prefix, requests)
+    partitions = [(dump, at, entry["partitions"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, "u.part.partitions", "the number of partitions", partitions)
+    destinations = [(dump, at, entry["peer"]) for dump, at, entry in sends]
+    findings.pin_numbers(REQUEST, f"{prefix}u.send.dest", "the destination", destinations)
+    free = _free(findings, 4, "status.MPI_SOURCE", "status.MPI_TAG")
+    _pin_optional(findings, f"{prefix}u.recv.tag", "the tag", receives, tag_of, free)
+    started = [(dump, at, int(entry["state"] == "started")) for dump, at, entry in requests]
+    free = _free(findings, 4, "cc")
+    findings.pin_numbers(REQUEST, "u.part.active_flag", "whether it was started", started, among=free)
+    partners = [(dump, at, _partner(findings, dump, entry)) for dump, at, entry in requests if _knows_partner(entry)]
+    findings.pin_numbers(REQUEST, f"{prefix}am.peer_req_ptr", "the partner's request", partners)
+
+
+def _knows_partner(entry: dict[str, Any]) -> bool:
+    """Tell whether it is known what a request knows: a send learns of its receive when it is started."""
+    return bool(entry["kind"] == "partitioned receive" or entry["state"] == "started")
+
+
+def _partner(findings: MpichFindings, dump: Dump, entry: dict[str, Any]) -> int:
+    """Return the address of the other half in its process, 0 where there is none."""
+    if entry["label"] == "lonely":
+        return 0
+    peer = findings.rank_of_run(dump, entry["peer"])
+    other = "receive" if entry["kind"].endswith("send") else "send"
+    found = peer.of("requests", kind=f"partitioned {other}", label=entry["label"], tag=entry["tag"])
+    return findings.address(peer, found[0]["handle"])
+
+
+def find_self(findings: MpichFindings) -> None:
+    """Find what a message of a process to itself has."""
+    prefix = "dev.ch4.self."
+    requests = requests_of(findings, label="self")
+    _pin_arguments(findings, prefix, requests, buffer="buf")
+    tags = [(dump, at, entry["tag"]) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, f"{prefix}tag", "the tag", tags)
+    contexts = [(dump, at, _context(findings, dump, entry["comm"])) for dump, at, entry in requests]
+    findings.pin_numbers(REQUEST, f"{prefix}context_id", "the context id", contexts)
+    taken = [(dump, at, _send_of(findings, dump, entry["tag"])) for dump, at, entry in findings.places("messages")]
+    findings.pin_numbers(REQUEST, f"{prefix}match_req", "the send of a message that was taken", taken)
+
+
+def _send_of(findings: MpichFindings, dump: Dump, tag: int) -> int:
+    return findings.address(dump, dump.of("requests", label="probed", tag=tag)[0]["handle"])

@@ -1,0 +1,659 @@
+"""What a rank of MPICH's calibration runs, as ``main`` with the arguments LIBRARY DIRECTORY MODE.
+
+It makes objects and operations whose values can be found again, waits until every message has come, writes down what is
+true (truth.RANK), and copies its memory (memory.RANK). Modes: "plain", all objects and operations; "spawn", few, and a
+process that is spawned; before MPI_Init and after MPI_Finalize it copies its memory too. The ranks wait for each other
+by files, since a barrier would leave traces. They end without MPI_Finalize: what is pending stays so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mqs_dll.calibrate.bindings import Mpi, MpiError
+from mqs_dll.calibrate.exports import exports
+from mqs_dll.calibrate.job import python_rank
+from mqs_dll.calibrate.mpich import snapshot
+from mqs_dll.mpi.mpich.identity import ANCHOR
+
+PROGRAM = "mqs_dll.calibrate.mpich.program"
+POLL_SECONDS = 0.002
+SETTLED_SECONDS = 0.3
+PATIENCE = 30.0
+"""Seconds that the ranks wait for each other."""
+
+INTS = (3, 5, 7, 11)
+"""Elements of the datatypes: their names and sizes follow."""
+
+HOLES = (3, 2, 3)
+"""Blocks, elements of a block and distance of blocks of a datatype with holes."""
+
+SMALL = 2
+"""Elements of a message that goes at once."""
+
+LARGE = 40_000
+"""Elements of a message that waits for its receiver."""
+
+HUGE = 500_000
+"""Elements with holes of a message that doesn't fit into the shared memory between two processes."""
+
+ROOMY = 1000
+"""Elements of a receive that any small message fits into."""
+
+MANY_REQUESTS = 4500
+"""More than fit into one block of any release's pool."""
+
+TAG_BYTES = 8
+"""Of the tag at the begin of each message."""
+
+SURPRISES = ("eager", "synchronous", "rendezvous", "synchronous rendezvous")
+"""Labels of messages that nobody receives."""
+
+INTER_TAG = 77
+STALLED_TAG = 40_000
+SPAWNERS = [0, 1]
+SPAWNED = [0, 1, 2]
+"""Ranks of the processes that spawn, and of those that are spawned."""
+
+Ranks = list[int]
+
+
+class Rank:
+    """One process: its MPI, and what it has made."""
+
+    def __init__(self, mpi: Mpi, library: Path, directory: Path, mode: str) -> None:
+        self.mpi = mpi
+        self._library = library
+        self._directory = directory
+        self.rank = mpi.create("int", "Comm_rank", mpi.COMM_WORLD)
+        self.size = mpi.create("int", "Comm_size", mpi.COMM_WORLD)
+        self.comms: dict[str, Any] = {"world": mpi.COMM_WORLD, "self": mpi.COMM_SELF}
+        self.types: list[Any] = []
+        self.truth: dict[str, Any] = {
+            "rank": self.rank,
+            "size": self.size,
+            "mode": mode,
+            "phase": "running",
+            "process": f"{mode} {os.getpid()}",
+            "machine": platform.machine(),
+            "version": mpi.version(),
+            "library_file": str(library.resolve()),
+            "library": snapshot.base_of(library),
+            "variables": snapshot.variables_of(library),
+            "status": [mpi.ffi.offsetof("MPI_Status", "MPI_SOURCE"), mpi.ffi.sizeof("MPI_Status")],
+            "any_source": mpi.ANY_SOURCE,
+            "any_tag": mpi.ANY_TAG,
+            "symbols": _symbols(library),
+            "comms": [],
+            "datatypes": [],
+            "operations": [],
+            "windows": [],
+            "requests": [],
+            "messages": [],
+        }
+        self._kept: list[Any] = []
+        """The requests of the truth."""
+        self._buffers: list[Any] = []
+        self._number = 0
+
+    # ------------------------------------------------------------ communicators
+
+    def know_predefined(self) -> None:
+        """Write down MPI_COMM_WORLD and MPI_COMM_SELF."""
+        everyone = list(range(self.size))
+        self._add_comm("world", self.mpi.COMM_WORLD, everyone, name="MPI_COMM_WORLD")
+        self._add_comm("self", self.mpi.COMM_SELF, [self.rank], name="MPI_COMM_SELF")
+
+    def intra(self, label: str, members: Ranks, name: str = "") -> None:
+        """Make a communicator of some processes, in that order."""
+        self._split(label, [members], name)
+
+    def inter(self, label: str, one: Ranks, other: Ranks, name: str = "", used: bool = False) -> None:
+        """Make an inter-communicator; merging it makes MPICH build the communicator of its own group."""
+        self._split(f"side {label}", [one, other], "")
+        if self.rank not in (*one, *other):
+            return
+        mine, peers = (one, other) if self.rank in one else (other, one)
+        sides = self.comms[f"side {label}"]
+        if mine is one:  # so that the groups choose different context ids
+            self.mpi.create("MPI_Comm", "Comm_dup", sides)
+        arguments = (sides, 0, self.mpi.COMM_WORLD, peers[0], INTER_TAG)
+        comm = self.mpi.create("MPI_Comm", "Intercomm_create", *arguments)
+        self._add_comm(label, comm, mine, peers, name, used)
+        if not used:
+            return
+        merged = self.mpi.create("MPI_Comm", "Intercomm_merge", comm, mine is other)
+        self._add_comm(f"merged {label}", merged, [*one, *other])
+
+    def _split(self, label: str, parts: Sequence[Ranks], name: str) -> None:
+        """Make a communicator of each part of MPI_COMM_WORLD; only the own one is kept."""
+        mine = next((number for number, members in enumerate(parts) if self.rank in members), None)
+        if mine is None:
+            self.mpi.create("MPI_Comm", "Comm_split", self.mpi.COMM_WORLD, self.mpi.UNDEFINED, 0)
+            return
+        members = parts[mine]
+        comm = self.mpi.create("MPI_Comm", "Comm_split", self.mpi.COMM_WORLD, mine, members.index(self.rank))
+        self._add_comm(label, comm, members, name=name)
+
+    def _add_comm(
+        self, label: str, comm: Any, members: Ranks, peers: Ranks | None = None, name: str = "", used: bool = False
+    ) -> None:
+        mpi = self.mpi
+        if name and not name.startswith("MPI_"):
+            mpi.do("Comm_set_name", comm, name.encode())
+        mpi.do("Comm_set_errhandler", comm, mpi.ERRORS_RETURN)
+        self.comms[label] = comm
+        self.truth["comms"].append(
+            {
+                "label": label,
+                "handle": mpi.number_of(comm),
+                "inter": peers is not None,
+                "rank": members.index(self.rank),
+                "members": members,
+                "peers": members if peers is None else peers,
+                "name": name,
+                "used": used,
+                "attribute": 0,
+                "group": 0,
+                "remote_group": 0,
+            }
+        )
+
+    def set_attributes(self, *labels: str) -> None:
+        """Give some communicators an attribute, each another one."""
+        ffi = self.mpi.ffi
+        key = ffi.new("int *")
+        self.mpi.do("Comm_create_keyval", ffi.NULL, ffi.NULL, key, ffi.NULL)
+        values = self._buffer(len(self.truth["comms"]))
+        for index, entry in enumerate(self.truth["comms"]):
+            if entry["label"] in labels:
+                self.mpi.do("Comm_set_attr", self.comms[entry["label"]], key[0], values + index)
+                entry["attribute"] = int(ffi.cast("uintptr_t", values + index))
+
+    def spawn(self) -> Any:
+        """Spawn processes that run this program, and return the inter-communicator that leads to them."""
+        ffi = self.mpi.ffi
+        program, *words = python_rank(PROGRAM, str(self._library), str(self._directory / "spawned"), "spawned")
+        script = self._directory / "spawned.py"  # commands of mpiexec's protocol are short lines
+        script.write_text(f"import sys\nsys.argv[1:] = {words[2:]!r}\n{words[1]}\n")
+        texts = [ffi.new("char[]", str(script).encode())]
+        arguments = ffi.new("char *[]", [*texts, ffi.NULL])
+        codes = ffi.new("int[]", len(SPAWNED))
+        comm = ffi.new("MPI_Comm *")
+        self.mpi.do(
+            "Comm_spawn",
+            *(program.encode(), arguments, len(SPAWNED), self.mpi.INFO_NULL, 0, self.mpi.COMM_WORLD, comm, codes),
+        )
+        return comm[0]
+
+    def add_inter(self, label: str, comm: Any, peers: Ranks, name: str = "") -> None:
+        """Write down an inter-communicator to processes of another job."""
+        self._add_comm(label, comm, list(range(self.size)), peers, name)
+
+    def ask_for_groups(self, *labels: str) -> None:
+        """Ask some communicators for their groups: before 5.0 they have none until then."""
+        for entry in self.truth["comms"]:
+            if entry["label"] in labels:
+                comm = self.comms[entry["label"]]
+                entry["group"] = self.mpi.number_of(self.mpi.create("MPI_Group", "Comm_group", comm))
+                if entry["inter"]:
+                    group = self.mpi.create("MPI_Group", "Comm_remote_group", comm)
+                    entry["remote_group"] = self.mpi.number_of(group)
+
+    # ------------------------------------------------------------ datatypes, windows
+
+    def make_datatypes(self) -> None:
+        """Make datatypes of different sizes; every other has a name. The last one has holes."""
+        for index, ints in enumerate(INTS):
+            datatype = self.mpi.create("MPI_Datatype", "Type_contiguous", ints, self.mpi.INT)
+            self._add_datatype(datatype, 4 * ints, 4 * ints, f"{ints} ints" if index % 2 else "")
+        blocks, block, stride = HOLES
+        holes = self.mpi.create("MPI_Datatype", "Type_vector", blocks, block, stride, self.mpi.INT)
+        self._add_datatype(holes, 4 * blocks * block, 4 * ((blocks - 1) * stride + block), "with holes")
+
+    def _add_datatype(self, datatype: Any, size: int, extent: int, name: str) -> None:
+        datatype = self.mpi.change("MPI_Datatype", "Type_commit", datatype)
+        if name:
+            self.mpi.do("Type_set_name", datatype, name.encode())
+        self.types.append(datatype)
+        entry = {"handle": self.mpi.number_of(datatype), "size": size, "extent": extent, "name": name}
+        self.truth["datatypes"].append(entry)
+
+    def make_operation(self) -> None:
+        """Make a reduction operation, so that its pool, whose size is another than most, is used."""
+        never_called = self.mpi.ffi.cast("void *", self.truth["symbols"][ANCHOR][0])
+        operation = self.mpi.create("MPI_Op", "Op_create", never_called, 1)
+        self.truth["operations"].append({"handle": self.mpi.number_of(operation)})
+
+    def make_window(self, label: str, name: str) -> None:
+        """Make a window on a communicator."""
+        comm = self.comms[label]
+        size = 4096 * (len(self.truth["windows"]) + 1)
+        memory = self._buffer(size)
+        window = self.mpi.create("MPI_Win", "Win_create", memory, size, 1, self.mpi.INFO_NULL, comm)
+        if name:
+            self.mpi.do("Win_set_name", window, name.encode())
+        entry = {"handle": self.mpi.number_of(window), "name": name, "comm": label}
+        self.truth["windows"].append(entry)
+
+    # ------------------------------------------------------------ operations
+
+    def post(
+        self, function: str, label: str, kind: str, comm: str, peer: int, tag: int, elements: int, holes: bool = False
+    ) -> None:
+        """Start an operation, or make a persistent one, and write it down.
+
+        Args:
+            function: of MPI: "Isend".
+            label: what the solver knows it by.
+            kind: "send", "receive", "persistent send", "persistent receive".
+            comm: label of the communicator.
+            peer: rank in it, or ANY_SOURCE.
+            tag: its tag, or ANY_TAG.
+            elements: the least count; it is made different from all others.
+            holes: whether the datatype has holes.
+        """
+        self._number += 1
+        which = len(INTS) if holes else self._number % len(INTS)
+        count = elements + self._number
+        buffer = self._buffer(count * self.truth["datatypes"][which]["extent"])
+        if kind == "send":  # what is in the message tells where a copy of it lies
+            self.mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
+        arguments = (buffer, count, self.types[which], peer, tag, self.comms[comm])
+        request = self.mpi.create("MPI_Request", function, *arguments)
+        self._add_request(label, function, kind, comm, peer, tag, request, buffer, which, count)
+
+    def take(self, comm: str, tag: int) -> None:
+        """Take a message off its queue without receiving it, where MPI can (MPI 3.0)."""
+        ffi = self.mpi.ffi
+        flag, message, status = ffi.new("int *"), ffi.new("MPI_Message *"), ffi.new("MPI_Status *")
+        self.mpi.do("Improbe", 0, tag, self.comms[comm], flag, message, status)
+        if flag[0]:
+            self.truth["messages"].append({"handle": self.mpi.number_of(message[0]), "tag": tag})
+
+    def partitioned(self, function: str, label: str, peer: int, tag: int, partitions: int, started: bool) -> None:
+        """Make a partitioned operation on MPI_COMM_WORLD."""
+        self._number += 1
+        which = self._number % len(INTS)
+        count = SMALL + self._number
+        buffer = self._buffer(partitions * count * self.truth["datatypes"][which]["extent"])
+        request = self.mpi.create(
+            "MPI_Request",
+            function,
+            *(buffer, partitions, count, self.types[which], peer, tag, self.mpi.COMM_WORLD, self.mpi.INFO_NULL),
+        )
+        kind = "partitioned send" if function.startswith("Ps") else "partitioned receive"
+        self._add_request(label, function, kind, "world", peer, tag, request, buffer, which, count)
+        self.truth["requests"][-1]["partitions"] = partitions
+        if started:
+            self.start_last()
+
+    def start_last(self) -> None:
+        """Start the persistent operation that was made last."""
+        request = self._kept[-1]
+        self.mpi.change("MPI_Request", "Start", request)
+        self.truth["requests"][-1]["state"] = "started"
+
+    def cancel_last(self) -> None:
+        """Cancel the operation that was posted last."""
+        self.mpi.change("MPI_Request", "Cancel", self._kept[-1])
+
+    def _add_request(
+        self,
+        label: str,
+        function: str,
+        kind: str,
+        comm: str,
+        peer: int,
+        tag: int,
+        request: Any,
+        buffer: Any,
+        which: int,
+        count: int,
+    ) -> None:
+        address = int(self.mpi.ffi.cast("uintptr_t", buffer))
+        self._kept.append(request)
+        self.truth["requests"].append(
+            {
+                "label": label,
+                "function": function,
+                "kind": kind,
+                "handle": self.mpi.number_of(request),
+                "state": "inactive" if "persistent" in kind or "partitioned" in kind else "pending",
+                "comm": comm,
+                "peer": self._spelled(peer, self.mpi.ANY_SOURCE),
+                "tag": self._spelled(tag, self.mpi.ANY_TAG),
+                "count": count,
+                "datatype": self.truth["datatypes"][which]["handle"],
+                "bytes": count * self.truth["datatypes"][which]["size"],
+                "buffer": address,
+            }
+        )
+
+    @staticmethod
+    def _spelled(number: int, wildcard: int) -> int | str:
+        return "any" if number == wildcard else number
+
+    def peers_of(self, comm: str) -> int:
+        """Return how many processes the ranks in a communicator refer to."""
+        return next(len(entry["peers"]) for entry in self.truth["comms"] if entry["label"] == comm)
+
+    def many_requests(self) -> None:
+        """Make so many inactive requests that their pool needs several blocks."""
+        buffer = self._buffer(64)
+        for _ in range(MANY_REQUESTS):
+            self.mpi.create("MPI_Request", "Recv_init", buffer, 1, self.mpi.INT, 0, 1, self.mpi.COMM_SELF)
+
+    def _buffer(self, size: int) -> Any:
+        buffer = self.mpi.ffi.new("char[]", size)
+        self._buffers.append(buffer)
+        return buffer
+
+    # ------------------------------------------------------------ waiting and writing
+
+    def settle(self) -> None:
+        """Let MPI take in all messages of all ranks, then learn which operations are complete."""
+        note = self._directory / f"sent.{self.rank}"
+        note.write_text(json.dumps(self._sent()))
+        meet(self._directory, "posted", self.rank, self.size, self._poll)
+        notes = [json.loads((self._directory / f"sent.{rank}").read_text()) for rank in range(self.size)]
+        coming = [message for messages in notes for message in messages if message[0] == self.rank]
+        deadline = time.monotonic() + PATIENCE
+        while not all(self._is_there(*message[1:]) for message in coming) and time.monotonic() < deadline:
+            self._poll()
+        self._poll_for(SETTLED_SECONDS)
+        meet(self._directory, "settled", self.rank, self.size, self._poll)
+        for entry, request in zip(self.truth["requests"], self._kept, strict=True):
+            if entry["state"] == "pending":
+                self._look_at(entry, request)
+
+    def _sent(self) -> list[tuple[int, str, int, int]]:
+        """Return the messages that nobody receives: receiver, communicator, the own rank in it, tag."""
+        comms = {entry["label"]: entry for entry in self.truth["comms"]}
+        return [
+            (comms[entry["comm"]]["peers"][entry["peer"]], entry["comm"], comms[entry["comm"]]["rank"], entry["tag"])
+            for entry in self.truth["requests"]
+            if entry["label"] in SURPRISES
+        ]
+
+    def _is_there(self, comm: str, source: int, tag: int) -> bool:
+        flag = self.mpi.ffi.new("int *")
+        self.mpi.do("Iprobe", source, tag, self.comms[comm], flag, self.mpi.STATUS_IGNORE)
+        return bool(flag[0])
+
+    def stall(self) -> None:
+        """Leave the data of messages half-way: who receives makes no progress after it has asked for them."""
+        pair, place = divmod(self.rank, 2)
+        peer = self.rank + 1 - 2 * place
+        here = peer < self.size
+        if here and place == 0:
+            self.post("Isend", "stalled", "send", "calm", peer, STALLED_TAG + pair, HUGE * (pair + 1), holes=True)
+        meet(self._directory, "asked to send", self.rank, self.size, pause)
+        if here and place == 1:
+            self._poll_for(SETTLED_SECONDS)
+            source = peer if pair else self.mpi.ANY_SOURCE
+            self.post("Irecv", "stalled", "receive", "calm", source, STALLED_TAG + pair, HUGE * (pair + 2), holes=True)
+        meet(self._directory, "asked for data", self.rank, self.size, pause)
+        if here and place == 0:
+            self._poll_for(SETTLED_SECONDS)
+
+    def _poll_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._poll()
+
+    def _poll(self) -> None:
+        status, flag = self.mpi.ffi.new("MPI_Status *"), self.mpi.ffi.new("int *")
+        self.mpi.do("Iprobe", self.mpi.ANY_SOURCE, 1, self.comms["world"], flag, status)
+        time.sleep(POLL_SECONDS)
+
+    def _look_at(self, entry: dict[str, Any], request: Any) -> None:
+        """Write down whether an operation is complete, and its status; it stays as it is."""
+        mpi = self.mpi
+        flag, status, number = mpi.ffi.new("int *"), mpi.ffi.new("MPI_Status *"), mpi.ffi.new("int *")
+        mpi.do("Request_get_status", request, flag, status)
+        if not flag[0]:
+            return
+        mpi.do("Test_cancelled", status, number)
+        entry["state"] = "cancelled" if number[0] else "complete"
+        mpi.do("Get_count", status, mpi.BYTE, number)
+        entry["status"] = {"source": status.MPI_SOURCE, "tag": status.MPI_TAG, "bytes": number[0]}
+
+    def write(self, directory: Path) -> None:
+        """Copy the memory and write down what is true, the latter as a whole: others wait for it."""
+        self.truth["shared"] = snapshot.shared()
+        self.truth["shared_files"] = snapshot.shared_files()
+        self.truth["regions"] = snapshot.save(self._library, directory / f"memory.{self.rank}")
+        unfinished = directory / f".truth.{self.rank}"
+        unfinished.write_text(json.dumps(self.truth))
+        unfinished.rename(directory / f"truth.{self.rank}")
+
+    def write_phase(self, phase: str, memory: Path, regions: snapshot.Regions) -> None:
+        """Write down what is true of a copy of the memory that was made before or after MPI."""
+        truth = {**self.truth, "phase": phase, "regions": regions}
+        directory = memory.parent / phase
+        directory.mkdir(exist_ok=True)
+        memory.rename(directory / f"memory.{self.rank}")
+        (directory / f"truth.{self.rank}").write_text(json.dumps(truth))
+
+    def finalize(self) -> None:
+        """Wait for all ranks, end MPI, and copy the memory once more."""
+        meet(self._directory, "written", self.rank, self.size, pause)
+        self.mpi.do("Finalize")
+        memory = self._directory / f"late.{os.getpid()}"
+        self.write_phase("after", memory, snapshot.save(self._library, memory))
+
+    def end(self) -> None:
+        """Wait for all ranks to have written, remove their shared memory, and end without MPI_Finalize."""
+        meet(self._directory, "written", self.rank, self.size, pause)
+        for name in snapshot.shared_files():
+            Path(name).unlink(missing_ok=True)
+        os._exit(0)
+
+
+def _symbols(library: Path) -> dict[str, tuple[int, int]]:
+    """Return address and size of the function that tells MPICH, as a debugger would find it."""
+    base = snapshot.base_of(library)
+    return {name: (base + found.value, found.size) for name, found in exports(library, (ANCHOR,)).items()}
+
+
+def pause() -> None:
+    """Wait outside MPI."""
+    time.sleep(POLL_SECONDS)
+
+
+def meet(directory: Path, what: str, rank: int, size: int, poll: Callable[[], None]) -> None:
+    """Wait until all ranks have come here.
+
+    Raises:
+        TimeoutError: one didn't.
+    """
+    (directory / f"{what}.{rank}").touch()
+    deadline = time.monotonic() + PATIENCE
+    while not all((directory / f"{what}.{other}").exists() for other in range(size)):
+        poll()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not all ranks have {what}")
+
+
+# ---------------------------------------------------------------- what is made
+
+
+def make_communicators(rank: Rank) -> None:
+    """Make communicators of every shape of ranks that MPICH stores in its own way."""
+    everyone = list(range(rank.size))
+    rank.know_predefined()
+    rank.intra("quiet", everyone)
+    rank.intra("calm", everyone)
+    rank.intra("busy", everyone, name="busy communicator")
+    rank.intra("done", everyone[::-1], name="reversed")
+    shapes = ([0, 2, 4], [4, 2, 0], [1, 3], [0, 3], [0, 1, 3, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [2, 1], [0, 1, 2, 4])
+    for number, shape in enumerate(shapes):
+        members = [member for member in shape if member < rank.size]
+        rank.intra(f"shape {number}", members, name=f"shape {number}" if number % 2 else "")
+    halves = (([0, 1, 2], [4, 3]), ([4, 0, 2], [1, 3]), ([3], [0, 2, 1, 4]), ([0, 1], [2, 3, 4]), ([0, 3], [1, 2, 4]))
+    for number, (one, other) in enumerate(halves):
+        left, right = ([member for member in half if member < rank.size] for half in (one, other))
+        rank.inter(f"inter {number}", left, right, name=f"inter {number}" if number % 2 else "", used=number % 2 == 0)
+    alone = [rank.rank]
+    for number in range(2):
+        comm = rank.mpi.create("MPI_Comm", "Comm_dup", rank.mpi.COMM_SELF)
+        rank._add_comm(f"alone {number}", comm, alone)
+    rank.set_attributes("world", "quiet", "shape 1", "inter 1", "inter 2")
+    rank.ask_for_groups("done", "shape 1", "shape 4", "inter 0", "inter 1", "inter 3", "quiet")
+
+
+def make_objects(rank: Rank) -> None:
+    """Make datatypes and windows."""
+    rank.make_datatypes()
+    rank.make_operation()
+    rank.make_window("world", "a window")
+    rank.make_window("done", "")
+    rank.make_window("self", "lonely window")
+
+
+def post_receives(rank: Rank) -> None:
+    """Post receives that nothing matches, also on inter-communicators, and from anywhere."""
+    for entry in list(rank.truth["comms"]):
+        label, peers = entry["label"], len(entry["peers"])
+        if label not in ("world", "quiet", "done") and not label.startswith(("shape", "inter ")):
+            continue
+        for source in range(peers):
+            rank.post("Irecv", "posted", "receive", label, source, 1000 + rank._number, SMALL)
+        if label in ("quiet", "inter 1"):
+            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
+            rank.post("Irecv", "posted", "receive", label, 0, rank.mpi.ANY_TAG, SMALL)
+            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, rank.mpi.ANY_TAG, SMALL)
+            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
+
+
+def send_messages(rank: Rank) -> None:
+    """Send messages that nobody receives, each to two ranks and on two communicators."""
+    for comm in ("busy", "done"):
+        place = next(entry["rank"] for entry in rank.truth["comms"] if entry["label"] == comm)
+        for distance in (1, 2):
+            peer = (place + distance) % rank.size
+            for function, label, elements in (
+                ("Isend", "eager", SMALL),
+                ("Issend", "synchronous", SMALL),
+                ("Isend", "rendezvous", LARGE),
+                ("Issend", "synchronous rendezvous", LARGE),
+                ("Issend", "synchronous", SMALL),
+                ("Isend", "rendezvous", LARGE),
+            ):
+                rank.post(function, label, "send", comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
+
+
+def complete_some(rank: Rank) -> None:
+    """Complete receives, those too that took what came, and cancel some."""
+    peers, mpi = rank.size, rank.mpi
+    named = ((False, False), (True, False), (False, True), (True, True))
+    for distance, (any_source, any_tag) in enumerate(named):
+        source, target = (rank.rank - distance - 1) % peers, (rank.rank + distance + 1) % peers
+        if target == rank.rank:
+            continue
+        tag = 30_000 + distance
+        rank.post("Isend", "received", "send", "calm", target, tag + 10 * rank.rank, SMALL * (distance + 1))
+        wanted = mpi.ANY_SOURCE if any_source else source, mpi.ANY_TAG if any_tag else tag + 10 * source
+        rank.post("Irecv", "received", "receive", "calm", *wanted, ROOMY)
+        rank.post("Irecv", "cancelled", "receive", "busy", source, 31_000 + distance, SMALL)
+        rank.cancel_last()
+
+
+def make_persistent(rank: Rank) -> None:
+    """Make persistent operations, some started."""
+    for index, function in enumerate(("Send_init", "Recv_init", "Ssend_init", "Rsend_init", "Recv_init", "Bsend_init")):
+        kind = "persistent receive" if function == "Recv_init" else "persistent send"
+        for comm in ("busy", "quiet", "inter 1", "inter 4"):
+            peer = (index + rank.rank) % rank.peers_of(comm)
+            rank.post(function, "inactive", kind, comm, peer, 5000 + rank._number, SMALL)
+    for comm in ("world", "busy"):  # nowhere else: it would meet the receives that take anything
+        rank.post("Recv_init", "started", "persistent receive", comm, 1, 6000 + rank._number, SMALL)
+        rank.start_last()
+        rank.post("Ssend_init", "started", "persistent send", comm, 1, 6000 + rank._number, SMALL)
+        rank.start_last()
+
+
+def make_partitioned(rank: Rank) -> None:
+    """Make partitioned operations; some find their partner, some are started."""
+    if not rank.mpi.has("Psend_init"):
+        return
+    left, right = (rank.rank - 1) % rank.size, (rank.rank + 1) % rank.size
+    for number in range(4):
+        started = number % 2 == 0
+        rank.partitioned("Psend_init", "partitioned", right, 7000 + 10 * rank.rank + number, 2 + number, started)
+        rank.partitioned("Precv_init", "partitioned", left, 7000 + 10 * left + number, 2 + number, started)
+        rank.partitioned("Precv_init", "lonely", right, 7500 + number, 3 + number, started)
+
+
+def talk_to_itself(rank: Rank) -> None:
+    """Post receives and sends on communicators of one process; none of them match."""
+    for number, comm in enumerate(("self", "alone 0", "alone 1")):
+        for index in range(2):
+            rank.post("Irecv", "self", "receive", comm, 0, 8000 + 10 * number + index, SMALL)
+            rank.post("Isend", "self", "send", comm, 0, 8500 + 10 * number + index, SMALL)
+        rank.post("Isend", "probed", "send", comm, 0, 8900 + number, SMALL)
+        rank.take(comm, 8900 + number)
+
+
+PLAIN: Sequence[Callable[[Rank], None]] = (
+    make_communicators,
+    make_objects,
+    complete_some,
+    post_receives,
+    send_messages,
+    make_persistent,
+    make_partitioned,
+    talk_to_itself,
+    Rank.many_requests,
+    Rank.settle,
+    Rank.stall,
+)
+
+
+def plain(library: Path, directory: Path, mode: str) -> None:
+    """Make everything."""
+    mpi = Mpi.load(library)
+    mpi.do("Init", mpi.NULL, mpi.NULL)
+    rank = Rank(mpi, library, directory, mode)
+    for step in PLAIN:
+        step(rank)
+    rank.write(directory)
+    rank.end()
+
+
+def spawn(library: Path, directory: Path, mode: str) -> None:
+    """Spawn processes, and copy the memory before MPI_Init, while they run, and after MPI_Finalize."""
+    mpi = Mpi.load(library)
+    directory.mkdir(exist_ok=True)
+    memory = directory / f"early.{os.getpid()}"
+    early = snapshot.save(library, memory)
+    mpi.do("Init", mpi.NULL, mpi.NULL)
+    rank = Rank(mpi, library, directory, mode)
+    rank.write_phase("before", memory, early)
+    rank.know_predefined()
+    if mode == "spawned":
+        rank.add_inter("parent", mpi.create("MPI_Comm", "Comm_get_parent"), SPAWNERS, name="MPI_COMM_PARENT")
+    else:
+        try:
+            rank.add_inter("children", rank.spawn(), SPAWNED)
+        except MpiError as error:  # some transports can't
+            rank.truth["no_spawn"] = str(error)
+    rank.write(directory)
+    rank.finalize()
+
+
+MODES = {"plain": plain, "cliques": plain, "spawn": spawn, "spawned": spawn}
+
+
+def main() -> None:
+    """Run one rank."""
+    library, directory, mode = sys.argv[1:]
+    MODES[mode](Path(library), Path(directory), mode)

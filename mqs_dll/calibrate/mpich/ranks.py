@@ -1,0 +1,341 @@
+"""From ranks to processes: the maps of ch4 to 4.3, the groups of 5.0, and ch3's tables of virtual connections.
+
+Only one of these is in an MPI; a step that finds none says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+from mqs_dll.calibrate.dump import WORD, Dump
+from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.mpich.findings import MpichFindings, Observation
+from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+
+COMM = "MPIR_Comm"
+MAP = "MPIDI_rank_map_t"
+GROUP = "MPIR_Group"
+VCRT = "MPIDI_VCRT"
+VC = "MPIDI_VC"
+
+DIRECT, OFFSET, STRIDE, STRIDE_BLOCK, LUT = range(5)
+"""Kinds of maps; MPIDI_rank_map_mode has two modes of each, whether all are of one table of processes or not."""
+
+NONE = 11
+"""MPIDI_RANK_MAP_NONE."""
+
+LARGEST_MAP = 64
+POINTER = 0x10000
+
+Comms = list[tuple[Dump, int, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Regular:
+    """How ch4 stores ranks that follow a rule."""
+
+    kind: int
+    offset: int = 0
+    blocksize: int = 0
+    stride: int = 0
+
+
+def regular(ranks: Sequence[int]) -> Regular:
+    """Return how ch4 stores some ranks (src/mpid/ch4/src/ch4i_comm.c: detect_regular_model)."""
+    first = ranks[0]
+    block = next((index for index, rank in enumerate(ranks) if rank != first + index), len(ranks))
+    if block == len(ranks):
+        return Regular(OFFSET if first else DIRECT, first, block)
+    stride = ranks[block] - first
+    rule = [index // block * (stride - block) + index + first for index in range(len(ranks))]
+    if stride <= block or rule != list(ranks):
+        return Regular(LUT)
+    return Regular(STRIDE if block == 1 else STRIDE_BLOCK, first, block, stride)
+
+
+# ---------------------------------------------------------------- ch4 to 4.3
+
+
+def find_maps(findings: MpichFindings) -> None:
+    """Find the map of a communicator's ranks, and of the own group's of an inter-communicator."""
+    comms = [each for each in findings.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
+    kinds = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
+    words = findings.room(COMM, "i")
+    found: dict[str, Solved] = {}
+
+    def solved(member: str, sightings: list[Sighting], among: Sequence[int]) -> int:
+        found[member] = solve(f"{MAP}.{member}", sightings, among)
+        return found[member].offset
+
+    tables = [_table(dump, at, ranks) for dump, at, rule, ranks in kinds if rule.kind == LUT]
+    lut = solved("irreg.lut.lpid", tables, findings.room(COMM, "Q"))
+    near = [offset for offset in words if lut - LARGEST_MAP < offset < lut]
+    modes = [_mode(dump, at, rule.kind) for dump, at, rule, _ in kinds]
+    begin = solved("mode", modes, near)
+    inside = [offset for offset in near if offset > begin]
+    strided = [(dump, at, rule) for dump, at, rule, _ in kinds if rule.kind in (STRIDE, STRIDE_BLOCK)]
+    offsets = [
+        number("the first process", dump, at, "i", rule.offset)
+        for dump, at, rule, _ in kinds
+        if rule.kind in (OFFSET, STRIDE, STRIDE_BLOCK)
+    ]
+    first = solved("reg.stride.offset", offsets, inside)
+    inside.remove(first)
+    strides = [number("the stride", dump, at, "i", rule.stride) for dump, at, rule in strided]
+    stride = solved("reg.stride.stride", strides, inside)
+    inside.remove(stride)
+    blocks = [
+        number("the processes of a block", dump, at, "i", rule.blocksize)
+        for dump, at, rule in strided
+        if rule.kind == STRIDE_BLOCK
+    ]
+    ones = [number("no block", dump, at, "i", 1) for dump, at, rule in strided if rule.kind == STRIDE]
+    inside.remove(solved("reg.stride.blocksize", [*blocks, *ones], inside))
+    sizes = [number("the number of processes", dump, at, "i", len(ranks)) for dump, at, _, ranks in kinds]
+    inside.remove(solved("size", sizes, inside))
+    _remember_map(findings, found, begin)
+    _find_tables_number(findings, begin, inside)
+    _find_local_map(findings, begin)
+
+
+def _table(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
+    expected = tuple(ranks)
+
+    def seen(offset: int) -> Hashable:
+        table = dump.word(address + offset)
+        return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(len(expected)))
+
+    return Sighting("the processes one by one", expected, seen)
+
+
+def _mode(dump: Dump, address: int, kind: int) -> Sighting:
+    return Sighting("the kind of map", kind, lambda offset: dump.scalar(address + offset, "I") // 2)
+
+
+def _remember_map(findings: MpichFindings, found: dict[str, Solved], begin: int) -> None:
+    for member, each in found.items():
+        findings.remember(MAP, member, Solved(each.offset - begin, each.evidence))
+    findings.remember(COMM, "dev.ch4.map", Solved(begin, found["mode"].evidence))
+    end = found["irreg.lut.lpid"].offset + WORD
+    findings.of_maps |= set(range(begin, end))
+    findings.sizes[MAP] = end - begin
+
+
+def _find_tables_number(findings: MpichFindings, begin: int, inside: Sequence[int]) -> None:
+    """Find the number of the table of processes: 0 for those of MPI_COMM_WORLD, another for spawned ones."""
+    sightings = [number("the table of the own processes", dump, at, "i", 0) for dump, at, _ in findings.places("comms")]
+    spawned = [each for mode in ("spawn", "spawned") for each in findings.places_in(mode, "comms") if each[2]["inter"]]
+    sightings += [Sighting("another table for other jobs", True, _is_number(dump, at)) for dump, at, _ in spawned]
+    solved = solve(f"{MAP}.avtid", sightings, inside, constant=not spawned)
+    findings.remember(MAP, "avtid", Solved(solved.offset - begin, solved.evidence))
+
+
+def _is_number(dump: Dump, address: int) -> Any:
+    return lambda offset: 0 < abs(dump.scalar(address + offset, "i")) < 1 << 16
+
+
+def _find_local_map(findings: MpichFindings, begin: int) -> None:
+    sightings = [
+        _local_map(findings, dump, at, tuple(entry["members"]) if entry["inter"] else None)
+        for dump, at, entry in findings.places("comms")
+    ]
+    among = [offset for offset in findings.room(COMM, "Q") if offset != begin]
+    local = findings.pin(COMM, "dev.ch4.local_map", sightings, among)
+    findings.of_maps |= set(range(local, local + findings.size(MAP)))
+
+
+def _local_map(findings: MpichFindings, dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        mode = findings.member(dump, address + offset, MAP, "mode", "I")
+        return None if mode == NONE else _decode(findings, dump, address + offset, mode)
+
+    return Sighting("the processes of the own group", ranks, seen)
+
+
+def _decode(findings: MpichFindings, dump: Dump, address: int, mode: int) -> Hashable:
+    def member(name: str) -> int:
+        return findings.member(dump, address, MAP, name, "i")
+
+    count = member("size")
+    if not 0 < count < 1 << 10 or mode // 2 > LUT:
+        return "no map"
+    if mode // 2 == LUT:
+        table = findings.member(dump, address, MAP, "irreg.lut.lpid")
+        return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(count))
+    first = 0 if mode // 2 == DIRECT else member("reg.stride.offset")
+    if mode // 2 in (DIRECT, OFFSET):
+        return tuple(range(first, first + count))
+    stride, block = member("reg.stride.stride"), member("reg.stride.blocksize") if mode // 2 == STRIDE_BLOCK else 1
+    return tuple(rank // block * (stride - block) + rank + first for rank in range(count)) if block > 0 else "no map"
+
+
+# ---------------------------------------------------------------- 5.0
+
+
+def find_groups(findings: MpichFindings) -> None:
+    """Find the map of a group: a first process and a stride, or the processes one by one."""
+    findings.inherit_head(GROUP)
+    groups: list[tuple[Dump, int, list[int], int | None]] = []
+    for dump, _, entry in findings.places("comms"):
+        for key, ranks, rank in (("group", "members", entry["rank"]), ("remote_group", "peers", None)):
+            if entry[key]:
+                groups.append((dump, findings.address(dump, entry[key]), entry[ranks], rank))
+    own = [(dump, at, ranks, rank) for dump, at, ranks, rank in groups if rank is not None]
+    findings.pin_numbers(GROUP, "size", "the number of processes", [(d, at, len(ranks)) for d, at, ranks, _ in groups])
+    findings.pin_numbers(GROUP, "rank", "the own rank", [(dump, at, rank) for dump, at, _, rank in own])
+    several = [(dump, at, ranks) for dump, at, ranks, _ in groups if len(ranks) > 1]
+    strided = [each for each in several if _stride(each[2])]
+    listed = [each for each in several if not _stride(each[2])]
+    tables = [_table64(dump, at, ranks) for dump, at, ranks in listed]
+    findings.pin(GROUP, "pmap.u.map", tables, findings.room(GROUP, "Q"))
+    findings.pin_numbers(GROUP, "pmap.u.stride.offset", "the first process", [(d, at, r[0]) for d, at, r in strided])
+    strides = [(dump, at, _stride(ranks) % (1 << 64)) for dump, at, ranks in strided]
+    findings.pin_numbers(GROUP, "pmap.u.stride.stride", "the stride", strides)
+    kinds: list[Observation] = [*((d, at, 0) for d, at, _ in strided), *((d, at, 1) for d, at, _ in listed)]
+    findings.pin_numbers(GROUP, "pmap.use_map", "whether there is a table", kinds)
+
+
+def _stride(ranks: Sequence[int]) -> int:
+    """Return the distance between neighbours, 0 where it varies."""
+    distances = {other - one for one, other in pairwise(ranks)}
+    return distances.pop() if len(distances) == 1 else 0
+
+
+def _table64(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
+    expected = tuple(ranks)
+
+    def seen(offset: int) -> Hashable:
+        table = dump.word(address + offset)
+        return tuple(dump.scalar(table + 8 * rank, "q") for rank in range(len(expected)))
+
+    return Sighting("the processes one by one", expected, seen)
+
+
+# ---------------------------------------------------------------- ch3
+
+
+def find_connections(findings: MpichFindings) -> None:
+    """Find a communicator's table of virtual connections, and in a connection the process that it leads to.
+
+    Raises:
+        Unsolved: there is not exactly one way from ranks to processes.
+    """
+    comms = findings.places("comms")
+    intra = [(dump, at, entry["members"]) for dump, at, entry in comms if not entry["inter"]]
+    ways = [
+        (vcrt, table)
+        for vcrt, table in product(findings.room(COMM, "Q"), range(0, 64, WORD))
+        if all(_leads_to_distinct(dump, at, ranks, vcrt, table) for dump, at, ranks in intra)
+    ]
+    pins = {way: _process_numbers(findings, intra, *way) for way in ways}
+    good = [way for way in ways if pins[way]]
+    if len(good) != 1:
+        raise Unsolved(f"{COMM}.dev.vcrt: {len(good)} ways lead from ranks to processes: {good}")
+    vcrt, table = good[0]
+    values = {tuple(members) for *_, members in intra}
+    text = f"a table that leads to the process of each rank: {len(intra)} places, {len(values)} values"
+    findings.remember(COMM, "dev.vcrt", Solved(vcrt, text))
+    findings.remember(VCRT, "vcr_table", Solved(table, text))
+    tables = [(dump, dump.word(at + vcrt), len(entry["peers"])) for dump, at, entry in comms if _is_own(entry)]
+    sizes = [number("the number of processes", dump, at, "i", count) for dump, at, count in tables]
+    findings.pin(VCRT, "size", sizes, range(0, table, 4))
+    _find_local_vcrt(findings, pins[good[0]][0])
+    _find_processes(findings, pins[good[0]])
+
+
+def _is_own(entry: dict[str, Any]) -> bool:
+    """Tell whether a communicator has a table of its own: MPI_Comm_split makes one."""
+    return bool(entry["label"].startswith("shape"))
+
+
+def _connection(dump: Dump, address: int, vcrt: int, table: int, rank: int) -> int:
+    return dump.word(dump.word(address + vcrt) + table + WORD * rank)
+
+
+def _leads_to_distinct(dump: Dump, address: int, ranks: Sequence[int], vcrt: int, table: int) -> bool:
+    try:
+        found = [_connection(dump, address, vcrt, table, rank) for rank in range(len(ranks))]
+    except LookupError:
+        return False
+    return min(found) > POINTER and len(set(found)) == len(found)
+
+
+def _process_numbers(
+    findings: MpichFindings, intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int
+) -> list[int]:
+    """Return the offsets in a connection of what is the process's rank in MPI_COMM_WORLD."""
+    sightings = [
+        number("", dump, _connection(dump, at, vcrt, table, rank), "i", process)
+        for dump, at, ranks in intra
+        for rank, process in enumerate(ranks)
+    ]
+    return [offset for offset in range(0, 128, 4) if all(sighting.fits(offset) for sighting in sightings)]
+
+
+def _find_local_vcrt(findings: MpichFindings, process: int) -> None:
+    table = findings.offset(VCRT, "vcr_table")
+
+    def sighting(dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
+        def seen(offset: int) -> Hashable:
+            if dump.word(address + offset) == 0:
+                return None
+            found = (_connection(dump, address, offset, table, rank) for rank in range(len(ranks or ())))
+            return tuple(dump.scalar(connection + process, "i") for connection in found)
+
+        return Sighting("the processes of the own group", ranks, seen)
+
+    sightings = [
+        sighting(dump, at, tuple(entry["members"]) if entry["inter"] else None)
+        for dump, at, entry in findings.places("comms")
+    ]
+    among = [offset for offset in findings.room(COMM, "Q") if offset != findings.offset(COMM, "dev.vcrt")]
+    findings.pin(COMM, "dev.local_vcrt", sightings, among)
+
+
+def _find_processes(findings: MpichFindings, numbers: Sequence[int]) -> None:
+    """Find rank, group and number of a connection's process; those differ for spawned processes alone."""
+    vcrt, table = findings.offset(COMM, "dev.vcrt"), findings.offset(VCRT, "vcr_table")
+    own: list[tuple[Dump, int, int]] = []
+    others: list[tuple[Dump, int, int]] = []
+    for mode in ("spawn", "spawned"):
+        for dump, at, entry in findings.places_in(mode, "comms"):
+            found = [
+                (dump, _connection(dump, at, vcrt, table, rank), process) for rank, process in enumerate(entry["peers"])
+            ]
+            (others if entry["inter"] else own).extend(found)
+    ranks = [number("the rank in its MPI_COMM_WORLD", dump, at, "i", process) for dump, at, process in [*own, *others]]
+    findings.pin(VC, "pg_rank", ranks, numbers)
+    sightings = [number("the number of a process", dump, at, "i", process) for dump, at, process in own]
+    sightings += [
+        Sighting("another number than the own processes'", True, _is_beyond(dump, at)) for dump, at, _ in others
+    ]
+    findings.pin(VC, "lpid", sightings, numbers)
+    groups = list(_groups(own, others))
+    findings.pin(VC, "pg", groups, range(0, 128, WORD))
+
+
+def _is_beyond(dump: Dump, address: int) -> Any:
+    return lambda offset: dump.truth["size"] <= dump.scalar(address + offset, "i") < 1 << 16
+
+
+Connections = Sequence[tuple[Dump, int, int]]
+
+
+def _groups(own: Connections, others: Connections) -> Iterator[Sighting]:
+    """Sight a pointer that all processes of a job have in common, and that differs between jobs."""
+    for dump, at, _ in [*own, *others]:
+        for other, there, _ in own:
+            if dump is other and at != there:
+                same = (dump, at, 0) in [(d, a, 0) for d, a, _ in own]
+                yield _same_pointer(dump, at, there, same)
+
+
+def _same_pointer(dump: Dump, one: int, other: int, expected: bool) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        first, second = dump.word(one + offset), dump.word(other + offset)
+        return first == second if min(first, second) > POINTER else "no pointer"
+
+    return Sighting("the same job", expected, seen)

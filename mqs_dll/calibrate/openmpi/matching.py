@@ -1,0 +1,337 @@
+"""Sightings of what pml/ob1 keeps of communicators, their peers, and messages that no receive has matched."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
+from mqs_dll.calibrate.findings import NotFoundYet, number, step
+from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.openmpi.opal import elements, posted_lists
+from mqs_dll.calibrate.solver import Sighting, Solved
+from mqs_dll.mpi.openmpi.unexpected import MATCH, RGET, RNDV
+
+COMM = "mca_pml_ob1_comm_t"
+PROC = "mca_pml_ob1_comm_proc_t"
+FRAG = "mca_pml_ob1_recv_frag_t"
+HEADER = "mca_pml_ob1_match_hdr_t"
+RENDEZVOUS = "mca_pml_ob1_rendezvous_hdr_t"
+LARGEST_HEADER = 128
+UNUSED_BYTES = 16
+
+
+class Fragment(NamedTuple):
+    """A message in memory, and what is true of it."""
+
+    dump: Dump
+    address: int
+    message: dict[str, Any]
+
+
+def ob1_comm(findings: OpalFindings, dump: Dump, comm: int) -> int:
+    """Return what ob1 keeps of a communicator."""
+    return findings.member(dump, comm, "ompi_communicator_t", "c_pml_comm")
+
+
+# ---------------------------------------------------------------- communicators and peers
+
+
+def find_comm(findings: OpalFindings) -> None:
+    """Find the matching state of communicators."""
+    wild, procs, counts, probed = [], [], [], []
+    for dump in findings.dumps:
+        for comm in dump.of("communicators"):
+            size = comm["remote_size"] if comm["inter"] else comm["size"]
+            address = ob1_comm(findings, dump, comm["address"])
+            counts.append(number("the size of the group that messages go to", dump, address, "Q", size))
+        lists = dict(posted_lists(dump))
+        for comm in dump.of("communicators"):
+            items = lists.get(f"{comm['label']} from -1")
+            if items:
+                address = ob1_comm(findings, dump, comm["address"])
+                wild.append(_list("the receives from any source", findings, dump, address, items))
+        for probe in dump.of("probes"):
+            address = ob1_comm(findings, dump, probe["comm"])
+            probed.append(number("the source of the last message probed", dump, address, "Q", probe["source"]))
+            procs.append(_procs(findings, dump, address, probe["source"]))
+    words = findings.own_offsets(COMM, WORD)
+    findings.pin(COMM, "wild_receives", wild, words)
+    findings.pin(COMM, "procs", procs, words)
+    findings.pin(COMM, "num_procs", counts, words)
+    findings.pin(COMM, "last_probed", probed, words)
+
+
+def _list(what: str, findings: OpalFindings, dump: Dump, address: int, items: tuple[int, ...]) -> Sighting:
+    return Sighting(what, items, lambda offset: findings.list_items(dump, address + offset))
+
+
+def _procs(findings: OpalFindings, dump: Dump, address: int, source: int) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        proc = dump.word(dump.word(address + offset) + WORD * source)
+        return source if findings.class_of(dump, proc) == PROC else None
+
+    return Sighting("a table with an object for the peer at its rank", source, seen)
+
+
+def ob1_proc(findings: OpalFindings, dump: Dump, comm: int, rank: int) -> int:
+    """Return what ob1 keeps of a peer in a communicator."""
+    table = findings.member(dump, ob1_comm(findings, dump, comm), COMM, "procs")
+    return dump.word(table + WORD * rank)
+
+
+def arrivals(dump: Dump) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """Return the messages without a receive by communicator and source, in the order of sending."""
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for message in dump.of("messages", where="unexpected"):
+        found.setdefault((message["comm"], message["source"]), []).append(message)
+    return found
+
+
+def find_proc(findings: OpalFindings) -> None:
+    """Find the lists and counters of a peer in a communicator."""
+    specific, unexpected, expected = [], [], []
+    for dump in findings.dumps:
+        comms = {comm["label"]: comm["address"] for comm in dump.of("communicators")}
+        for name, items in posted_lists(dump):
+            label, _, source = name.rpartition(" from ")
+            if int(source) >= 0:
+                proc = ob1_proc(findings, dump, comms[label], int(source))
+                specific.append(_list("the receives from a peer", findings, dump, proc, items))
+        counted = []
+        for (comm, rank), messages in arrivals(dump).items():
+            proc = ob1_proc(findings, dump, comm, rank)
+            unexpected.append(_fragments(findings, dump, proc, len(messages)))
+            counted.append((proc, len(messages)))
+        what = "as many more as messages came"
+        for (one, before), (other, after) in pairwise(counted):
+            expected.append(step(what, dump, one, other, "H", after - before))
+    words = findings.own_offsets(PROC, WORD)
+    instances = [(dump, ob1_proc(findings, dump, *peer)) for dump in findings.dumps for peer in arrivals(dump)]
+    findings.pin(PROC, "specific_receives", specific, words)
+    findings.pin(PROC, "unexpected_frags", unexpected, words)
+    findings.pin(PROC, "expected_sequence", expected, findings.own_offsets(PROC, 2, instances))
+
+
+def _fragments(findings: OpalFindings, dump: Dump, proc: int, count: int) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        items = findings.list_items(dump, proc + offset)
+        return len(items) if all(findings.class_of(dump, item) == FRAG for item in items) else None
+
+    return Sighting("as many messages as no receive takes", count, seen)
+
+
+# ---------------------------------------------------------------- messages
+
+
+def fragments(findings: OpalFindings) -> list[Fragment]:
+    """Return the messages that lie without a receive."""
+    found = []
+    for dump in findings.dumps:
+        for (comm, source), messages in arrivals(dump).items():
+            proc = ob1_proc(findings, dump, comm, source)
+            items = findings.list_items(dump, proc + findings.offset(PROC, "unexpected_frags"))
+            found += [Fragment(dump, item, message) for item, message in zip(items, messages, strict=True)]
+    return found
+
+
+def find_fragment(findings: OpalFindings) -> None:
+    """Find where a message and its header lie."""
+    frags = fragments(findings)
+    words = findings.own_offsets(FRAG, WORD)
+    segments = [_segment(frag) for frag in frags if not frag.message["rendezvous"]]
+    segment = findings.pin(FRAG, "segments", segments, words)
+    wire = {
+        frag.dump.word(frag.address + segment + WORD) - frag.message["bytes"]
+        for frag in frags
+        if not frag.message["rendezvous"]
+    }
+    if len(wire) != 1:
+        raise NotFoundYet(f"headers of messages have lengths of {sorted(wire)} bytes")
+    header_bytes = wire.pop()
+    headers = [_header(frag, segment, header_bytes) for frag in frags]
+    findings.pin(FRAG, "hdr", headers, words)
+    _find_header(findings, frags, header_bytes)
+    _find_rendezvous(findings, frags, header_bytes)
+    findings.pin(FRAG, "num_segments", list(_segment_counts(findings, frags)), words)
+
+
+def _segment_counts(findings: OpalFindings, frags: list[Fragment]) -> Iterator[Sighting]:
+    """Sight a number that is 1 in a message, which is always put together, and 0 where none has ever been."""
+    hdr = findings.offset(FRAG, "hdr")
+    for frag in frags:
+        yield number("one segment in a message", frag.dump, frag.address, "Q", 1)
+    for dump in findings.dumps:
+        for chunk in elements(findings, dump, FRAG):
+            for address in chunk:
+                if not any(dump.read(address + hdr, UNUSED_BYTES)):
+                    yield number("no segment in an element that was never used", dump, address, "Q", 0)
+
+
+def _segment(frag: Fragment) -> Sighting:
+    """Sight a pointer and a length of bytes that end with the message's, which is its tag and then 1, 2, 3, ..."""
+    bytes_ = frag.message["bytes"]
+    pattern = _payload(frag.message)
+
+    def seen(offset: int) -> Hashable:
+        address, length = frag.dump.word(frag.address + offset), frag.dump.word(frag.address + offset + WORD)
+        header = length - bytes_
+        if not 0 < header < LARGEST_HEADER:
+            return None
+        return bytes_ if frag.dump.read(address + header, len(pattern)) == pattern else None
+
+    return Sighting("a pointer to header and bytes of a message, and their length", bytes_, seen)
+
+
+def _payload(message: dict[str, Any]) -> bytes:
+    return bytes((message["tag"], *(place % 256 for place in range(1, min(message["bytes"], 256)))))
+
+
+def _header(frag: Fragment, segment: int, header_bytes: int) -> Sighting:
+    """Sight a copy of the header that came, outside of the bytes that came themselves."""
+    came = frag.dump.word(frag.address + segment)
+    expected = frag.dump.read(came, header_bytes)
+
+    def seen(offset: int) -> Hashable:
+        address = frag.address + offset
+        return None if address == came else frag.dump.read(address, header_bytes)
+
+    return Sighting("a copy of the header that came", expected, seen)
+
+
+def _find_header(findings: OpalFindings, frags: list[Fragment], header_bytes: int) -> None:
+    hdr = findings.offset(FRAG, "hdr")
+    slots = {id(dump): findings.slots(dump, "ompi_mpi_communicators") for dump in findings.dumps}
+    contexts, sources, tags, sequences, types = [], [], [], [], []
+    for frag in frags:
+        dump, header, message = frag.dump, frag.address + hdr, frag.message
+        slot = slots[id(dump)][message["comm"]]
+        contexts.append(number("the communicator's slot", dump, header, "H", slot))
+        sources.append(number("the rank of the sender", dump, header, "i", message["source"]))
+        tags.append(number("the tag of a message", dump, header, "i", message["tag"]))
+        types.append(_type(dump, header, rendezvous=bool(message["rendezvous"])))
+    for one, other in pairwise(frags):
+        if one.dump is other.dump and one.message["label"] == other.message["label"]:
+            what = "one more than the message before"
+            sequences.append(step(what, one.dump, one.address + hdr, other.address + hdr, "H", 1))
+        elif one.dump is other.dump:
+            what = "the first message on a communicator, as that of another"
+            first = _first(frags, one)
+            sequences.append(step(what, one.dump, first.address + hdr, other.address + hdr, "H", 0))
+    findings.pin(HEADER, "hdr_common", types, range(header_bytes))
+    findings.pin(HEADER, "hdr_ctx", contexts, range(0, header_bytes - 1, 2))
+    findings.pin(HEADER, "hdr_src", sources, range(0, header_bytes - 3, 4))
+    findings.pin(HEADER, "hdr_tag", tags, range(0, header_bytes - 3, 4))
+    end = findings.pin(HEADER, "hdr_seq", sequences, range(0, header_bytes - 1, 2)) + 2
+    if header_bytes > end:
+        what = f"headers of {header_bytes} bytes come, and hdr_seq ends at {end}"
+        findings.remember(HEADER, "hdr_padding", Solved(end, what))
+
+
+def _first(frags: list[Fragment], like: Fragment) -> Fragment:
+    """Return the first message of the communicator and sender that a message is of."""
+    return next(
+        frag
+        for frag in frags
+        if frag.dump is like.dump and all(frag.message[key] == like.message[key] for key in ("comm", "source"))
+    )
+
+
+def _type(dump: Dump, header: int, *, rendezvous: bool) -> Sighting:
+    kinds = {MATCH: False, RNDV: True, RGET: True}
+    return Sighting(
+        "the type of a header: eager or rendezvous",
+        rendezvous,
+        lambda offset: kinds.get(dump.scalar(header + offset, "B")),
+    )
+
+
+def _find_rendezvous(findings: OpalFindings, frags: list[Fragment], header_bytes: int) -> None:
+    hdr = findings.offset(FRAG, "hdr")
+    lengths = [
+        number("the length that a rendezvous announces", frag.dump, frag.address + hdr, "Q", frag.message["bytes"])
+        for frag in frags
+        if frag.message["rendezvous"]
+    ]
+    begin = -(-header_bytes // WORD) * WORD
+    findings.pin(RENDEZVOUS, "hdr_msg_length", lengths, range(begin, begin + 4 * WORD, WORD))
+
+
+# ---------------------------------------------------------------- messages that can't be matched
+
+
+def find_early(findings: OpalFindings) -> None:
+    """Find the ring of messages that overtook others, and what hangs off its items."""
+    rings = []
+    ranges = []
+    tag = findings.offset(FRAG, "hdr") + findings.offset(HEADER, "hdr_tag")
+    for dump in findings.dumps:
+        tags = [message["tag"] for message in dump.of("messages", where="early")]
+        if not tags:
+            continue
+        early = dump.of("messages", where="early")[0]
+        proc = ob1_proc(findings, dump, early["comm"], early["source"])
+        rings.append(_early(findings, dump, proc, tag, tags))
+    for comm, source in arrivals(findings.dumps[0]):
+        proc = ob1_proc(findings, findings.dumps[0], comm, source)
+        rings.append(number("nothing came early", findings.dumps[0], proc, "Q", 0))
+    ring = findings.pin(PROC, "frags_cant_match", rings, findings.own_offsets(PROC, WORD))
+    for dump in findings.dumps:
+        for early in dump.of("messages", where="early")[:1]:
+            proc = ob1_proc(findings, dump, early["comm"], early["source"])
+            ranges += list(_runs(findings, dump, dump.word(proc + ring), tag))
+    findings.pin(FRAG, "range", ranges, findings.own_offsets(FRAG, WORD))
+
+
+def _early(findings: OpalFindings, dump: Dump, proc: int, tag: int, tags: list[int]) -> Sighting:
+    def seen(offset: int) -> Hashable:
+        first = dump.word(proc + offset)
+        if findings.class_of(dump, first) != FRAG:
+            return None
+        return "early" if dump.scalar(first + tag, "i") in tags else None
+
+    return Sighting("a message that came early", "early", seen)
+
+
+def _runs(findings: OpalFindings, dump: Dump, first: int, tag: int) -> Iterator[Sighting]:
+    """Sight for each message of the ring a pointer to the one that was sent after it, if that came early too."""
+    ring = (first, *findings.ring(dump, first))
+    early = {
+        dump.scalar(address + tag, "i"): address
+        for address in _all_fragments(findings, dump)
+        if dump.scalar(address + tag, "i") >= 90
+    }
+    for item in ring:
+        following = early.get(dump.scalar(item + tag, "i") + 1)
+        if following is not None and following not in ring:
+            yield number("the message that follows directly", dump, item, "Q", following)
+
+
+def _all_fragments(findings: OpalFindings, dump: Dump) -> list[int]:
+    at = findings.offset("opal_object_t", "obj_class")
+    return [address - at for address in dump.find_word(findings.descriptor(dump, FRAG))]
+
+
+def find_component(findings: OpalFindings) -> None:
+    """Find the list of messages for communicators that this process doesn't know."""
+    tag = findings.offset(FRAG, "hdr") + findings.offset(HEADER, "hdr_tag")
+    sightings = []
+    for dump in findings.dumps:
+        tags = sorted(message["tag"] for message in dump.of("messages", where="foreign"))
+        sightings.append(_foreign(findings, dump, tag, tags))
+    size = findings.dumps[0].symbols["mca_pml_ob1"].size
+    findings.sizes["mca_pml_ob1_t"] = size
+    findings.pin("mca_pml_ob1_t", "non_existing_communicator_pending", sightings, range(0, size - WORD, WORD))
+
+
+def _foreign(findings: OpalFindings, dump: Dump, tag: int, tags: list[int]) -> Sighting:
+    component = dump.symbols["mca_pml_ob1"].address
+
+    def seen(offset: int) -> Hashable:
+        items = findings.list_items(dump, component + offset)
+        if any(findings.class_of(dump, item) != FRAG for item in items):
+            raise UnreadableError("a list of something else")
+        return tuple(sorted(dump.scalar(item + tag, "i") for item in items))
+
+    return Sighting("the messages for a communicator that was freed", tuple(tags), seen)

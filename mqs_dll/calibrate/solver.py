@@ -1,0 +1,90 @@
+"""Finds where a member lies from sightings: places where its value is known.
+
+An offset is believed when the member reads as expected in every sighting, no other offset does, and the sightings
+expect at least two different values: a member that always reads the same has not been observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mqs_dll.errors import CalibrationError
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """One place where the value of a member is known."""
+
+    what: str
+    """In words, the same for all sightings of a kind: "the rank in a communicator"."""
+    expected: Hashable
+    seen: Callable[[int], Hashable]
+    """What is there if the member has a given offset; LookupError when nothing is."""
+
+    def fits(self, offset: int) -> bool:
+        """Tell whether the member may have an offset."""
+        try:
+            return self.seen(offset) == self.expected
+        except LookupError:
+            return False
+
+
+@dataclass(frozen=True)
+class Solved:
+    """An offset, and in words what pins it."""
+
+    offset: int
+    evidence: str
+
+
+class Unsolved(CalibrationError):
+    """The sightings don't pin a member."""
+
+
+def solve(member: str, sightings: Sequence[Sighting], candidates: Iterable[int], *, constant: bool = False) -> Solved:
+    """Return the only candidate that fits all sightings.
+
+    Args:
+        member: what it is called in errors.
+        sightings: where its value is known.
+        candidates: the offsets to choose from.
+        constant: every MPI has the same value in it. The evidence says so: it is weaker.
+
+    Raises:
+        Unsolved: there are too few different sightings, or not exactly one candidate fits.
+    """
+    values = {sighting.expected for sighting in sightings}
+    if len(values) < (1 if constant else 2):
+        raise Unsolved(f"{member}: {len(sightings)} sightings expect {len(values)} different values; two are needed")
+    candidates = list(candidates)
+    fitting = [offset for offset in candidates if all(sighting.fits(offset) for sighting in sightings)]
+    if not fitting:
+        raise Unsolved(f"{member}: no offset fits {evidence(sightings)}{_nearest(sightings, candidates)}")
+    if len(fitting) > 1:
+        raise Unsolved(f"{member}: offsets {', '.join(map(str, fitting))} all fit {evidence(sightings)}")
+    return Solved(fitting[0], evidence(sightings) + (", the same everywhere" if constant else ""))
+
+
+def _nearest(sightings: Sequence[Sighting], candidates: Sequence[int]) -> str:
+    """Say which offset fits most of the sightings, and the first that it doesn't fit."""
+    if not candidates:
+        return ""
+    nearest = max(candidates, key=lambda offset: sum(sighting.fits(offset) for sighting in sightings))
+    misfits = [sighting for sighting in sightings if not sighting.fits(nearest)]
+    try:
+        seen: object = misfits[0].seen(nearest)
+    except LookupError as error:
+        seen = error
+    return f" ({nearest} all but {len(misfits)}: {misfits[0].what} would be {seen!r} for {misfits[0].expected!r})"
+
+
+def evidence(sightings: Sequence[Sighting]) -> str:
+    """Say what was seen: "the rank in a communicator: 57 places, 4 values"."""
+    kinds: dict[str, list[Sighting]] = {}
+    for sighting in sightings:
+        kinds.setdefault(sighting.what, []).append(sighting)
+    return "; ".join(
+        f"{what}: {len(seen)} places, {len({sighting.expected for sighting in seen})} values"
+        for what, seen in kinds.items()
+    )

@@ -1,0 +1,96 @@
+"""What ``mqs doctor`` found out: one frozen record, which report.doctor makes text and JSON of."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from mqs_dll.abi import MpiFacts
+
+
+class Verdict(Enum):
+    """How much of an MPI libmqs can show."""
+
+    WHOLE = "whole"
+    PARTLY = "partly"
+    """A part is hidden or broken; the diagnosis names it."""
+    NOTHING = "nothing"
+    """No layout fits."""
+
+
+class ProcessFacts(NamedTuple):
+    """Which process it is."""
+
+    pid: int
+    program: str
+    """Its name, as the kernel has it."""
+    global_rank: int | None
+    """The rank in MPI_COMM_WORLD, None when it can't be known."""
+    pause: float | None
+    """Seconds for which it stood still; None when it was not stopped."""
+
+
+class FileFacts(NamedTuple):
+    """Which file it is, where no process was looked at."""
+
+    path: str
+    stripped: bool
+    debug_files: tuple[str, ...]
+    """Where its debug information lies; empty where there is none."""
+
+
+class Rung(NamedTuple):
+    """One source of layouts, and what comes from it."""
+
+    source: str
+    """In words: "debug information", "profile NAME, made from exactly this build"."""
+    structs: tuple[str, ...]
+
+
+class Obstacle(NamedTuple):
+    """Why something can't be seen, or not wholly, on some communicators."""
+
+    reason: str
+    way_out: str
+    """What would make it visible; empty where nothing would."""
+    communicators: tuple[bytes, ...]
+    """Their names."""
+
+
+class Part(NamedTuple):
+    """What each communicator has, like its receives: on how many it is seen, and what is in the way on the others."""
+
+    name: str
+    seen: int
+    obstacles: tuple[Obstacle, ...]
+
+
+class Mend(NamedTuple):
+    """What a user can do."""
+
+    what: str
+    """A command, or an instruction."""
+    why: str
+
+
+class Diagnosis(NamedTuple):
+    """What is known of an MPI, and what isn't."""
+
+    verdict: Verdict
+    process: ProcessFacts | None
+    file: FileFacts | None
+    mpi: MpiFacts
+    library: str | None
+    """The file of the MPI's library; None where it can't be told."""
+    rungs: tuple[Rung, ...]
+    no_layout: str | None
+    """Why no layout fits, where none does."""
+    checks: tuple[str, ...]
+    """Sentences: what was compared, and held."""
+    refusals: tuple[str, ...]
+    """Sentences: which near profiles were refused, and why."""
+    parts: tuple[Part, ...] | None
+    """None where they were not looked at."""
+    refused_profiles: tuple[str, ...]
+    """Sentences: which of the user's files are no profiles, and why."""
+    mends: tuple[Mend, ...]

