@@ -140,7 +140,7 @@ def user_folder() -> Path:
     chosen = os.environ.get("MQS_PROFILES")
     if chosen:
         return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    data = os.environ.get("XDG_DATA_HOME") or Path(os.environ.get("HOME", "/"), ".local", "share")
     return Path(data) / "libmqs" / "profiles"
 
 

@@ -26,6 +26,7 @@ from tests.support.scenes import (
     BUFFERING,
     COMMUNICATORS,
     DIRECT,
+    FLOOD,
     RECEIVES,
     SENDS,
     SPAWN,
@@ -157,7 +158,7 @@ def check_operations(scene: Scene, way: str, matrix: Matrix) -> None:
         matrix.record(scene.job.mpi, scene.job.transport, queue.name.lower(), value)
 
 
-@looks(places(COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, everything_seen=True))
+@looks(places(COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, FLOOD, everything_seen=True))
 def test_operations_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
     """Each pending operation is shown in its place, every field right or said to be unknown, and nothing else is."""
     check_operations(scene, way, matrix)

@@ -51,6 +51,7 @@ COLLECTIVES = tuple(Case("collectives", 5, (number,)) for number in "012")
 BLOCKED = (Case("blocked", 6), Case("blocked", 6, ("multiple",)), *COLLECTIVES)
 BUFFERING = Case("blocked", 6, ("buffering",))
 SPECIAL = Case("special", 2)
+FLOOD = Case("flood", 2)
 BIG = tuple(Case("big", 2, (what,)) for what in ("communicators", "receives", "unexpected"))
 
 DIRECT = "direct"
@@ -74,7 +75,7 @@ def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
         return False  # there the receives that are matched never complete
     if case.program == "blocked":
         return (case == BUFFERING) == (transport is INTEL_SHM)
-    if case.program == "special":
+    if case.program in ("special", "flood"):
         return mpi.product != "Open MPI"
     return True
 
