@@ -23,6 +23,7 @@ from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.families import FAMILIES
 from mqs_dll.calibrate.installation import Installation
 from mqs_dll.errors import CalibrationError
+from mqs_dll.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
 from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
 from tests.support.targets import wait_until
@@ -374,6 +375,15 @@ def test_no_compiler_is_needed(calibrate: Calibrate, monkeypatch: pytest.MonkeyP
     assert "left out" not in result.out
     assert "not compared" not in result.out
     assert not (tmp_path / "dumps/calibrate").exists()
+
+
+def test_members_that_one_layout_lacks_may_be_passed_over() -> None:
+    """Debug information has no members of other releases: only what both know is compared with it."""
+    one = Layouts([StructLayout("a_t", 16, {"x": 0, "y": 8}, "here")])
+    for offsets, alike in (({"x": 0}, True), ({"x": 4}, False)):
+        other = Layouts([StructLayout("a_t", 16, offsets, "there")])
+        assert store.comparison(one, other, "the types", only_shared=True)[0] is alike
+        assert not store.comparison(one, other, "the types")[0]
 
 
 def test_a_check_tells_what_differs(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:

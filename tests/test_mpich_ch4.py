@@ -571,6 +571,18 @@ def test_a_send_to_oneself_is_a_message_too(process: Process) -> None:
     assert (message.status, message.buffer) == (Status.PENDING, 0)
 
 
+def test_a_cancelled_receive_from_oneself_says_what_is_not_kept(process: Process) -> None:
+    """It has no message, and no rank either: whether it asked for its own or for any is in no field."""
+    alone = process.comm(0x10, local_size=1, remote_size=1)
+    cancelled = {"cc": 0, "status_count_hi_and_cancelled": 1}
+    address = process.request(process.kind(Kind.RECV), comm=alone, is_local=1, **cancelled)
+    process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
+    (shown,) = process.receives(alone)
+    assert (shown.desired_local_rank, shown.actual_local_rank, shown.actual_tag) == (-1, -1, -1)
+    assert "cancelled" in text(shown)
+    assert "is not kept" in text(shown)
+
+
 def test_a_message_to_oneself_that_a_probe_took_is_held(recent: Process) -> None:
     """It is neither a message nor a send that waits any more."""
     alone = recent.comm(0x10, local_size=1, remote_size=1)

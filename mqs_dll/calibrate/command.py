@@ -170,7 +170,7 @@ def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
         print(f"  left out: {reason}")
     agrees = True
     if learned.types is not None:
-        agrees &= _compare(layouts, learned.types, "the debug information")
+        agrees &= _compare(layouts, learned.types, "the debug information", only_shared=True)
     if options.check:
         there = store.known(profile)
         agrees &= _compare(layouts, there.layouts, f"profile {there.name}")
@@ -184,10 +184,10 @@ def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
     return EXIT_DONE if agrees else EXIT_DIFFERENT
 
 
-def _compare(found: Layouts, other: Layouts, name: str) -> bool:
+def _compare(found: Layouts, other: Layouts, name: str, *, only_shared: bool = False) -> bool:
     from mqs_dll.calibrate.store import comparison
 
-    agrees, lines = comparison(found, other, name)
+    agrees, lines = comparison(found, other, name, only_shared=only_shared)
     for line in lines:
         print(line)
     return agrees

@@ -134,10 +134,10 @@ def read(path: Path) -> tuple[dict[str, Any], Profile]:
         raise CalibrationError(f"there is no profile in {path}: {error}") from error
 
 
-def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[str]:
+def differences(one: Layouts, other: Layouts, structs: Iterable[str], *, only_shared: bool = False) -> list[str]:
     """Say where two layouts of some structs differ: "ompi_group_t.grp_flags: 40 and 48".
 
-    A size that one of them doesn't know is no difference.
+    A size that one of them doesn't know is no difference; with ``only_shared``, a member neither.
     """
     found = []
     for name in sorted(structs):
@@ -145,6 +145,7 @@ def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[st
         if left.size != right.size and None not in (left.size, right.size):
             found.append(f"sizeof {name}: {left.size} and {right.size}")
         for member in sorted({*left.offsets, *right.offsets}):
-            if left.offsets.get(member) != right.offsets.get(member):
-                found.append(f"{name}.{member}: {left.offsets.get(member)} and {right.offsets.get(member)}")
+            offsets = left.offsets.get(member), right.offsets.get(member)
+            if offsets[0] != offsets[1] and not (only_shared and None in offsets):
+                found.append(f"{name}.{member}: {offsets[0]} and {offsets[1]}")
     return found

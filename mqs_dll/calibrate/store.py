@@ -73,10 +73,14 @@ def known(profile: dict[str, Any]) -> Profile:
     raise CalibrationError(f"libmqs has no profile of {made.mpi} {made.releases[0]} to compare with")
 
 
-def comparison(found: Layouts, other: Layouts, name: str) -> tuple[bool, list[str]]:
-    """Say how what was found differs from another layout, struct by struct that both have; and whether it doesn't."""
+def comparison(found: Layouts, other: Layouts, name: str, *, only_shared: bool = False) -> tuple[bool, list[str]]:
+    """Say how what was found differs from another layout, struct by struct that both have; and whether it doesn't.
+
+    With ``only_shared``, members that only one of them has don't count: a release's debug information has no members
+    of other releases, and calibration finds no member that nothing shows.
+    """
     structs = {struct.name for struct in found if struct.name in other}
-    differ = differences(found, other, structs)
+    differ = differences(found, other, structs, only_shared=only_shared)
     lines = [f"the same as {name}"] if not differ else [f"found, and in {name}:", *(f"  {line}" for line in differ)]
     alone = sorted({struct.name for struct in (*found, *other)} - structs)
     if alone:

@@ -121,26 +121,25 @@ def _pin_optional(
     findings.optionally(REQUEST, member, lambda: findings.pin_numbers(REQUEST, member, what, observations, among=among))
 
 
-def _tag_at(findings: MpichFindings) -> int:
+def tag_at(findings: MpichFindings) -> int:
     """Return where a request over shared memory has its tag."""
     members = findings.offsets[REQUEST]
     return members.get("dev.ch4.am.u.recv.tag", members.get("status.MPI_TAG", -1))
 
 
 def find_extension(findings: MpichFindings) -> None:
-    """Find the part of a request that lies outside of it, by the send that a synchronous message has there.
+    """Find a request's extension, by the send that a synchronous message has there; complete requests have none.
 
     Raises:
         Unsolved: not exactly one place leads to the sends' addresses.
     """
-    surprised = list(unexpected(findings, _tag_at(findings)))
-    answers = [
-        (dump, at, request) for dump, at, _, request, entry in surprised if request and entry["label"] != "eager"
-    ]
+    surprised = list(unexpected(findings, tag_at(findings)))
+    answers = [(dump, at, request) for dump, at, _, request, entry in surprised if entry["label"] == "synchronous"]
+    complete = [(dump, at) for dump, at, _ in requests_of(findings, label="received", kind="receive")]
     ways = [
         (member, inside)
         for member, inside in product(findings.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
-        if _all_lead_to(answers, member, inside)
+        if all(dump.word(at + member) == 0 for dump, at in complete) and _all_lead_to(answers, member, inside)
     ]
     if len(ways) != 1 or len({value for *_, value in answers}) < 2:
         raise Unsolved(f"{EXTENSION}: {len(ways)} ways lead to the sends of {len(answers)} messages: {ways}")
@@ -148,8 +147,7 @@ def find_extension(findings: MpichFindings) -> None:
     text = f"what leads to the send of a synchronous message: {len(answers)} places, {len(answers)} values"
     findings.remember(REQUEST, "dev.ch4.am.req", Solved(member, text))
     findings.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
-    findings.rooms[EXTENSION] = _distance(findings, member)
-    _find_progress(findings, surprised)
+    findings.rooms[EXTENSION] = min(_distance(findings, member), LARGEST_EXTENSION)
 
 
 def _all_lead_to(answers: Sequence[Observation], member: int, inside: int) -> bool:
@@ -166,8 +164,9 @@ def _distance(findings: MpichFindings, member: int) -> int:
     return min(distances)
 
 
-def _find_progress(findings: MpichFindings, surprised: Sequence[tuple[Dump, int, Dump, int, dict[str, Any]]]) -> None:
+def find_progress(findings: MpichFindings) -> None:
     """Find what the extension tells of a message: what it is, and how long."""
+    surprised = list(unexpected(findings, tag_at(findings)))
     member = findings.offset(REQUEST, "dev.ch4.am.req")
     states = {"eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
     seen = [
@@ -237,7 +236,7 @@ def _are_parts(dump: Dump, address: int, total: int, rest: int, flowed: int) -> 
 
 def _find_match(findings: MpichFindings, member: int) -> None:
     """Find the receive that a message has: only one from anywhere keeps a request of its own beside the message's."""
-    tag = _tag_at(findings)
+    tag = tag_at(findings)
     matched = []
     for dump, receive, entry in requests_of(findings, label="stalled", kind="receive"):
         if entry["peer"] == "any":

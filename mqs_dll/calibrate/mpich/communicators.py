@@ -317,8 +317,8 @@ def find_hidden(findings: MpichFindings) -> None:
     cliques = [
         (dump, at, entry)
         for dump, at, entry in findings.places_in("cliques", "comms")
-        if not entry["inter"] and (len(_roots(entry)) > 1 or len(entry["members"]) == 1)
-    ]  # releases differ in what a communicator within one node has
+        if not entry["inter"] and 1 < len(_roots(entry)) < len(entry["members"])
+    ]  # releases differ in what a communicator has that is within one node, or has one process on each
     if not cliques:
         raise CalibrationError("without a run with several nodes, nothing tells the communicators of nodes apart")
     for member, what, expected in (

@@ -49,9 +49,10 @@ def _structs(image: LiveImage) -> Iterator[StructLayout]:
 def _offset(struct: drgn.Type, designator: str) -> int | None:
     """Return the offset of what a designator of C leads to, which debuggers' own field_offset doesn't understand."""
     try:
-        return drgn.offsetof(struct, designator)
+        offset: int = drgn.offsetof(struct, designator)
     except (LookupError, TypeError, ValueError):
         return None
+    return offset
 
 
 @contextmanager

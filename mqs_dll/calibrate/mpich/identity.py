@@ -15,9 +15,7 @@ from mqs_dll.errors import CalibrationError
 
 RELEASE = re.compile(r"MPICH Version:\s*(\S+)")
 DEVICE = re.compile(r"MPICH Device:\s*(.+)")
-INTEL = re.compile(r"Intel\(R\) MPI Library (\d+\.\d+)")
-INTEL_RELEASE = "3.4a2"
-"""The release of MPICH that Intel MPI derives from, as its own strings say."""
+INTEL = re.compile(r"Intel\(R\) MPI Library ((\d+\.\d+)\S*)")
 
 DIRECT_NETMOD = "ch4:ucx"
 """The device that has no shared memory: all messages go through the network's library."""
@@ -54,7 +52,7 @@ def kind_of(dumps: Sequence[Dump]) -> Kind:
     version, library = versions.pop()
     intel = INTEL.search(version)
     if intel is not None:
-        return Kind(INTEL_RELEASE, Device.INTEL, f"impi-{intel.group(1)}")
+        return Kind(intel.group(1), Device.INTEL, f"impi-{intel.group(2)}")
     release, device = RELEASE.search(version), DEVICE.search(version)
     if release is None or device is None:
         raise CalibrationError(f"no MPICH says of itself: {version[:60]!r}")

@@ -60,7 +60,8 @@ def find_request(findings: MpichFindings) -> None:
     done = [
         (dump, at, int(entry["state"] == "pending"))
         for dump, at, entry in everything
-        if entry["kind"] == "receive" and entry["label"] != "self"
+        if entry["kind"] == "receive"
+        and entry["label"] not in ("self", "stalled")  # those are at what nobody looked at
     ]
     inactive = [(dump, at, 0) for dump, at, entry in everything if entry["label"] == "inactive"]
     count = findings.pin_numbers(REQUEST, "cc", "what is left to be done", [*done, *inactive])
@@ -189,13 +190,17 @@ def find_locality(findings: MpichFindings) -> None:
     ]
     what = "whether the peer is on the same node"
     findings.optionally(REQUEST, "dev.is_local", lambda: findings.pin_numbers(REQUEST, "dev.is_local", what, local))
-    halves = [
-        _half(findings, dump, at, entry["peer"] == "any")
-        for mode in ("plain", "cliques")
-        for dump, at, entry in posted(findings, mode)
-    ]
     member = "dev.anysrc_partner"
-    findings.optionally(REQUEST, member, lambda: findings.pin_sightings(REQUEST, member, halves))
+
+    def pin_partner(*modes: str) -> None:
+        receives = [each for mode in modes for each in posted(findings, mode)]
+        halves = [_half(findings, dump, at, entry["peer"] == "any") for dump, at, entry in receives]
+        findings.pin_sightings(REQUEST, member, halves)
+
+    def attempt() -> None:  # where a job can't use a network, its receives have no other halves
+        findings.first_that_works(lambda: pin_partner("plain", "cliques"), lambda: pin_partner("cliques"))
+
+    findings.optionally(REQUEST, member, attempt)
 
 
 def _half(findings: MpichFindings, dump: Dump, address: int, from_anywhere: bool) -> Sighting:

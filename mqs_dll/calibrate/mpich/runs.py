@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mqs_dll.calibrate import job
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.calibrate.family import Tell
 from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.mpich.identity import Device, kind_of
 from mqs_dll.calibrate.mpich.program import PROGRAM
 from mqs_dll.errors import CalibrationError
 
@@ -24,23 +26,33 @@ class Run:
     optional: str = ""
     """What can't be learnt without it, where an MPI may be unable to do it."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    """Of mpiexec."""
 
 
-PLAIN = Run("plain", 5)
 SEVERAL_NODES = {
     "MPIR_CVAR_ODD_EVEN_CLIQUES": "1",
     "MPIR_CVAR_CH4_CMA_ENABLE": "0",  # else receivers fetch the data, and sends of 5.0 name no destination
 }
 """MPICH takes even and odd ranks for two nodes."""
 
-SPAWN = Run("spawn", 2, "processes of several jobs")
-RUNS = (
-    PLAIN,
+PLAIN = Run("plain", 5, variables={"I_MPI_FABRICS": "shm"})
+"""Intel MPI's other fabrics hide what happens within a node; other MPIs don't know the variable."""
+
+OTHERS = (
     Run("cliques", 4, "several nodes", SEVERAL_NODES),
-    SPAWN,
+    Run("spawn", 2, "processes of several jobs"),
 )
-EVERYWHERE = {"I_MPI_FABRICS": "shm"}
-"""Intel MPI: between the processes of a node, the other fabrics hide what happens."""
+
+TWO_NAMES = ("-launcher", "fork", "-hosts", "localhost,127.0.0.1", "-ppn", "1")
+"""Two names for this machine, which mpiexec takes for two nodes, in turn."""
+
+NETWORK = {"FI_PROVIDER": "tcp"}
+OTHERS_OF_INTEL = (
+    Run("cliques", 4, "several nodes", {"I_MPI_FABRICS": "shm:ofi", **NETWORK}, TWO_NAMES),
+    Run("spawn", 2, "processes of several jobs", {"I_MPI_FABRICS": "ofi", **NETWORK}),
+)
+"""They need the libfabric that Intel MPI brings."""
 
 
 def job_of(mpi: Installation, run: Run, directory: Path) -> job.Job:
@@ -48,7 +60,7 @@ def job_of(mpi: Installation, run: Run, directory: Path) -> job.Job:
     place = directory / run.mode
     place.mkdir(parents=True)
     command = job.python_rank(PROGRAM, str(mpi.library), str(place), run.mode)
-    return job.Job(run.mode, place, run.ranks, command, variables={**EVERYWHERE, **run.variables})
+    return job.Job(run.mode, place, run.ranks, command, run.options, run.variables)
 
 
 def observe(mpi: Installation, directory: Path, tell: Tell) -> tuple[list[Dump], list[str]]:
@@ -57,18 +69,30 @@ def observe(mpi: Installation, directory: Path, tell: Tell) -> tuple[list[Dump],
     Raises:
         CalibrationError: a run that can't be done without failed.
     """
-    dumps: list[Dump] = []
+    tell("the run with one node")
+    dumps = _run(mpi, PLAIN, directory)
+    others = OTHERS_OF_INTEL if kind_of(dumps).device is Device.INTEL else OTHERS
     left_out: list[str] = []
-    for number, run in enumerate(RUNS, start=1):
-        tell(f"run {number} of {len(RUNS)}: {run.mode}")
-        this = job_of(mpi, run, directory)
+    for run in others:
+        tell(f"the run with {run.optional}")
         try:
-            job.run(mpi, this)
-            dumps += load_all(this.directory)
+            found = _run(mpi, run, directory)
         except CalibrationError as error:
-            if not run.optional:
-                raise
             left_out.append(f"{run.optional}: {error}")
-    refusals = [dump.truth["no_spawn"] for dump in dumps if "no_spawn" in dump.truth]
-    left_out += [f"{SPAWN.optional}: {refusal}" for refusal in refusals[:1]]  # each rank has its own words
+            continue
+        dumps += found
+        refusals = [dump.truth["no_spawn"] for dump in found if "no_spawn" in dump.truth]
+        left_out += [f"{run.optional}: {refusal}" for refusal in refusals[:1]]  # each rank has its own words
     return dumps, left_out
+
+
+def _run(mpi: Installation, run: Run, directory: Path) -> list[Dump]:
+    """Return what a run left; one that fails is tried once more, since launchers lose a process now and then."""
+    this = job_of(mpi, run, directory)
+    try:
+        job.run(mpi, this)
+    except CalibrationError:
+        shutil.rmtree(this.directory)
+        this = job_of(mpi, run, directory)
+        job.run(mpi, this)
+    return load_all(this.directory)

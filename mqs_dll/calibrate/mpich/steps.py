@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, objects, ranks, requests
+from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, objects, ranks, requests
 from mqs_dll.calibrate.mpich.findings import MpichFindings
 from mqs_dll.calibrate.mpich.identity import Device
 from mqs_dll.errors import CalibrationError
@@ -44,6 +44,7 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
             requests.find_locality,
             ch4.find_receive,
             ch4.find_extension,
+            ch4.find_progress,
             ch4.find_flow,
             ch4.find_destination,
             ch4.find_type,
@@ -53,7 +54,18 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
         views.CH4,
     ),
     Device.CH3: ((ch3.find_match, ch3.find_arguments, ch3.find_progress, requests.find_links), views.CH3[2:]),
-    Device.INTEL: ((*ARMS_OF_CH4[:2],), views.INTEL),
+    Device.INTEL: (
+        (
+            requests.find_locality,
+            ch4.find_receive,
+            ch4.find_extension,
+            intel.find_queues,
+            intel.find_asked_process,
+            ch4.find_inactive,
+            ch4.find_partitioned,
+        ),
+        (*views.INTEL, views.PartitionedRequest),
+    ),
     Device.NETWORK: (
         (requests.find_links, *ARMS_OF_CH4),
         (views.PersistentRequest, views.PartitionedRequest, views.SelfRequest),

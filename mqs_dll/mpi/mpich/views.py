@@ -207,7 +207,6 @@ class AmRequest(View):
 
     struct = "MPIR_Request"
     req: int = pointer(name="dev.ch4.am.req")
-    rndv_hdr: int | None = pointer(name="dev.ch4.am.rndv_hdr", optional=True)  # since 4.0
     buffer: int = pointer(name="dev.ch4.am.buffer")
     count: int = uint64(name="dev.ch4.am.count")
     datatype: int = uint32(name="dev.ch4.am.datatype")

@@ -174,7 +174,8 @@ class Alone:
                 operations.persistent("MPI_Recv_init") if asked else "MPI_Recv or MPI_Irecv",
                 buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
                 self._traffic.request_text(common),
-                operations.CANCELLED if cancelled else lost,
+                operations.CANCELLED if cancelled else None,
+                lost,
             ),
         )
 
