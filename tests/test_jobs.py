@@ -95,7 +95,7 @@ PROGRAMS = ("receives", "sends", "unexpected", "communicators")
 
 @pytest.fixture(
     scope="module",
-    params=[(product, program) for product in (OB1, CH3) for program in PROGRAMS],
+    params=[(product, program) for product in (OB1, CH3, SHM) for program in PROGRAMS],
     ids=lambda param: f"{param[0].name}-{param[1]}",
 )
 def looked_at(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tuple[Truth, Shown, Any]]:
@@ -108,6 +108,10 @@ def looked_at(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tu
             yield truth, look_direct(truth.pid).communicators, process.fetch
 
 
+NOBODY = 4321
+"""A rank, tag or length that no test program has, in place of one that is not known."""
+
+
 def other(value: Any) -> Any:
     """Return another value of the same kind."""
     if isinstance(value, Status):
@@ -115,7 +119,7 @@ def other(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return value + 1
+        return NOBODY if value == -1 else value + 1
     assert isinstance(value, tuple)
     return ()
 

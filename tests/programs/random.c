@@ -249,6 +249,7 @@ static void send_in_turn(const struct event *e, int index, const char *arrived)
         o->status = "complete";
         o->optional = 1;
     }
+    o->overwritten = e->synchronous && !e->large && !e->persistent; /* by what this rank sends later */
     progress_until(arrived);
 }
 

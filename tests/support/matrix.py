@@ -25,6 +25,8 @@ the states of most interest also with `libmqs.so` loaded by Python and by a debu
 - in part: what is shown agrees; what the MPI or its transport doesn't keep is given as -1 or left out.
 - hidden: the queue answers `mqs_no_information`; the reason names the transport and, where there is one, the way out.
 
+In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network, whatever the job's own transport.
+
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|
 """
@@ -66,8 +68,8 @@ class Matrix:
 
 
 def weakest(values: set[str]) -> set[str]:
-    """Return what holds of a column in all states: one that was right here and in part there is in part."""
-    return values - {"right"} if "in part" in values else values
+    """Return what holds of a column in all states: one that was right or hidden here and in part there is in part."""
+    return {"in part"} if "in part" in values else values
 
 
 def line(cells: Sequence[str]) -> str:

@@ -217,10 +217,11 @@ class Intel(Ch4):
         return super().as_it_is(true, communicator)
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
-        """Leave open the buffer of a send to oneself."""
+        """Leave open the buffer of a send to oneself, and that of a receive which found its message already there."""
         if communicator.alone and true.queue is Queue.SENDS:
             return BUFFER
-        return super().may_be_unknown(true, communicator)
+        found = super().may_be_unknown(true, communicator)
+        return found if true.queue is Queue.SENDS or true.status is Status.PENDING else found | BUFFER
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
         """Refuse sends: of one that waits nothing is kept but its request, unless it is persistent."""

@@ -504,7 +504,9 @@ def compare_request(true: TrueOperation, shown: Operation, rules: Rules, unknown
         del wanted["buffer"], wanted["system_buffer"]
     if "desired_tag" in unknown and not shown.tag_wild:
         del wanted["tag_wild"]
-    left_open = {each for each in unknown if getattr(shown, each) == UNKNOWN.get(each, -1) != wanted[each]}
+    left_open = {
+        field for field in unknown & wanted.keys() if getattr(shown, field) == UNKNOWN.get(field, -1) != wanted[field]
+    }
     differences = differing(shown, **{each: value for each, value in wanted.items() if each not in left_open})
     if true.done is not None and true.status is not None and true.done != (true.status is Status.COMPLETE):
         differences.append(f"the program itself is wrong: MPI says done={true.done}, not {true.status}")
@@ -612,11 +614,15 @@ def compare_internal(truth: Truth, shown: CommunicatorSnapshot) -> list[str]:
 
 
 def queues_in_part(truth: Truth, shown: Sequence[CommunicatorSnapshot]) -> set[Queue]:
-    """Return the queues of which a part is refused, or in which a text says that a field is not known."""
+    """Return the queues of which a part is refused, or in which a text says that a field is not known.
+
+    Communicators with processes of another job don't count: their messages go another way.
+    """
     found, _, _ = pair(truth, shown)
     return {
         queue.queue
-        for each in found.values()
+        for key, each in found.items()
+        if not truth.communicator(key).has_strangers
         for queue in each.queues
         if queue.hidden is not None
         or queue.broken is not None
