@@ -115,7 +115,7 @@ def test_a_link_of_a_receive_that_is_off_the_list_means_nothing(process: Process
     process.receive(8, following=last)
     process.receive(9, state=EAGER, following=last, cc=0, ref_count=1, status_tag=9)
     shown = process.receives()
-    assert [each.desired_tag for each in shown] == [9, 8, 7]
+    assert [max(each.desired_tag, each.actual_tag) for each in shown] == [9, 8, 7]
     assert [each.status for each in shown] == [Status.COMPLETE, Status.PENDING, Status.PENDING]
 
 
@@ -139,6 +139,15 @@ def test_a_list_that_is_a_ring_ends(process: Process) -> None:
 
 
 # ---------------------------------------------------------------- receives
+
+
+def test_what_a_matched_receive_had_asked_for_may_be_lost(process: Process) -> None:
+    """Source and tag may be the message's that it took over: they are told as its message's, and not as asked for."""
+    process.receive(5, rank=3, state=EAGER, cc=0, ref_count=1, status_source=3, status_tag=5)
+    (shown,) = process.receives()
+    assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, -1, False)
+    assert (shown.actual_local_rank, shown.actual_tag) == (3, 5)
+    assert b"the source and tag that it asked for are not kept" in shown.extra_text
 
 
 def test_wildcards_are_minus_one(process: Process) -> None:

@@ -1,7 +1,8 @@
 """What is shown of the requests of ch3.
 
 What a request was asked for stays in it; only a receive that finds its message waiting takes over the request of that,
-with its source and its tag. Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c,
+with its source and its tag: of a matched receive without a wildcard it can't be told whether it had asked for one.
+Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c,
 mpid_isend.c, mpid_send.c of 3.4.3 and 4.0.3.
 """
 
@@ -83,8 +84,9 @@ class Ch3(Device):
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
         peers = entry.peers()
-        rank = INVALID_RANK if request.rank == ANY_SOURCE else request.rank
         matched = not request.is_posted and not request.cancelled
+        lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
+        rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
         status = Status.MATCHED if matched else Status.PENDING
         source = request.common.status_source if matched else INVALID_RANK
         tag = request.common.status_tag if matched else UNKNOWN
@@ -93,7 +95,7 @@ class Ch3(Device):
             desired_local_rank=rank,
             desired_global_rank=world_rank(peers, rank),
             tag_wild=dev.match_tag == ANY_TAG,
-            desired_tag=dev.match_tag,
+            desired_tag=UNKNOWN if lost else dev.match_tag,
             desired_length=UNKNOWN if facts is None else dev.user_count * facts.size,
             system_buffer=False,
             buffer=dev.user_buf,
@@ -106,6 +108,7 @@ class Ch3(Device):
                 buffer_text(facts, dev.user_count, dev.datatype),
                 self._request_text(request),
                 self._progress(request) or _receive_progress(request),
+                operations.NOT_KEPT if lost else None,
             ),
         )
 
