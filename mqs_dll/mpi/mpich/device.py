@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mqs_dll.abi import Operation
+from mqs_dll.errors import NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary
@@ -14,6 +12,7 @@ from mqs_dll.mpi.mpich.communicators import Communicators, Entry
 from mqs_dll.mpi.mpich.datatypes import Datatypes
 from mqs_dll.mpi.mpich.release import Release
 from mqs_dll.mpi.mpich.requests import Requests
+from mqs_dll.mpi.transport import HiddenTransport, Transport
 
 
 @dataclass(frozen=True)
@@ -29,32 +28,16 @@ class Parts:
     communicators: Communicators
 
 
-class Device(ABC):
-    """One device in one process."""
-
-    name: str
-    """As MPICH calls it: "ch3:nemesis"."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """Drop all that was read of the process, but for what ``Parts`` have."""
-
-    @abstractmethod
-    def sends(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the sends on a communicator, by destination and then in the order of the pool."""
-
-    @abstractmethod
-    def receives(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the receives on a communicator in matching order."""
-
-    @abstractmethod
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the messages that no receive has matched, in the order in which a receive would find them."""
-
-    @abstractmethod
-    def datatypes_in_use(self) -> list[int]:
-        """Return the handle of the datatype of each pending operation, one for each operation."""
+class Device(Transport[Entry]):
+    """One device in one process; what ``Parts`` have read is not its own to forget."""
 
     def more_references(self, entry: Entry) -> int:
         """Return how many requests refer to a communicator without pointing at it."""
         return 0
+
+
+class HiddenDevice(HiddenTransport[Entry], Device):
+    """A device whose queues can't be seen."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, lambda what: NoInformation(f"{what} can't be seen: {why} ({name})"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.ch3 import Ch3
 from mqs_dll.mpi.mpich.ch4 import Ch4
-from mqs_dll.mpi.mpich.device import Device, Parts
-from mqs_dll.mpi.mpich.hidden import HiddenDevice
+from mqs_dll.mpi.mpich.device import Device, HiddenDevice, Parts
 from mqs_dll.mpi.mpich.intel import Intel
 
 

@@ -46,6 +46,25 @@ def message(
     return _envelope(status, rank, world, tag, length, buffer, texts, system_buffer=True)
 
 
+def held(rank: int, world: int, tag: int, length: int, request: str) -> Operation:
+    """Return a message that a matched probe holds; what the probe had asked for is not kept."""
+    return Operation(
+        status=Status.MATCHED,
+        desired_local_rank=INVALID_RANK,
+        desired_global_rank=INVALID_RANK,
+        tag_wild=False,
+        desired_tag=UNKNOWN,
+        desired_length=0,
+        system_buffer=False,
+        buffer=0,
+        actual_local_rank=rank,
+        actual_global_rank=world,
+        actual_tag=tag,
+        actual_length=length,
+        extra_text=lines(HELD, NOT_KEPT, request),
+    )
+
+
 def note(*texts: str | bytes | None) -> Operation:
     """Return an entry of the queue of unexpected messages that is no message: only what its text says is known."""
     return message(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, *texts)

@@ -113,23 +113,9 @@ class Ch3(Device):
         )
 
     def _held(self, request: Request, entry: Entry) -> Operation:
-        """Return what a matched probe holds; what it had asked for is not kept."""
         rank = request.common.status_source
-        return Operation(
-            status=Status.MATCHED,
-            desired_local_rank=INVALID_RANK,
-            desired_global_rank=INVALID_RANK,
-            tag_wild=False,
-            desired_tag=UNKNOWN,
-            desired_length=0,
-            system_buffer=False,
-            buffer=0,
-            actual_local_rank=rank,
-            actual_global_rank=world_rank(entry.peers(), rank),
-            actual_tag=request.common.status_tag,
-            actual_length=request.length,
-            extra_text=lines(operations.HELD, operations.NOT_KEPT, self._request_text(request)),
-        )
+        world, tag = world_rank(entry.peers(), rank), request.common.status_tag
+        return operations.held(rank, world, tag, request.length, self._request_text(request))
 
     # ------------------------------------------------------------ sends
 

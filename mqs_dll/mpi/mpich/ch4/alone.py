@@ -182,22 +182,5 @@ class Alone:
     def _held(self, own: Own, entry: Entry) -> Operation:
         """Return what a matched probe holds: the send's request has all of it."""
         sent = self._dev.at(self._parts.memory, own.dev.match_req)
-        return Operation(
-            status=Status.MATCHED,
-            desired_local_rank=INVALID_RANK,
-            desired_global_rank=INVALID_RANK,
-            tag_wild=False,
-            desired_tag=UNKNOWN,
-            desired_length=0,
-            system_buffer=False,
-            buffer=0,
-            actual_local_rank=OWN_RANK,
-            actual_global_rank=world_rank(entry.peers(), OWN_RANK),
-            actual_tag=sent.tag,
-            actual_length=self._length(sent),
-            extra_text=lines(
-                operations.HELD,
-                "what the probe asked for is not kept",
-                self._traffic.request_text(own.common),
-            ),
-        )
+        world, request = world_rank(entry.peers(), OWN_RANK), self._traffic.request_text(own.common)
+        return operations.held(OWN_RANK, world, sent.tag, self._length(sent), request)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import world_rank
@@ -112,26 +112,9 @@ class Receives:
         return bool(message.length) and is_own_buffer(self._parts.memory, message.am.buffer)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
-        """Return what a matched probe holds; what it had asked for is not kept."""
-        return Operation(
-            status=Status.MATCHED,
-            desired_local_rank=INVALID_RANK,
-            desired_global_rank=INVALID_RANK,
-            tag_wild=False,
-            desired_tag=UNKNOWN,
-            desired_length=0,
-            system_buffer=False,
-            buffer=0,
-            actual_local_rank=message.source,
-            actual_global_rank=world_rank(entry.peers(), message.source),
-            actual_tag=message.tag,
-            actual_length=message.am.count,
-            extra_text=lines(
-                operations.HELD,
-                "what the probe asked for is not kept",
-                self._traffic.request_text(message.common),
-            ),
-        )
+        rank = message.source
+        world, request = world_rank(entry.peers(), rank), self._traffic.request_text(message.common)
+        return operations.held(rank, world, message.tag, message.am.count, request)
 
     # ------------------------------------------------------------ words
 

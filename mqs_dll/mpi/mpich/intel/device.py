@@ -113,21 +113,8 @@ class Intel(Device):
 
     def _held(self, message: Message, entry: Entry) -> Operation:
         rank = message.common.status_source
-        return Operation(
-            status=Status.MATCHED,
-            desired_local_rank=INVALID_RANK,
-            desired_global_rank=INVALID_RANK,
-            tag_wild=False,
-            desired_tag=UNKNOWN,
-            desired_length=0,
-            system_buffer=False,
-            buffer=0,
-            actual_local_rank=rank,
-            actual_global_rank=world_rank(entry.peers(), rank),
-            actual_tag=message.common.status_tag,
-            actual_length=message.length,
-            extra_text=lines(operations.HELD, operations.NOT_KEPT, operations.request_text(message.handle)),
-        )
+        world, tag = world_rank(entry.peers(), rank), message.common.status_tag
+        return operations.held(rank, world, tag, message.length, operations.request_text(message.handle))
 
     # ------------------------------------------------------------ sends
 
