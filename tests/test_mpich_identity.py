@@ -211,6 +211,19 @@ def test_a_layout_is_refused_when_the_predefined_communicators_contradict_it(
         session_of(process).has_queues()
 
 
+@pytest.mark.parametrize("name", [bytes(128), b"x" * 128], ids=["nameless", "endless"])
+def test_predefined_communicators_have_names_that_end(process: Tampered, name: bytes) -> None:
+    """Where neither MPI_COMM_WORLD nor MPI_COMM_SELF has a name, it is not looked for in the right place."""
+    mpi = attached(process)
+    builtin = mpi._identity.builtin
+    assert builtin is not None
+    offset = mpi._layouts.struct("MPIR_Comm").offsets["name"]
+    for index in (0, 1):
+        process.overlay[builtin + index * mpi._pools.size_of(handles.COMM) + offset] = name
+    with pytest.raises(LayoutError, match="has a name, or one of them does not end"):
+        session_of(process).has_queues()
+
+
 def test_a_rank_that_differs_from_mpir_process_is_refused(process: Tampered) -> None:
     """MPI_COMM_WORLD and the variable MPIR_Process must agree on the rank."""
     mpi = attached(process)

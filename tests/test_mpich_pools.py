@@ -129,6 +129,15 @@ def test_a_record_whose_objects_have_other_handles_is_none(process: Process, ind
     assert process.pools().by_class[handles.COMM] == []
 
 
+@pytest.mark.parametrize(
+    ("handle", "references"), [(0x84000002, 1), (0x88000002, 0), (0x44000002, 0)], ids=["in use", "class", "builtin"]
+)
+def test_a_record_whose_first_free_object_is_not_free_is_none(process: Process, handle: int, references: int) -> None:
+    """The chain of free objects must begin with a free object of the class."""
+    process.object(DIRECT + 2 * SIZE, handle, references)
+    assert process.pools().by_class[handles.COMM] == []
+
+
 def test_an_unused_record_gives_way_to_one_in_use(process: Process) -> None:
     """A look-alike without objects is dropped where there is a pool with some."""
     process.write(RECORD - 64, "QiiQiiii", 0, 0, 0, 0, 0, handles.COMM, SIZE, 0)

@@ -226,6 +226,8 @@ def _check_predefined(
         raise LayoutError(f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}, {world.remote_size}")
     if (alone.rank, alone.local_size, alone.remote_size) != (0, 1, 1):
         raise LayoutError(f"MPI_COMM_SELF says rank {alone.rank} of {alone.local_size}")
+    if not (world.name.strip(b"\0") or alone.name.strip(b"\0")) or not (b"\0" in world.name and b"\0" in alone.name):
+        raise LayoutError("neither MPI_COMM_WORLD nor MPI_COMM_SELF has a name, or one of them does not end")
     if process is not None and (process.rank, process.size) != (world.rank, world.local_size):
         raise LayoutError(f"MPIR_Process says rank {process.rank} of {process.size}, MPI_COMM_WORLD {world.rank}")
     decoded = _check_ranks(memory, layouts, world, alone)
@@ -233,8 +235,13 @@ def _check_predefined(
     return (
         "MPI_COMM_WORLD and MPI_COMM_SELF lie one behind the other, with their handles",
         f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}{agreeing}; MPI_COMM_SELF says rank 0 of 1",
+        f"they are called {_text(world.name)} and {_text(alone.name)}",
         decoded,
     )
+
+
+def _text(name: bytes) -> str:
+    return repr(name.partition(b"\0")[0].decode("utf-8", "replace"))
 
 
 def _check_some_communicator(memory: Memory, layouts: Layouts, found: Pools) -> tuple[str, ...]:

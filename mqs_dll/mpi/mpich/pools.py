@@ -290,18 +290,25 @@ class _Finder:
         )
 
     def _has_objects(self, record: views.ObjectAlloc) -> bool:
-        """Tell whether the first objects carry the handles of their class and place.
+        """Tell whether the first objects carry the handles of their class and place, and the first free one is free.
 
         A pool that was never used has none; it is believed for the size of its objects.
         """
         if not record.initialized:
             return record.avail == 0 and record.indirect_size == 0
+        if record.avail and not self._is_free(record.avail, record.kind):
+            return False
         if record.direct:
             return self._begin_with(record.direct, record.size, handles.first(handles.DIRECT, record.kind))
         if record.indirect_size == 0:
             return False
         block = self._memory.pointer(record.indirect)
         return self._begin_with(block, record.size, handles.first(handles.INDIRECT, record.kind))
+
+    def _is_free(self, address: int, cls: int) -> bool:
+        head = self._head.at(self._memory, address)
+        is_of_pool = handles.kind_of(head.handle) in (handles.DIRECT, handles.INDIRECT)
+        return is_of_pool and handles.class_of(head.handle) == cls and head.ref_count == 0
 
     def _begin_with(self, address: int, size: int, handle: int) -> bool:
         """Tell whether the first two objects of an array have its handles, but for the number of their pool.
