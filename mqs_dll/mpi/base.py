@@ -31,6 +31,7 @@ from mqs_dll.abi import (
     Recognition,
     Window,
 )
+from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary
@@ -100,6 +101,16 @@ class AttachedMpi(ABC):
             NoInformation: at once, when this transport hides the queue.
             BrokenStructureError: from the generator, after the operations that could be read.
         """
+
+    def is_in_use(self, entry: CommunicatorEntry) -> bool:
+        """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        for queue in Queue:
+            try:
+                for _ in self.operations(entry, queue):
+                    return True
+            except MqsError:
+                continue
+        return False
 
     @abstractmethod
     def windows(self) -> list[Window]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from mqs_dll.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
-from mqs_dll.errors import LayoutError, MqsError
+from mqs_dll.errors import LayoutError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
@@ -143,7 +143,7 @@ class AttachedMpich(AttachedMpi):
                 entry.mark(FREED)
             if entry.internal:
                 entry.mark(INTERNAL)
-                entry.internal = not self._is_in_use(entry)
+                entry.internal = not self.is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
 
     def _mark_internal(self, entries: list[Entry]) -> None:
@@ -172,16 +172,6 @@ class AttachedMpich(AttachedMpi):
             return False
         references = self._requests.references(entry.view.address) + self._device.more_references(entry)
         return 0 < entry.view.ref_count <= references
-
-    def _is_in_use(self, entry: Entry) -> bool:
-        """Tell whether any operation is pending; a queue that can't be read says nothing."""
-        for queue in Queue:
-            try:
-                for _ in self.operations(entry, queue):
-                    return True
-            except MqsError:
-                continue
-        return False
 
     def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
         """Return a generator of one queue of one communicator."""

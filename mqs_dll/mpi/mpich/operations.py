@@ -13,9 +13,6 @@ FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
 FREED = "freed by the program (MPI_Request_free)"
 CANCELLED = "cancelled"
 
-CANCEL_BIT = 1
-"""In the second word of a status: whether MPI_Cancel ended the request (src/binding/c/mpi.h.in of 5.0.1)."""
-
 
 def persistent(call: str) -> str:
     """Name the call that made a persistent request, which is started."""

@@ -18,6 +18,9 @@ from mqs_dll.view import View, chars, inside, int32, pointer, uint8, uint16, uin
 CONTEXT_ID = "MPIR_Context_id_t"
 """A typedef, in the layouts as a struct without members: its size tells how wide context ids are."""
 
+CANCELLED = 1
+"""In the second word of a status: whether MPI_Cancel ended the request (src/binding/c/mpi.h.in of 5.0.1)."""
+
 ViewT = TypeVar("ViewT", bound=View)
 
 
@@ -200,6 +203,16 @@ class Request(View):
     is_local: int | None = int32(name="dev.is_local", optional=True)  # ch4 with shared memory
     anysrc_partner: int | None = pointer(name="dev.anysrc_partner", optional=True)
     type: int | None = int32(name="dev.type", optional=True)  # ch4 since 4.1: 1 is an active message
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it: the status of a complete request tells."""
+        return self.cc == 0 and bool(self.status_count_hi_and_cancelled & CANCELLED)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the message that its status tells of."""
+        return self.status_count_hi_and_cancelled >> 1 << 32 | self.status_count_lo
 
 
 class AmRequest(View):

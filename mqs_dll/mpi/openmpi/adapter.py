@@ -121,7 +121,7 @@ class AttachedOpenMpi(AttachedMpi):
                 entry.mark(FREED)
             if entry.internal:
                 entry.mark(INTERNAL)
-                entry.internal = not self._is_in_use(entry)
+                entry.internal = not self.is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
 
     def _is_freed(self, entry: Entry) -> bool:
@@ -129,16 +129,6 @@ class AttachedOpenMpi(AttachedMpi):
             return entry.is_held_only_by(self._pml.requests_of(entry))
         except MqsError:
             return False
-
-    def _is_in_use(self, entry: Entry) -> bool:
-        """Tell whether any operation is pending; a queue that can't be read says nothing."""
-        for queue in Queue:
-            try:
-                for _ in self.operations(entry, queue):
-                    return True
-            except MqsError:
-                continue
-        return False
 
     def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
         """Return a generator of one queue of one communicator."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqs_dll.mpi.mpich import operations, views
+from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.requests import Kind
 
 ANY_SOURCE = -2
@@ -62,12 +62,12 @@ class Request(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether MPI_Cancel has ended it."""
-        return self.complete and bool(self.common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
+        return self.common.cancelled
 
     @property
     def length(self) -> int:
         """Bytes of the message that has come."""
-        return self.common.status_count_hi_and_cancelled >> 1 << 32 | self.common.status_count_lo
+        return self.common.length
 
     @property
     def rank(self) -> int:

@@ -154,8 +154,7 @@ class Alone:
         values = self._parts.requests.values
         source = INVALID_RANK if asked is None or asked.rank == values.any_source else asked.rank
         done = common.cc == 0
-        cancelled = done and bool(common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
-        got = done and not cancelled
+        got = done and not common.cancelled
         lost = None if asked else "whether it asked for its own rank or any is not kept"
         return Operation(
             status=Status.COMPLETE if done else Status.PENDING,
@@ -169,12 +168,12 @@ class Alone:
             actual_local_rank=OWN_RANK if got else INVALID_RANK,
             actual_global_rank=world_rank(entry.peers(), OWN_RANK) if got else INVALID_RANK,
             actual_tag=common.status_tag if got else UNKNOWN,
-            actual_length=common.status_count_hi_and_cancelled >> 1 << 32 | common.status_count_lo if got else UNKNOWN,
+            actual_length=common.length if got else UNKNOWN,
             extra_text=lines(
                 operations.persistent("MPI_Recv_init") if asked else "MPI_Recv or MPI_Irecv",
                 buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
                 self._traffic.request_text(common),
-                operations.CANCELLED if cancelled else None,
+                operations.CANCELLED if common.cancelled else None,
                 lost,
             ),
         )

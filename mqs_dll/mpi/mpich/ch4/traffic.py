@@ -61,7 +61,7 @@ class Message(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether MPI_Cancel has ended it."""
-        return self.complete and bool(self.common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
+        return self.common.cancelled
 
     @property
     def state(self) -> int:
@@ -97,7 +97,7 @@ class Message(NamedTuple):
         """Bytes of the message that a receive has or had."""
         if self.extension is not None:
             return self.extension.in_data_sz
-        return self.common.status_count_hi_and_cancelled >> 1 << 32 | self.common.status_count_lo
+        return self.common.length
 
 
 class OfCommunicator(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.mpi.mpich import contexts, views
 
 ANY_SOURCE = -2
 ANY_TAG = -1
@@ -99,12 +99,12 @@ class Message(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether MPI_Cancel has ended it."""
-        return self.complete and bool(self.common.status_count_hi_and_cancelled & operations.CANCEL_BIT)
+        return self.common.cancelled
 
     @property
     def length(self) -> int:
         """Bytes of the message that has come."""
-        return self.common.status_count_hi_and_cancelled >> 1 << 32 | self.common.status_count_lo
+        return self.common.length
 
     @property
     def communicator(self) -> int:
