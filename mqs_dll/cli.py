@@ -20,8 +20,8 @@ from mqs_dll.doctor import command as doctor
 from mqs_dll.errors import DllError, MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.collect import CoreView, Hidden, Snapshot
     from mqs_dll.debugger.live import LiveProcess
+    from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
     from mqs_dll.session import ProcessSession
 
@@ -176,7 +176,7 @@ def _library(options: argparse.Namespace, process: LiveProcess) -> tuple[QueueLi
 
 def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
     """Return what only the Python core tells, by the session that is there or by one of its own."""
-    from mqs_dll.debugger.collect import CoreView
+    from mqs_dll.debugger.snapshot import CoreView
     from mqs_dll.session import ProcessSession
 
     session = queues if isinstance(queues, ProcessSession) else _core_session(target)
@@ -194,7 +194,7 @@ def _core_session(target: TargetProcess) -> ProcessSession:
 
 
 def _or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
-    from mqs_dll.debugger.collect import Hidden
+    from mqs_dll.debugger.snapshot import Hidden
 
     try:
         return tuple(read())

@@ -16,8 +16,8 @@ MODULES = {
 
 BELOW = ("mqs_dll", "mqs_dll.abi", "mqs_dll.errors", "mqs_dll.interface")
 LIBRARY = ("memory", "names", "layout", "profiles", "view", "mpi", "session", "_glue")
-DEBUGGER = ("debugger", "report")
-COMPOSING = ("cli", "calibrate", "doctor")
+DEBUGGER = ("debugger", "report", "verdict")
+COMPOSING = ("cli", "calibrate", "doctor", "job")
 """What knows both sides."""
 LAYERS = {
     "abi": (),

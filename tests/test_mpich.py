@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.debugger.collect import CommunicatorSnapshot
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import Matrix
 from tests.support.mpis import NETMODS, SHM, Mpi, mpichs

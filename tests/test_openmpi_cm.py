@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.errors import NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory

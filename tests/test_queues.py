@@ -9,9 +9,9 @@ import pytest
 
 from mqs_dll import library_path
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.interface import ProcessQueues, QueueLibrary
 from mqs_dll.session import Library

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import mqs_dll.report
 from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Status, Window
-from mqs_dll.debugger.collect import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report import json as json_report
 from mqs_dll.report import text as text_report
 from mqs_dll.report.escape import printable

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from mqs_dll.abi import Operation, Queue, Status
 from mqs_dll.debugger import demo_rank
-from mqs_dll.debugger.collect import CommunicatorSnapshot, Snapshot
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.errors import DemoError
 
 DESCRIPTION = f"""\

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.collect import CommunicatorSnapshot, CoreView, Hidden, Snapshot, take_snapshot
+from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.doctor import advice
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mqs_dll.abi import Datatype, LayoutOrigin, Operation, Window
-from mqs_dll.debugger.collect import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 
 SCHEMA = "mqs-show/1"
 """Changes with every change that could break a reader; additions don't."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, LayoutOrigin, Operation, Queue, Status, Window
-from mqs_dll.debugger.collect import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report.escape import printable, visible
 
 _QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}

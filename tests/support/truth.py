@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.debugger.collect import CommunicatorSnapshot, QueueSnapshot
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, QueueSnapshot
 from mqs_dll.errors import TargetReadError
 from tests.support.rules import SAYS_UNKNOWN, Rules, rules_of
 

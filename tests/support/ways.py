@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, LayoutOrigin, Operation, Queue, Status
-from mqs_dll.debugger.collect import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, take_snapshot
+from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.session import Library, ProcessSession
 from tests.support.embedding import program

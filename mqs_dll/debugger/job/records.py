@@ -1,0 +1,118 @@
+"""What was read of a whole job: frozen records, which a file can hold and a verdict is drawn from."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from mqs_dll.debugger.snapshot import Hidden, Snapshot
+
+
+class RankState(Enum):
+    """What became of a rank when it was looked at."""
+
+    READ = "read"
+    NOT_INITIALIZED = "before MPI_Init"
+    FINALIZED = "after MPI_Finalize"
+    """Alive, but its communicators are gone."""
+    EXITED = "exited"
+    """There is no such process any more, or only a zombie."""
+    UNREADABLE = "not read"
+    """It may wait or compute: nothing is known."""
+
+
+class Language(Enum):
+    """What a frame's line is written in."""
+
+    NATIVE = "native"
+    """C, C++, Fortran: whatever a compiler made machine code of."""
+    PYTHON = "python"
+
+
+class Frame(NamedTuple):
+    """One function that a thread is in."""
+
+    function: str
+    """Empty where no symbol tells."""
+    module: str
+    """The base name of the program or library that it lies in, of a Python frame the Python module's file."""
+    file: str | None
+    """The source file; None without debug information."""
+    line: int | None
+    language: Language = Language.NATIVE
+
+
+class CallStack(NamedTuple):
+    """Where one thread is."""
+
+    thread: int
+    """Its ID, for the kernel; the PID for the main thread."""
+    call: str | None
+    """The MPI function that the program called, like "MPI_Recv" (never "PMPI_Recv"); None outside MPI."""
+    caller: Frame | None
+    """The program's own innermost frame: where it called MPI, or is outside MPI. None where it can't be told."""
+    python: Frame | None
+    """The innermost Python line that isn't mpi4py's; None in a program without Python, or where it can't be told."""
+    frames: tuple[Frame, ...]
+    """Innermost first; as far as the stack could be followed."""
+    fingerprint: str
+    """A hash of the program's own part of the stack: what it has in frames outside MPI. Where two samples differ, the
+    program went on between them; empty where it could not be taken."""
+
+
+class Sample(NamedTuple):
+    """One look at one rank."""
+
+    at: float
+    """Seconds since the job's first stop."""
+    snapshot: Snapshot
+    stacks: tuple[CallStack, ...] | Hidden
+    """The main thread's first, then those of other threads that are inside MPI. Hidden where they can't be told, or
+    weren't asked for."""
+
+
+class JobProcess(NamedTuple):
+    """One rank of a job."""
+
+    world: int
+    """Which MPI_COMM_WORLD it belongs to: 0 is what the launcher started, others were spawned."""
+    rank: int | None
+    """In its MPI_COMM_WORLD; None where nothing tells."""
+    host: str
+    pid: int
+    """0 where it was never seen: a rank that must have been there, because MPI_COMM_WORLD has it."""
+    program: str
+    """The file that it runs, or its name; for a Python program, the script."""
+    state: RankState
+    why: str
+    """A sentence: what is in the way of reading it, empty where nothing is."""
+    way_out: str
+    """What to do about that; empty where nothing helps."""
+    samples: tuple[Sample, ...]
+    """Oldest first; empty unless it was read."""
+
+
+class Job(NamedTuple):
+    """All ranks of one job, as they were at one time, or at several."""
+
+    title: str
+    """The launcher's command line, or what stands for it."""
+    source: str
+    """Where it was read from: "live", or "core files"."""
+    host: str
+    taken: str
+    """When, as ISO 8601 in UTC."""
+    mpi: str
+    """As the library calls it: "Open MPI 4.1.4, pml/ob1"; empty where no rank could be read."""
+    launcher: int | None
+    """Its PID."""
+    stopped: bool
+    """Whether the ranks stood still while they were read; else what they say may not fit together."""
+    pause: float
+    """Seconds for which the job stood still, the longest of all samples."""
+    interval: float
+    """Seconds between two samples; 0 with one."""
+    sizes: tuple[int | None, ...]
+    """The size of each MPI_COMM_WORLD, in the order of JobProcess.world; None where no rank of it could be read."""
+    processes: tuple[JobProcess, ...]
+    """By world, then by rank. Places in it are how verdicts name processes."""

@@ -1,0 +1,75 @@
+"""What was seen of one process in one stop: frozen records, which reports show and verdicts are drawn from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Window
+
+
+class Hidden(NamedTuple):
+    """Stands where something couldn't be looked at: never to be shown as empty."""
+
+    reason: str
+    way_out: str = ""
+    """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
+
+
+class QueueSnapshot(NamedTuple):
+    """One queue of one communicator."""
+
+    queue: Queue
+    operations: tuple[Operation, ...]
+    hidden: Hidden | None = None
+    """Set when the queue can't be seen at all."""
+    broken: str | None = None
+    """Set when the list breaks off after ``operations``: what happened there."""
+    way_out: str = ""
+    """What to do to see the rest; empty where nothing helps."""
+
+
+class CommunicatorSnapshot(NamedTuple):
+    """One communicator with its queues."""
+
+    communicator: Communicator
+    group: tuple[int, ...] | Hidden
+    """The MPI_COMM_WORLD ranks of its local group."""
+    queues: tuple[QueueSnapshot, ...]
+    """In the order of abi.Queue: sends, receives, unexpected messages."""
+
+
+class CoreView(NamedTuple):
+    """What only the Python core tells; a part that wasn't asked for is None."""
+
+    layouts: tuple[LayoutOrigin, ...] | None = None
+    windows: tuple[Window, ...] | Hidden | None = None
+    datatypes: tuple[Datatype, ...] | Hidden | None = None
+    mpi: MpiFacts | None = None
+    checks: tuple[str, ...] | None = None
+    """Sentences: what held before the layouts were believed."""
+    refusals: tuple[str, ...] | None = None
+    """Sentences: which nearer layouts were refused, and why."""
+    refused_profiles: tuple[str, ...] | None = None
+    """Sentences: which of the user's files are no profiles, and why."""
+
+
+class Snapshot(NamedTuple):
+    """Everything that an MQS library told about one process in one stop."""
+
+    pid: int
+    program: str
+    """The process's name, as the kernel has it."""
+    library: str
+    """The library's version string."""
+    library_path: str | None
+    """Its file; None when the Python core was asked without one."""
+    image_message: str
+    process_message: str
+    global_rank: int | None
+    """The rank in MPI_COMM_WORLD, None when the library doesn't know."""
+    communicators: tuple[CommunicatorSnapshot, ...]
+    core: CoreView
+    pause: float
+    """Seconds for which the process stood still."""
+    reads: int
+    bytes_read: int

@@ -1,0 +1,1 @@
+"""``mqs job``, ``mqs diff`` and ``mqs watch``: their arguments, and the Python interface behind them."""

@@ -1,0 +1,158 @@
+"""What a verdict says: frozen records. Processes are named by their places in Job.processes."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+
+class Outcome(IntEnum):
+    """The answer in a word; the value is the command's exit code."""
+
+    NOTHING_STUCK = 0
+    PROVED = 1
+    """A deadlock or a mismatch that nothing can resolve any more."""
+    SUSPECTED = 2
+    """Ranks wait, and something is odd; but what could resolve it isn't ruled out."""
+    NOT_READ = 3
+    """Too little could be read to say anything."""
+
+
+class Certainty(Enum):
+    """How sure a finding is."""
+
+    PROVED = "proved"
+    SUSPECTED = "suspected"
+    NOTED = "noted"
+    """Worth a line, but no sign of trouble."""
+
+
+class Cause(Enum):
+    """What kind of thing a finding is; the value is its name in JSON."""
+
+    CYCLE = "cycle"
+    """Each waits for the next, and the last for the first."""
+    KNOT = "knot"
+    """Each waits for any of others, all of which wait within the same set."""
+    SELF = "waits for itself"
+    TAG = "tag mismatch"
+    COMMUNICATOR = "wrong communicator"
+    SOURCE = "wrong source"
+    TOO_SMALL = "receive too small"
+    GONE = "peer gone"
+    """Its peer exited, or called MPI_Finalize."""
+    OUTSIDE = "peer outside MPI"
+    """A straggler: it computes, sleeps, or waits for something else than MPI."""
+    COLLECTIVE_MISSING = "collective not entered by all"
+    COLLECTIVE_ORDER = "different collectives"
+    """Ranks of one communicator are in different collectives."""
+    BEHIND = "waits behind a stuck rank"
+    """Not part of the deadlock, but can't go on because of it."""
+    PROGRESS = "progress"
+    """Something changed between the samples."""
+    NOT_READ = "not read"
+
+
+class Mode(Enum):
+    """How many of a process's waits have to end before it goes on."""
+
+    ALL = "all"
+    """MPI_Waitall, MPI_Sendrecv."""
+    ANY = "any"
+    """MPI_Waitany, MPI_Waitsome."""
+    UNKNOWN = "unknown"
+    """One of them or several: which can't be seen."""
+
+
+class WaitKind(Enum):
+    """What a process waits in."""
+
+    RECEIVE = "receive"
+    SEND = "send"
+    COLLECTIVE = "collective"
+    CALL = "call"
+    """An MPI call of which no operation can be seen."""
+
+
+class Wait(NamedTuple):
+    """One thing that one process waits for: an arrow of the wait-for graph, or several when any peer would do."""
+
+    process: int
+    kind: WaitKind
+    what: str
+    """The MPI call or operation: "MPI_Recv", "MPI_Isend", "MPI_Barrier"."""
+    communicator: str | None
+    """Its name as the program gave it, made printable; None where it can't be told."""
+    communicator_id: int | None
+    """Its place in Verdict.communicators; None where it can't be told."""
+    peers: tuple[int, ...]
+    """The processes that could end it; empty when nothing tells which."""
+    any_source: bool
+    """Whether any one of the peers will do."""
+    peer_rank: int | None
+    """The peer's rank in the communicator (of the remote group for an inter-communicator); None for any, or unknown."""
+    tag: int | None
+    """None for MPI_ANY_TAG and where it isn't known, and for collectives."""
+    any_tag: bool
+    length: int | None
+    """Bytes of the buffer; None where they aren't known."""
+    certainty: Certainty
+    """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
+
+
+class Activity(NamedTuple):
+    """What one process does, in one phrase for a table's row."""
+
+    call: str | None
+    """The MPI call that it is in; None outside MPI or where it isn't known."""
+    phrase: str
+    """ "in MPI_Recv from rank 2, tag 7 on 'halo'", "outside MPI (sleeps)", "exited"."""
+    where: str
+    """The program's file and line, of Python where there is one; empty where not known."""
+    mode: Mode
+    certainty: Certainty | None
+    """PROVED when it can never go on, SUSPECTED when it seems so; None when it isn't blocked."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or worth a line."""
+
+    cause: Cause
+    certainty: Certainty
+    sentence: str
+    """Whole, with ranks of MPI_COMM_WORLD in ranges, tags and the communicator's name."""
+    advice: str
+    """What to look at in the program, or what to do to learn more; empty where nothing helps."""
+    processes: tuple[int, ...]
+    """Whom it is about; of a cycle, in its order."""
+    communicator_id: int | None
+    """Its place in Verdict.communicators; None where it is about none or several."""
+
+
+class CommunicatorFacts(NamedTuple):
+    """One communicator of the job, joined from what its processes say."""
+
+    name: str
+    """Printable; as most of its processes have it."""
+    unique_id: int
+    size: int
+    """Of the local group, as its processes say."""
+    members: tuple[int | None, ...]
+    """By local rank; None for a process that was not read."""
+    remote: int | None
+    """For one side of an inter-communicator, the place of the other side where it is known."""
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a job."""
+
+    outcome: Outcome
+    headline: str
+    """One sentence, to be read at three in the morning."""
+    findings: tuple[Finding, ...]
+    """The gravest first."""
+    waits: tuple[Wait, ...]
+    """Of the last sample; by process."""
+    activities: tuple[Activity, ...]
+    """One for each process, in the order of Job.processes."""
+    communicators: tuple[CommunicatorFacts, ...]
