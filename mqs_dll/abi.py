@@ -21,6 +21,13 @@ TEXT_LINES = 5
 TEXT_SIZE = 64
 """Bytes of one line of extra_text, the closing NUL included."""
 
+IN_A_WAIT = "in a wait"
+"""In extra_text, behind the handle of a request that some thread waits for right now; " that needs N more" may follow:
+so many of the requests in waits of this process have to complete before that thread goes on."""
+
+COLLECTIVE = "collective: "
+"""Begins the line of extra_text that names the collective operation which a message belongs to."""
+
 INVALID_RANK = -1
 """A rank that is not known, or that a receive leaves open (MPI_ANY_SOURCE)."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import Queue
+from mqs_dll.abi import IN_A_WAIT, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.profiles import shipped
@@ -14,11 +14,12 @@ from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import Matrix
 from tests.support.mpis import CM, OB1, UCX, Mpi, open_mpis
-from tests.support.scenes import RECEIVES, TRAFFIC, Parameters, Scene, look, places, scenes
+from tests.support.scenes import BLOCKED, DIRECT, RECEIVES, TRAFFIC, Parameters, Scene, look, places, scenes
 from tests.support.truth import Truth, compare_hidden, compare_partly, pair
 from tests.support.ways import LOOKS, look_direct
 
 OVER_CM: list[Parameters] = [each for each in places(*TRAFFIC) if each[1] == CM]
+WAITING: list[Parameters] = [each for each in places(*BLOCKED[:2]) if each[1] == OB1]
 OVER_UCX: list[Parameters] = [each for each in places(RECEIVES) if each[1] == UCX]
 
 
@@ -41,6 +42,14 @@ def test_ucx_says_that_its_queues_are_hidden(scene: Scene, way: str, matrix: Mat
         assert compare_hidden(seen.communicators, list(Queue), ["ucx", "--mca pml ob1"]) == []
     for queue in Queue:
         matrix.record(scene.job.mpi, scene.job.transport, queue.name.lower(), "hidden")
+
+
+@scenes(WAITING)
+def test_requests_in_a_wait_say_how_many_more_it_needs(scene: Scene) -> None:
+    """A thread in MPI_Waitall needs all of its requests that are pending: the one that is complete isn't counted."""
+    (field,) = (each for each in scene.see(DIRECT)[2].communicators if each.communicator.name == b"field")
+    waiting = [each.extra_text for each in field.queues[Queue.RECEIVES].operations if each.status is Status.PENDING]
+    assert [text[2].partition(b", ")[2].decode() for text in waiting] == [f"{IN_A_WAIT} that needs 2 more"] * 2
 
 
 # ---------------------------------------------------------------- messages that can't be received yet

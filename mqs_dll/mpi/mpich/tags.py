@@ -6,6 +6,8 @@ Source: src/include/mpir_tags.h, src/mpid/common/sched/mpidu_sched.c, src/mpi/co
 
 from __future__ import annotations
 
+from mqs_dll.abi import COLLECTIVE
+
 _BLOCKING = {
     1: "MPI_Barrier",
     2: "MPI_Bcast",
@@ -44,7 +46,7 @@ def label(tag: int) -> str:
     """
     name = _BLOCKING.get(tag)
     if name is not None:
-        return f"collective: {name}, alone or in another one"
+        return f"{COLLECTIVE}{name}, alone or in another one"
     if _FIRST_NONBLOCKING <= tag < 1 << _LOWEST_BIT:
         return f"nonblocking collective no. {tag - _FIRST_NONBLOCKING + 1} or neighborhood collective"
     if tag >= 1 << _LOWEST_BIT:

@@ -132,7 +132,7 @@ class Cm(Pml):
             extra_text=lines(
                 _receive_kind(request, complete, known=pattern is not None),
                 buffer_text(self._datatypes.at(request.req_datatype), request.count, request.req_datatype),
-                request_text(request.address, request.req_complete),
+                request_text(self._memory, request.address, request.req_complete),
                 _unclear(pattern),
                 None if tag is None else tag_text(tag, self._nonblocking_base),
                 "pml/cm: order not known, blocking receives are not visible",
@@ -186,7 +186,7 @@ class Cm(Pml):
             extra_text=lines(
                 _send_kind(request),
                 buffer_text(facts, _elements(request, facts), request.req_datatype),
-                request_text(request.address, request.req_complete),
+                request_text(self._memory, request.address, request.req_complete),
                 "pml/cm: blocking sends are not visible"
                 if heavy
                 else "pml/cm keeps no destination, and no blocking sends",

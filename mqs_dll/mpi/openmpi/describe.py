@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+
+from mqs_dll.abi import IN_A_WAIT
+from mqs_dll.errors import MqsError
+from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import tags
 
 # ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
@@ -19,12 +24,28 @@ COMPLETE = 1
 """Value of req_complete for a request that is done; 0 and addresses of waiters are pending (ompi/request/request.h)."""
 
 
-def request_text(address: int, complete: int) -> str:
-    """Return the request's handle, and whether some thread of the process waits for it right now."""
+_COUNT = struct.Struct("<i")
+"""The first member of ompi_wait_sync_t (opal/threads/wait_sync.h of 4.1, opal/mca/threads/wait_sync.h of 5.0)."""
+
+_MOST_REQUESTS = 1 << 24
+"""More than a program waits for at once: what claims more is no count."""
+
+
+def request_text(memory: Memory, address: int, complete: int) -> str:
+    """Return the request's handle, and whether some thread of the process waits for it right now.
+
+    Such a thread has put the address of its ompi_wait_sync_t into the request (ompi/request/req_wait.c). That struct
+    counts the requests that have to complete before the thread goes on: of MPI_Waitall all that are pending, of
+    MPI_Waitany one. A single MPI_Wait does so only where threads are in use.
+    """
     text = f"request {address:#x}"
-    if complete not in (0, COMPLETE):
-        text += ", in a wait for several requests"
-    return text
+    if complete in (0, COMPLETE):
+        return text
+    try:
+        (count,) = memory.unpack(_COUNT, complete)
+    except MqsError:
+        count = 0
+    return f"{text}, {IN_A_WAIT}" + (f" that needs {count} more" if 0 < count <= _MOST_REQUESTS else "")
 
 
 def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:

@@ -121,7 +121,7 @@ class Ob1(Pml):
             extra_text=lines(
                 self._receive_kind(request),
                 buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
-                request_text(request.address, request.req_complete),
+                request_text(self._memory, request.address, request.req_complete),
                 _receive_progress(request, status),
                 tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
             ),
@@ -186,7 +186,7 @@ class Ob1(Pml):
             extra_text=lines(
                 self._send_kind(request),
                 buffer_text(facts, request.req_count, request.req_datatype),
-                request_text(request.address, request.req_complete),
+                request_text(self._memory, request.address, request.req_complete),
                 _send_progress(request, status),
                 tag_text(request.req_tag, self._nonblocking_base),
             ),

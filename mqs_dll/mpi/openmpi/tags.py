@@ -5,6 +5,8 @@ Source: ompi/mca/coll/base/coll_tags.h of 4.1.0 to 4.1.8 and of 5.0.0 to 5.0.11.
 
 from __future__ import annotations
 
+from mqs_dll.abi import COLLECTIVE
+
 ANY_TAG = -1
 
 _BLOCKING = {
@@ -54,7 +56,7 @@ def label(tag: int, *, nonblocking_base: int) -> str:
     """
     name = _BLOCKING.get(tag)
     if name is not None:
-        return f"collective: {name}, alone or in another one"
+        return f"{COLLECTIVE}{name}, alone or in another one"
     if _NONBLOCKING_END <= tag <= nonblocking_base:
         return f"nonblocking collective no. {nonblocking_base - tag + 1}, or making of a communicator"
     if _NEIGHBORHOOD_END <= tag < _NONBLOCKING_END:
