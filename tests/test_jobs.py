@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def with_queue(each: CommunicatorSnapshot, queue: Queue, operations: tuple[Opera
     """Return a communicator with other operations in one of its queues."""
     queues = list(each.queues)
     queues[queue] = QueueSnapshot(queue, operations)
-    return each._replace(queues=tuple(queues))
+    return replace(each, queues=tuple(queues))
 
 
 def is_open(operation: Operation, name: str) -> bool:
@@ -183,11 +184,11 @@ def test_one_wrong_field_of_a_communicator_is_noticed(looked_at: tuple[Truth, Sh
     for index, each in enumerate(shown):
         record = each.communicator
         for wrong in (
-            each._replace(communicator=record._replace(name=record.name + b"x")),
-            each._replace(communicator=record._replace(local_rank=record.local_rank + 1)),
-            each._replace(communicator=record._replace(size=record.size + 1)),
-            each._replace(group=Hidden("not read")),
-            each._replace(group=(*each.group, 0)),
+            replace(each, communicator=record._replace(name=record.name + b"x")),
+            replace(each, communicator=record._replace(local_rank=record.local_rank + 1)),
+            replace(each, communicator=record._replace(size=record.size + 1)),
+            replace(each, group=Hidden("not read")),
+            replace(each, group=(*each.group, 0)),
         ):
             assert compare_communicators(truth, (*shown[:index], wrong, *shown[index + 1 :]))
         assert compare_communicators(truth, (*shown[:index], *shown[index + 1 :]))

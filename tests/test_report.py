@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def test_every_text_of_the_library_is_escaped() -> None:
         Communicator(1, 0, 1, b"c"), hidden, (QueueSnapshot(Queue.SENDS, (), hidden=hidden), broken)
     )
     snapshot = snapshot_of(communicator, core=CoreView(windows=hidden, datatypes=hidden))
-    text = as_text(snapshot._replace(program=evil, library=evil, library_path=evil, process_message=evil))
+    text = as_text(replace(snapshot, program=evil, library=evil, library_path=evil, process_message=evil))
     assert text.count(r"evil \x1b]0;title\x07") == 9
     assert "\x1b" not in text
 
@@ -153,7 +154,7 @@ def test_the_heading() -> None:
 
 def test_an_unknown_rank_is_said() -> None:
     """A rank that the library doesn't know isn't made up."""
-    assert "rank not known" in as_text(snapshot_of()._replace(global_rank=None))
+    assert "rank not known" in as_text(replace(snapshot_of(), global_rank=None))
 
 
 def test_a_pending_receive() -> None:
@@ -217,7 +218,7 @@ def test_a_broken_queue_is_never_empty() -> None:
 
 def test_no_communicator_is_said() -> None:
     """A library that lists no communicator is said to do so."""
-    assert "lists no communicator" in as_text(snapshot_of()._replace(communicators=()))
+    assert "lists no communicator" in as_text(replace(snapshot_of(), communicators=()))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ EVERYTHING = snapshot_of(
 )
 
 
-@pytest.mark.parametrize("snapshot", [EVERYTHING, snapshot_of()._replace(global_rank=None, library_path=None)])
+@pytest.mark.parametrize("snapshot", [EVERYTHING, replace(snapshot_of(), global_rank=None, library_path=None)])
 def test_json_holds_to_its_schema(snapshot: Snapshot) -> None:
     """Every document holds to the schema, which itself is one."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
@@ -322,7 +323,7 @@ def test_json_texts_are_text() -> None:
 
 def test_json_has_no_lone_surrogates() -> None:
     """A path that is no UTF-8, which Python holds with surrogates, becomes text that every reader takes."""
-    document = json.loads(json_report.render(snapshot_of()._replace(library_path="/caf\udce9")))
+    document = json.loads(json_report.render(replace(snapshot_of(), library_path="/caf\udce9")))
     assert document["library"]["path"] == "/caf\ufffd"
 
 

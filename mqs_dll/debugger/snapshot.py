@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Window
 
 
-class Hidden(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hidden:
     """Stands where something couldn't be looked at: never to be shown as empty."""
 
     reason: str
@@ -15,7 +16,8 @@ class Hidden(NamedTuple):
     """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
 
 
-class QueueSnapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
     """One queue of one communicator."""
 
     queue: Queue
@@ -28,7 +30,8 @@ class QueueSnapshot(NamedTuple):
     """What to do to see the rest; empty where nothing helps."""
 
 
-class CommunicatorSnapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CommunicatorSnapshot:
     """One communicator with its queues."""
 
     communicator: Communicator
@@ -38,7 +41,8 @@ class CommunicatorSnapshot(NamedTuple):
     """In the order of abi.Queue: sends, receives, unexpected messages."""
 
 
-class CoreView(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CoreView:
     """What only the Python core tells; a part that wasn't asked for is None."""
 
     layouts: tuple[LayoutOrigin, ...] | None = None
@@ -53,7 +57,8 @@ class CoreView(NamedTuple):
     """Sentences: which of the user's files are no profiles, and why."""
 
 
-class Snapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Snapshot:
     """Everything that an MQS library told about one process in one stop."""
 
     pid: int

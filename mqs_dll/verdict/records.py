@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import NamedTuple
 
 
 class Outcome(IntEnum):
@@ -74,7 +74,8 @@ class WaitKind(Enum):
     """An MPI call of which no operation can be seen."""
 
 
-class Wait(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wait:
     """One thing that one process waits for: an arrow of the wait-for graph, or several when any peer would do."""
 
     process: int
@@ -100,7 +101,8 @@ class Wait(NamedTuple):
     """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
 
 
-class Activity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Activity:
     """What one process does, in one phrase for a table's row."""
 
     call: str | None
@@ -114,7 +116,8 @@ class Activity(NamedTuple):
     """PROVED when it can never go on, SUSPECTED when it seems so; None when it isn't blocked."""
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """One thing that is wrong, or worth a line."""
 
     cause: Cause
@@ -129,7 +132,8 @@ class Finding(NamedTuple):
     """Its place in Verdict.communicators; None where it is about none or several."""
 
 
-class CommunicatorFacts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CommunicatorFacts:
     """One communicator of the job, joined from what its processes say."""
 
     name: str
@@ -143,7 +147,8 @@ class CommunicatorFacts(NamedTuple):
     """For one side of an inter-communicator, the place of the other side where it is known."""
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Verdict:
     """What is wrong with a job."""
 
     outcome: Outcome

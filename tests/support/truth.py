@@ -673,7 +673,7 @@ def compare_native(
                 compare = Comparison(truth.rules, communicator, fetch)
                 found_wrong = compare_paired(queue.queue, true, queue.operations, compare, in_turn=truth.in_turn)
             else:
-                found_wrong = compare_known(true, queue._replace(broken=None))
+                found_wrong = compare_known(true, replace(queue, broken=None))
             differences += [f"{key}: {text}" for text in found_wrong]
     return differences
 

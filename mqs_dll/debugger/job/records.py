@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 
@@ -29,7 +29,8 @@ class Language(Enum):
     PYTHON = "python"
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Frame:
     """One function that a thread is in."""
 
     function: str
@@ -42,7 +43,8 @@ class Frame(NamedTuple):
     language: Language = Language.NATIVE
 
 
-class CallStack(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallStack:
     """Where one thread is."""
 
     thread: int
@@ -60,7 +62,8 @@ class CallStack(NamedTuple):
     program went on between them; empty where it could not be taken."""
 
 
-class Sample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sample:
     """One look at one rank."""
 
     at: float
@@ -71,7 +74,8 @@ class Sample(NamedTuple):
     weren't asked for."""
 
 
-class JobProcess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JobProcess:
     """One rank of a job."""
 
     world: int
@@ -92,7 +96,8 @@ class JobProcess(NamedTuple):
     """Oldest first; empty unless it was read."""
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Job:
     """All ranks of one job, as they were at one time, or at several."""
 
     title: str

@@ -205,6 +205,8 @@ def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
         return "freed by the program (MPI_Request_free)"
     if status is Status.MATCHED and request.pml_type not in HELD:
         return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
+    if status is Status.PENDING:
+        return f"no. {request.req_sequence} of the communicator's receives"  # tells two looks at a loop apart
     return None
 
 
@@ -214,5 +216,5 @@ def _send_progress(request: views.SendRequest, status: Status) -> str:
     if status is Status.COMPLETE:
         return "done" if request.pml_complete else "done, not delivered yet"
     if request.req_recv == 0:
-        return "the receiver has not answered"
+        return f"the receiver has not answered; no. {request.req_sequence} to it"
     return f"{request.req_bytes_delivered} of {request.req_bytes_packed} bytes delivered"
