@@ -130,6 +130,8 @@ class Ob1(Pml):
     def _receive_kind(self, request: views.RecvRequest) -> str:
         if request.pml_type == PROBE:
             return "MPI_Probe, blocking"
+        if request.pml_type in HELD and not request.req_match_received:
+            return "MPI_Mprobe, blocking"
         if request.pml_type in HELD:
             return "MPI_Mprobe or MPI_Improbe: message held, not received"
         if request.req_persistent:
