@@ -203,6 +203,57 @@ class FileError(MqsError):
     help = "Name the MPI's library itself, like libmpi.so.40 or libmpi.so.12; `ldd PROGRAM` prints where that is."
 
 
+class SavedFileError(MqsError):
+    """A saved job can't be written, or a file is no saved job. Never crosses the C interface."""
+
+    code = 200
+    help = "`mqs job --save FILE` writes such files; one that was cut off or changed can't be mended."
+
+
+class ReportError(MqsError):
+    """A report can't be drawn, or not be written where it should go. Never crosses the C interface."""
+
+    code = 230
+    help = "Name another file, or print the text, --json or --dot instead, which need nothing but standard output."
+
+
+class GraphvizError(ReportError):
+    """Graphviz's program `dot`, which draws --svg, is missing or failed. Never crosses the C interface."""
+
+    code = 231
+    help = "Install Graphviz (apt-get install graphviz, dnf install graphviz); --html and --dot work without it."
+
+
+class CoreError(MqsError):
+    """A core file can't be looked at. Never crosses the C interface."""
+
+    code = 210
+    help = (
+        "It takes a whole core file, the kernel's or gcore's (systemd's: `coredumpctl dump PID -o FILE`), and the "
+        "program and libraries of its process: --sysroot DIR says where copies of them lie."
+    )
+
+
+class NotCoreError(CoreError):
+    """A file is no core file, though it can be read."""
+
+    code = 212
+
+
+class MixedCoresError(CoreError):
+    """Core files that were given as those of one job are of several, or several are of one rank."""
+
+    code = 211
+    help = "Name the core files of one job, one for each rank; older ones may lie among them."
+
+
+class JobError(MqsError):
+    """There is no such MPI job on this machine, or there are several. Never crosses the C interface."""
+
+    code = 240
+    help = "`mqs job` lists the jobs; name one by the PID of its mpiexec or of one of its ranks."
+
+
 def all_errors() -> Iterator[type[MqsError]]:
     """Yield every class of the tree, parents first."""
     pending: list[type[MqsError]] = [MqsError]

@@ -7,8 +7,8 @@ one of them:
 ==================  ======================================  ==========================================
 protocol            in a debugger of ours                   inside libmqs.so
 ==================  ======================================  ==========================================
-TargetImage         debugger.live                           _glue (the debugger's image callbacks)
-TargetProcess       debugger.live                           _glue (the debugger's process callbacks)
+TargetImage         debugger.live, debugger.core            _glue (the debugger's image callbacks)
+TargetProcess       debugger.live, debugger.core            _glue (the debugger's process callbacks)
 QueueLibrary        debugger.dll.DynamicLibrary (any .so)   session.Library
 ==================  ======================================  ==========================================
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from types import TracebackType
 
 from mqs_dll.abi import Operation, Queue
 from mqs_dll.debugger.counting import CountingProcess
@@ -18,12 +20,112 @@ _MOST_ITEMS = 1 << 20
 """More than any process has: a library that goes on listing is going round in a circle."""
 
 
+LookFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
+"""Asks at the end of a look for more, given what the library made of the process."""
+
+
+class Look:
+    """A library's way into one process: found while the process runs, gone as often as wanted while it stands.
+
+    Usable as a context manager that closes it.
+    """
+
+    def __init__(
+        self,
+        library: QueueLibrary,
+        process: TargetProcess,
+        *,
+        pid: int,
+        program: str,
+        library_path: str | None = None,
+    ) -> None:
+        """Let a library look at a process's image, and at what doesn't move in the process itself.
+
+        What it can't read of the process now, because it runs, it will read, or refuse, in ``read``.
+
+        Args:
+            library: any MQS library.
+            process: the process, which may run; a core file will do.
+            pid: its PID, for the record.
+            program: its name, for the record.
+            library_path: the library's file, for the record.
+
+        Raises:
+            MqsError: the library can't read this image.
+        """
+        self._library = library
+        self._library_path = library_path
+        self._process = process
+        self._pid = pid
+        self._program = program
+        self._counting = CountingProcess(process)
+        with ExitStack() as stack:
+            image = stack.enter_context(closing(library.setup_image(process.image)))
+            self._image_message = image.has_queues()
+            self._queues = stack.enter_context(closing(image.setup_process(self._counting)))
+            with suppress(MqsError):
+                self._queues.has_queues()
+            self._sessions = stack.pop_all()
+
+    def read(
+        self,
+        look_further: LookFurther | None = None,
+        on_communicator: Callable[[int], None] | None = None,
+    ) -> Snapshot:
+        """Let the library list the queues; what it says fits together only while the process stands.
+
+        Args:
+            look_further: called at the end with what the library made of the process.
+            on_communicator: called before each communicator with the number of those that are done.
+
+        Returns:
+            What it said, with a pause of 0: how long the process stands is known to whoever stopped it.
+
+        Raises:
+            MqsError: the library can't read this process.
+        """
+        queues = self._queues
+        reads_before, bytes_before = self._counting.reads, self._counting.bytes_read
+        process_message = queues.has_queues()
+        global_rank = _global_rank(queues)
+        communicators = _read_communicators(queues, on_communicator)
+        reads, bytes_read = self._counting.reads - reads_before, self._counting.bytes_read - bytes_before
+        return Snapshot(
+            pid=self._pid,
+            program=self._program,
+            library=self._library.version_string(),
+            library_path=self._library_path,
+            image_message=self._image_message,
+            process_message=process_message,
+            global_rank=global_rank,
+            communicators=communicators,
+            core=look_further(queues, self._process) if look_further else CoreView(),
+            pause=0.0,
+            reads=reads,
+            bytes_read=bytes_read,
+        )
+
+    def close(self) -> None:
+        """Let the library forget the process and its image. Idempotent."""
+        self._sessions.close()
+
+    def __enter__(self) -> Look:
+        """Return the look itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
 def take_snapshot(
     library: QueueLibrary,
     process: LiveProcess,
     *,
     library_path: str | None = None,
-    look_further: Callable[[ProcessQueues, TargetProcess], CoreView] | None = None,
+    look_further: LookFurther | None = None,
     on_communicator: Callable[[int], None] | None = None,
 ) -> Snapshot:
     """Stop a process, let a library list its queues, and let it go on.
@@ -40,41 +142,10 @@ def take_snapshot(
         MqsError: the library can't read this image or this process.
     """
     program = read_status(process.pid).name
-    counting = CountingProcess(process)
-    with closing(library.setup_image(process.image)) as image:
-        image_message = image.has_queues()
-        with closing(image.setup_process(counting)) as queues:
-            _find_way(queues)
-            reads_before, bytes_before = counting.reads, counting.bytes_read
-            with stopped(process.pid) as stop:
-                process_message = queues.has_queues()
-                global_rank = _global_rank(queues)
-                communicators = _read_communicators(queues, on_communicator)
-                reads, bytes_read = counting.reads - reads_before, counting.bytes_read - bytes_before
-                core = look_further(queues, process) if look_further else CoreView()
-    return Snapshot(
-        pid=process.pid,
-        program=program,
-        library=library.version_string(),
-        library_path=library_path,
-        image_message=image_message,
-        process_message=process_message,
-        global_rank=global_rank,
-        communicators=communicators,
-        core=core,
-        pause=stop.pause,
-        reads=reads,
-        bytes_read=bytes_read,
-    )
-
-
-def _find_way(queues: ProcessQueues) -> None:
-    """Let a library find its way in a process that still runs: what doesn't move need not be read in the stop.
-
-    What it can't read now, it will read, or refuse, then.
-    """
-    with suppress(MqsError):
-        queues.has_queues()
+    with Look(library, process, pid=process.pid, program=program, library_path=library_path) as look:
+        with stopped(process.pid) as stop:
+            snapshot = look.read(look_further, on_communicator)
+        return replace(snapshot, pause=stop.pause)
 
 
 def _global_rank(queues: ProcessQueues) -> int | None:

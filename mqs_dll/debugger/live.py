@@ -17,7 +17,7 @@ import drgn
 
 from mqs_dll.abi import TypeSizes
 from mqs_dll.debugger.proc import check_readable, not_permitted, read_status
-from mqs_dll.errors import NoSuchProcessError, TargetReadError
+from mqs_dll.errors import NoSuchProcessError, ProcessError, TargetReadError
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
 
@@ -138,6 +138,7 @@ class LiveProcess:
             NoSuchProcessError: there is no such process, or it has exited.
             NotPermittedError: the kernel keeps it closed to us.
             WordSizeError: it isn't a process that libmqs can read.
+            ProcessError: its modules can't be told, perhaps because it has just begun another program.
         """
         check_readable(pid)
         self.pid = pid
@@ -148,7 +149,12 @@ class LiveProcess:
         except (FileNotFoundError, ProcessLookupError):
             raise NoSuchProcessError(f"process {pid} has just exited") from None
         try:
-            self._image = LiveImage(_open_program(pid))
+            self._program = _open_program(pid)
+            self._image = LiveImage(self._program)
+        except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
+            self.close()
+            check_readable(pid)
+            raise ProcessError(f"the modules of process {pid} can't be told: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -157,6 +163,11 @@ class LiveProcess:
     def image(self) -> LiveImage:
         """The image that the process runs."""
         return self._image
+
+    @property
+    def program(self) -> drgn.Program:
+        """What drgn knows of the process: its modules, for call stacks."""
+        return self._program
 
     def type_sizes(self) -> TypeSizes:
         """Return the sizes of the target's C types: those of 64-bit Linux."""

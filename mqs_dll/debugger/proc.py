@@ -88,7 +88,7 @@ def not_permitted(pid: int) -> NotPermittedError:
     status = read_status(pid)
     closed = f"the kernel doesn't let us look into process {pid} ({status.name})"
     if status.user != os.geteuid():
-        return NotPermittedError(f"{closed}: it belongs to user {_user_name(status.user)}")
+        return NotPermittedError(f"{closed}: it belongs to user {user_name(status.user)}")
     scope = _ptrace_scope()
     if scope:
         return NotPermittedError(f"{closed}: /proc/sys/kernel/yama/ptrace_scope is {scope}")
@@ -126,7 +126,8 @@ def thread_ids(pid: int) -> list[int]:
         return []
 
 
-def _user_name(user: int) -> str:
+def user_name(user: int) -> str:
+    """Return a user's name, the number where there is none."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Stopping a process for a look, without a trace left in it: ptrace, never SIGSTOP.
+"""Stopping processes for a look, without a trace left in it: ptrace, never SIGSTOP.
 
 A SIGSTOP is seen by the process's parent, and some launchers act on it. PTRACE_SEIZE and PTRACE_INTERRUPT stop the
 threads behind everybody's back. The facts used here are those of ptrace(2), in its sections on PTRACE_SEIZE,
@@ -12,14 +12,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
 import cffi
 
 from mqs_dll.debugger.proc import already_traced, not_permitted, read_status, thread_ids
-from mqs_dll.errors import NoSuchProcessError, StopError
+from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
 
 _PTRACE_DETACH = 17
 _PTRACE_SEIZE = 0x4206
@@ -39,38 +39,35 @@ _ffi.cdef("long ptrace(long request, long thread, void *address, void *data);")
 _libc: Any = _ffi.dlopen(None)
 
 
-class stopped:
-    """Context manager: all threads of a process stand still inside, and go on as they were when it ends.
+class all_stopped:
+    """Context manager: all threads of several processes stand still inside, and go on as they were when it ends.
 
-    However it ends: on an error, and on Ctrl-C wherever it strikes, the process runs again before the exception
-    is seen. Should we be killed, the kernel lets it go. A process that its user had stopped with a signal stays
-    stopped, and a signal that arrives meanwhile is delivered afterwards. The thread that enters must be the one
-    that leaves.
-
-    Raises:
-        NoSuchProcessError: the process is gone.
-        NotPermittedError: the kernel doesn't let us stop it.
-        AlreadyTracedError: another debugger holds it.
-        StopError: a thread didn't stop in time.
+    However it ends: on an error, and on Ctrl-C wherever it strikes, all of them run again before the exception is
+    seen. Should we be killed, the kernel lets them go. A process that its user had stopped with a signal stays
+    stopped, and a signal that arrives meanwhile is delivered afterwards. The thread that enters must be the one that
+    leaves. One process that can't be stopped is noted in ``failures`` and runs on; the others stand.
     """
 
     pause: float = 0.0
-    """Seconds for which the process stood still, known at the end."""
+    """Seconds from the first process's stop until the last went on, known at the end."""
 
-    def __init__(self, pid: int, deadline: float = _DEADLINE) -> None:
-        """Prepare to stop process ``pid`` within ``deadline`` seconds; nothing happens yet."""
-        self._pid = pid
+    def __init__(self, pids: Iterable[int], deadline: float = _DEADLINE) -> None:
+        """Prepare to stop processes within ``deadline`` seconds; nothing happens yet."""
         self._deadline = deadline
-        self._threads = _Threads(pid)
+        self._threads = {pid: _Threads(pid) for pid in pids}
         self._began = 0.0
         self._interrupts = _Interrupts(self._resume)
+        self.failures: dict[int, MqsError] = {}
+        """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
+        another debugger holds it, StopError when a thread didn't stop in time."""
 
-    def __enter__(self) -> stopped:
-        """Stop the process."""
+    def __enter__(self) -> all_stopped:
+        """Stop the processes: first ask all of them, then wait for each, so that they stop at nearly the same time."""
         self._interrupts.hold()
         try:
             self._began = time.monotonic()
-            self._threads.stop(self._began + self._deadline)
+            self._try_each(_Threads.ask)
+            self._try_each(lambda threads: threads.stop(self._began + self._deadline))
         except BaseException:
             self._resume()
             self._interrupts.release()
@@ -81,14 +78,58 @@ class stopped:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the process go on."""
+        """Let the processes go on."""
         self._interrupts.hold()
         self._resume()
         self._interrupts.release()
 
+    def _try_each(self, act: Callable[[_Threads], None]) -> None:
+        for pid, threads in self._threads.items():
+            if pid not in self.failures:
+                try:
+                    act(threads)
+                except MqsError as error:
+                    self.failures[pid] = error
+                    threads.resume()
+
     def _resume(self) -> None:
-        if self._threads.resume():
+        went_on = [threads.resume() for threads in self._threads.values()]
+        if any(went_on):
             self.pause = time.monotonic() - self._began
+
+
+class stopped:
+    """Context manager: all threads of one process stand still inside, with all that all_stopped promises.
+
+    Raises:
+        NoSuchProcessError: the process is gone.
+        NotPermittedError: the kernel doesn't let us stop it.
+        AlreadyTracedError: another debugger holds it.
+        StopError: a thread didn't stop in time.
+    """
+
+    def __init__(self, pid: int, deadline: float = _DEADLINE) -> None:
+        """Prepare to stop process ``pid`` within ``deadline`` seconds; nothing happens yet."""
+        self._stop = all_stopped([pid], deadline)
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which the process stood still, known at the end."""
+        return self._stop.pause
+
+    def __enter__(self) -> stopped:
+        """Stop the process."""
+        self._stop.__enter__()
+        for error in self._stop.failures.values():
+            self._stop.__exit__(None, None, None)
+            raise error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the process go on."""
+        self._stop.__exit__(kind, error, trace)
 
 
 class _Interrupts:
@@ -144,16 +185,19 @@ class _Threads:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._held: dict[int, int] = {}
+        self._asked: list[int] = []
+
+    def ask(self) -> None:
+        """Take hold of the threads that there are, and ask them to stop."""
+        new = [thread for thread in thread_ids(self._pid) if thread not in self._held]
+        self._asked = [thread for thread in new if self._seize(thread)]
 
     def stop(self, deadline: float) -> None:
-        """Stop every thread, those that appear meanwhile too: once all of them stand, no more can appear."""
-        while True:
-            new = [thread for thread in thread_ids(self._pid) if thread not in self._held]
-            seized = [thread for thread in new if self._seize(thread)]
-            if not seized:
-                break
-            for thread in seized:
+        """Wait for what was asked, and stop what has appeared meanwhile: once all of them stand, no more can appear."""
+        while self._asked:
+            for thread in self._asked:
                 self._wait(thread, deadline)
+            self.ask()
         if not self._held:
             raise NoSuchProcessError(f"process {self._pid} has exited")
 
@@ -218,8 +262,12 @@ class _Threads:
     def _let_go(self, thread: int, pending: int) -> None:
         """Detach from a thread; from one that still runs or is dying, as soon as it stands or has ended.
 
-        A thread killed meanwhile is waited for, because its parent learns of its end only after we have.
+        One that was taken hold of but not asked to stop, because something failed in between, is asked now. A thread
+        killed meanwhile is waited for, because its parent learns of its end only after we have.
         """
+        if _ptrace(_PTRACE_DETACH, thread, pending):
+            return
+        _ptrace(_PTRACE_INTERRUPT, thread)
         deadline = time.monotonic() + _LETTING_GO
         while not _ptrace(_PTRACE_DETACH, thread, pending) and time.monotonic() < deadline:
             try:
@@ -228,6 +276,8 @@ class _Threads:
                 return
             if seen == thread and not os.WIFSTOPPED(status):
                 return
+            if seen == thread and status >> 16 != _PTRACE_EVENT_STOP:
+                pending = os.WSTOPSIG(status)
             time.sleep(0.001)
 
 

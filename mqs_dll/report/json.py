@@ -42,10 +42,10 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
 def _communicator(snapshot: CommunicatorSnapshot) -> dict[str, Any]:
     record = snapshot.communicator
     return {
-        "unique_id": _address(record.unique_id),
+        "unique_id": number_to_json(record.unique_id),
         "local_rank": record.local_rank,
         "size": record.size,
-        **_name(record.name),
+        **name_to_json(record.name),
         "group": _listing(snapshot.group, int),
         "queues": {queue.queue.name.lower(): _queue(queue) for queue in snapshot.queues},
     }
@@ -53,16 +53,17 @@ def _communicator(snapshot: CommunicatorSnapshot) -> dict[str, Any]:
 
 def _queue(queue: QueueSnapshot) -> dict[str, Any]:
     return {
-        "operations": [_operation(operation) for operation in queue.operations],
+        "operations": [operation_to_json(operation) for operation in queue.operations],
         "hidden": text_for_json(queue.hidden.reason) if queue.hidden else None,
         "broken": text_for_json(queue.broken) if queue.broken else None,
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def operation_to_json(operation: Operation) -> dict[str, Any]:
+    """Return an operation with the fields of mqs_pending_operation."""
     return operation._asdict() | {
         "status": operation.status.name.lower(),
-        "buffer": _address(operation.buffer),
+        "buffer": number_to_json(operation.buffer),
         "extra_text": [line.decode("utf-8", "replace") for line in operation.extra_text],
     }
 
@@ -74,16 +75,16 @@ def _listing(items: tuple[Any, ...] | Hidden, convert: Any) -> dict[str, Any]:
 
 
 def _window(window: Window) -> dict[str, Any]:
-    return {**_name(window.name), "size": window.size, "handle": _address(window.address)}
+    return {**name_to_json(window.name), "size": window.size, "handle": number_to_json(window.address)}
 
 
 def _datatype(datatype: Datatype) -> dict[str, Any]:
     return {
-        **_name(datatype.name),
+        **name_to_json(datatype.name),
         "size": datatype.size,
         "predefined": datatype.predefined,
         "operations": datatype.operations,
-        "handle": _address(datatype.address),
+        "handle": number_to_json(datatype.address),
     }
 
 
@@ -91,12 +92,12 @@ def _layout(layout: LayoutOrigin) -> dict[str, Any]:
     return {"struct": layout.struct, "origin": layout.origin}
 
 
-def _name(name: bytes) -> dict[str, str]:
+def name_to_json(name: bytes) -> dict[str, str]:
     """Return a name as text for people and, since it may be no UTF-8, as its exact bytes."""
     return {"name": name.decode("utf-8", "replace"), "name_hex": name.hex()}
 
 
-def _address(number: int) -> str:
+def number_to_json(number: int) -> str:
     """Return a 64-bit number as hexadecimal text: many readers of JSON keep but 53 bits of a number."""
     return f"{number:#x}"
 

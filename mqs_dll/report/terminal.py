@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Any
 
 from rich.console import Console
 
@@ -17,6 +19,15 @@ def console() -> Console:
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does, but into a file without the blanks that fill lines up to the widest."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as capture:
+            super().print(*objects, **options)
+        self.file.write(re.sub(r" +$", "", capture.get(), flags=re.MULTILINE))
+
     def on_broken_pipe(self) -> None:
         """Leave the reader's early end to cli.py; rich would exit with a failure."""
         raise BrokenPipeError

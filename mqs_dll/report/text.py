@@ -15,7 +15,7 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, LayoutOrigin, Operation
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report.escape import printable, visible
 
-_QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}
+QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}
 _COLUMNS = ("queue", "status", "peer", "world", "tag", "bytes", "what")
 _NOTHING = "-"
 _NOT_KNOWN = "?"
@@ -43,9 +43,14 @@ def _heading(snapshot: Snapshot) -> RenderableType:
     lines = [
         visible(message) if message else "the library says nothing about the process",
         f"read by {visible(snapshot.library)}{where}",
-        f"stopped for {snapshot.pause * 1000:.1f} ms: {snapshot.reads} reads, {snapshot.bytes_read} bytes",
+        f"{_pause(snapshot)}{snapshot.reads} reads, {snapshot.bytes_read} bytes",
     ]
     return Group(title, Text("\n".join(lines)))
+
+
+def _pause(snapshot: Snapshot) -> str:
+    """Return for how long the process was stopped; empty for a core file, and for one that ran all the time."""
+    return f"stopped for {snapshot.pause * 1000:.1f} ms: " if snapshot.pause else ""
 
 
 # ---------------------------------------------------------------- communicators
@@ -89,7 +94,7 @@ def _remarks(queues: Iterable[QueueSnapshot]) -> Iterator[Text]:
     """Yield what there is to say besides operations: an empty queue is called so only where it could be looked at."""
     empty = []
     for queue in queues:
-        title = _QUEUE_TITLES[queue.queue]
+        title = QUEUE_TITLES[queue.queue]
         if queue.hidden:
             yield Text(f"  {title}: can't be seen: {visible(queue.hidden.reason)}", style="yellow")
         elif queue.broken:
@@ -103,12 +108,12 @@ def _remarks(queues: Iterable[QueueSnapshot]) -> Iterator[Text]:
 
 def _operation_cells(queue: Queue, operation: Operation) -> tuple[str, ...]:
     return (
-        _QUEUE_TITLES[queue],
+        QUEUE_TITLES[queue],
         operation.status.name.lower(),
-        _peer(queue, operation, operation.desired_local_rank, operation.actual_local_rank),
-        _peer(queue, operation, operation.desired_global_rank, operation.actual_global_rank),
-        _tag(operation),
-        _length(operation),
+        peer_words(queue, operation, operation.desired_local_rank, operation.actual_local_rank),
+        peer_words(queue, operation, operation.desired_global_rank, operation.actual_global_rank),
+        tag_words(operation),
+        length_words(operation),
         "\n".join(_texts(operation)) or _NOTHING,
     )
 
@@ -119,7 +124,8 @@ def _texts(operation: Operation) -> Iterator[str]:
         yield f"buffer {operation.buffer:#x}{' of the MPI' if operation.system_buffer else ''}"
 
 
-def _peer(queue: Queue, operation: Operation, desired: int, actual: int) -> str:
+def peer_words(queue: Queue, operation: Operation, desired: int, actual: int) -> str:
+    """Return a peer's rank, "any", "any: 3" once a message has been found, or "?"; local ranks or global ones."""
     if desired != INVALID_RANK:
         return str(desired)
     if not _leaves_peer_open(queue, operation):
@@ -132,13 +138,15 @@ def _leaves_peer_open(queue: Queue, operation: Operation) -> bool:
     return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)
 
 
-def _tag(operation: Operation) -> str:
+def tag_words(operation: Operation) -> str:
+    """Return an operation's tag, "any", "any: 7" once a message has been found, or "?"."""
     if not operation.tag_wild:
         return _NOT_KNOWN if operation.desired_tag == UNKNOWN else str(operation.desired_tag)
     return _ANY if operation.status is Status.PENDING else f"{_ANY}: {operation.actual_tag}"
 
 
-def _length(operation: Operation) -> str:
+def length_words(operation: Operation) -> str:
+    """Return the bytes of an operation, "40 of 4096" where less arrived than there is room for, or "?"."""
     desired = _NOT_KNOWN if operation.desired_length == UNKNOWN else str(operation.desired_length)
     arrived = operation.status is not Status.PENDING and operation.actual_length != UNKNOWN
     return f"{operation.actual_length} of {desired}" if arrived and str(operation.actual_length) != desired else desired

@@ -208,7 +208,7 @@ def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
     if status is Status.MATCHED and request.pml_type not in HELD:
         return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
     if status is Status.PENDING:
-        return f"no. {request.req_sequence} of the communicator's receives"  # tells two looks at a loop apart
+        return f"no. {request.req_sequence + 1} of the communicator's receives"  # tells two looks at a loop apart
     return None
 
 

@@ -1,0 +1,249 @@
+"""A core file: the memory that it holds, and what is known of the process.
+
+Source: the ELF-64 object file format (System V gABI, chapters 4 and 5); core(5).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from mqs_dll.debugger.core import notes, start
+from mqs_dll.debugger.core.notes import MappedFile
+from mqs_dll.errors import CoreError, NotCoreError, TargetReadError, WordSizeError
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+
+_MAGIC = b"\x7fELF"
+_CLASS_64, _LITTLE_ENDIAN = 2, 1
+_MACHINES = frozenset({62, 183})
+_CORE = 4
+_LOAD, _NOTES = 1, 4
+_MANY_HEADERS = 0xFFFF
+"""PN_XNUM: the number of program headers stands in the first section header."""
+_LARGEST_NOTES = 1 << 28
+_LARGEST_FILE = 1 << 62
+_FIRST_PAGE = 4096
+
+_AT_PROGRAM_HEADERS, _AT_RANDOM, _AT_PROGRAM_NAME = 3, 25, 31
+"""Of the auxiliary vector: addresses in the program's file, and in the main thread's stack, around its arguments."""
+
+_COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": "zstd -d",
+    b"\x04\x22\x4d\x18": "lz4 -d",
+    b"\x1f\x8b": "gunzip",
+    b"\xfd7zXZ\0": "unxz",
+    b"BZh": "bunzip2",
+}
+
+
+class _Segment(NamedTuple):
+    begin: int
+    size: int
+    """Bytes that the core holds, or should hold: a core that was cut off has less."""
+    offset: int
+    """Where they begin in the core file."""
+
+
+class CoreFile:
+    """The core file of one process. Close it when done."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a core file's headers and notes.
+
+        Raises:
+            NotCoreError: it is another file, or compressed.
+            CoreError: it has lost its notes, or can't be read.
+            WordSizeError: it is the core of a program that libmqs can't read.
+        """
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # it may be a pipe
+        except OSError as error:
+            raise CoreError(f"{path} can't be read: {error.strerror}") from error
+        try:
+            self._read_all()
+        except OSError as error:
+            self.close()
+            raise CoreError(f"{path} can't be read: {error.strerror}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def loss(self) -> str:
+        """Return a sentence on what a core that was cut off has lost."""
+        return f"it was cut off, {_megabytes(self.missing)} of its {_megabytes(self.size)} of memory are missing"
+
+    @property
+    def program(self) -> str:
+        """The path of the program that the process ran, or its name where no path is known."""
+        mapping = self.mapping_at(self._notes.auxiliary.get(_AT_PROGRAM_HEADERS, 0))
+        return mapping.path if mapping else self.name
+
+    def mapping_at(self, address: int) -> MappedFile | None:
+        """Return what file lay at an address, None where none did or it isn't known."""
+        place = bisect_right(self._mapping_begins, address) - 1
+        if place >= 0 and address < self.mappings[place].end:
+            return self.mappings[place]
+        return None
+
+    def first_page(self, mapping: MappedFile) -> bytes | None:
+        """Return the first bytes of a mapping, None where the core doesn't hold all of them."""
+        try:
+            return self.fetch(mapping.begin, _FIRST_PAGE)
+        except TargetReadError:
+            return None
+
+    def held_after(self, address: int) -> int | None:
+        """Return where, beyond an address, the next memory begins that the core holds; None where none does."""
+        place = bisect_right(self._begins, address)
+        return self._begins[place] if place < len(self._begins) else None
+
+    def part(self, address: int, size: int) -> bytes | None:
+        """Return up to ``size`` bytes at an address, at least one; None where the core was not to hold them.
+
+        Raises:
+            TargetReadError: the core would hold them had it not been cut off.
+        """
+        segment = self._segment_at(address)
+        if segment is None:
+            return None
+        within = address - segment.begin
+        wanted = min(size, segment.size - within)
+        data = self._read(segment.offset + within, wanted)
+        if len(data) < wanted:
+            raise TargetReadError(address + len(data), size, "memory that the core file has lost")
+        return data
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return exactly ``size`` bytes at an address, all of one piece of memory.
+
+        Raises:
+            TargetReadError: the core doesn't hold them.
+        """
+        data = self.part(address, size)
+        if data is None or len(data) < size:
+            raise TargetReadError(address, size)
+        return data
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    # ------------------------------------------------------------ reading the file
+
+    def _read_all(self) -> None:
+        status = os.fstat(self._file)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotCoreError(f"{self.path} is no regular file")
+        self._length = status.st_size
+        headers = list(self._program_headers())
+        held = [_Segment(header[3], header[5], header[2]) for header in headers if header[0] == _LOAD and header[5]]
+        self._segments = sorted(held)
+        self._begins = [segment.begin for segment in self._segments]
+        self._measure()
+        self._notes = notes.parse(
+            self._read(header[2], min(header[5], _LARGEST_NOTES)) for header in headers if header[0] == _NOTES
+        )
+        if not self._notes.auxiliary:
+            lost = f": {self.loss()}" if self.missing else ""
+            raise CoreError(f"{self.path} doesn't tell what program it is of{lost}")
+        self._tell(self._notes)
+
+    def _tell(self, known: notes.Notes) -> None:
+        self.pid = known.pid
+        """The process's; 0 where the core doesn't say it."""
+        self.name = known.name
+        """The process's name, as the kernel had it: 15 bytes at most."""
+        self.mappings = known.mappings
+        """The files that it had in its memory, by address."""
+        self._mapping_begins = [mapping.begin for mapping in known.mappings]
+        stack = self._stack()
+        begin, end = known.auxiliary[_AT_RANDOM], known.auxiliary.get(_AT_PROGRAM_NAME, 0)
+        arguments, environment = start.find(self.fetch, stack.begin, begin, end, known.vector)
+        self.arguments = arguments or known.arguments
+        """Those of the program, its name first; where the stack doesn't tell, the words of their first 79 bytes."""
+        self.environment = environment
+        """The variables that it was started with; none where the stack doesn't tell."""
+
+    def _program_headers(self) -> Iterator[tuple[int, ...]]:
+        begin = self._read(0, _HEADER.size)
+        self._check_kind(begin)
+        fields = _HEADER.unpack(begin)
+        table, sections, count = fields[5], fields[6], fields[10]
+        if count == _MANY_HEADERS:
+            first = self._read(sections, _SECTION.size)
+            if len(first) < _SECTION.size:
+                raise CoreError(f"{self.path} was cut off before the list of what it holds")
+            count = _SECTION.unpack(first)[7]
+        data = self._read(table, count * _PROGRAM_HEADER.size)
+        if len(data) < count * _PROGRAM_HEADER.size:
+            raise CoreError(f"{self.path} was cut off within the list of what it holds")
+        yield from _PROGRAM_HEADER.iter_unpack(data)
+
+    def _check_kind(self, begin: bytes) -> None:
+        for magic, command in _COMPRESSED.items():
+            if begin.startswith(magic):
+                raise NotCoreError(f"{self.path} is compressed: decompress it first, with `{command}`")
+        if not begin:
+            raise CoreError(f"{self.path} is empty")
+        if not begin.startswith(_MAGIC):
+            raise NotCoreError(f"{self.path} is no core file")
+        if len(begin) < _HEADER.size:
+            raise CoreError(f"{self.path} was cut off within its first {_HEADER.size} bytes")
+        if begin[4] != _CLASS_64 or begin[5] != _LITTLE_ENDIAN:
+            raise WordSizeError(f"{self.path} is of a program whose words aren't 64-bit little-endian ones")
+        fields = _HEADER.unpack(begin)
+        if fields[1] != _CORE:
+            raise NotCoreError(f"{self.path} is no core file but a program or a library")
+        if fields[2] not in _MACHINES:
+            raise WordSizeError(f"{self.path} is of a program for another machine (ELF machine {fields[2]})")
+
+    def _measure(self) -> None:
+        if any(segment.offset + segment.size > _LARGEST_FILE for segment in self._segments):
+            raise CoreError(f"{self.path} is damaged: its headers point beyond the end of any file")
+        self.size = sum(segment.size for segment in self._segments)
+        """Bytes of the process's memory that it should hold."""
+        self.missing = sum(
+            min(max(segment.offset + segment.size - self._length, 0), segment.size) for segment in self._segments
+        )
+        """Bytes of those that it doesn't hold, because it was cut off."""
+
+    def _stack(self) -> _Segment:
+        """Return the part with the main thread's stack.
+
+        Only where that was to be kept is what the core leaves out, of a library, still as it is in the library's file.
+
+        Raises:
+            CoreError: it was not.
+        """
+        address = self._notes.auxiliary.get(_AT_RANDOM, 0)
+        segment = self._segment_at(address)
+        if segment is None:
+            raise CoreError(
+                f"{self.path} holds nothing of what the process had written: its /proc/PID/coredump_filter left it out"
+            )
+        return segment
+
+    def _segment_at(self, address: int) -> _Segment | None:
+        place = bisect_right(self._begins, address) - 1
+        if place < 0 or address >= self._begins[place] + self._segments[place].size:
+            return None
+        return self._segments[place]
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """Return some bytes of the file, as many as there are."""
+        return os.pread(self._file, min(size, self._length - offset), offset) if offset < self._length else b""
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

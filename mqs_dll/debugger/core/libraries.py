@@ -1,0 +1,181 @@
+"""The files that a core's process had loaded, as far as this machine has them: found by path, believed by build.
+
+A core leaves out what is still as it is in a file: code and read-only data. It holds the first page of each program and
+library, though (bit 4 of coredump_filter, set by default), and that tells the build: by the linker's build-id, or where
+a library has none, by the page itself, which has the sizes of all segments.
+Source: core(5), "Controlling which mappings are written to the core dump"; the ELF-64 object file format.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from mqs_dll.debugger.core.file import CoreFile
+from mqs_dll.debugger.core.notes import MappedFile
+from mqs_dll.errors import CoreError
+
+_PAGE = 4096
+_MAGIC = b"\x7fELF\x02\x01"
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_NOTE = struct.Struct("<III")
+_NOTES = 4
+_BUILD_ID = 3
+_DELETED = " (deleted)"
+
+
+class Presence(Enum):
+    """What became of the search for one file."""
+
+    AT_HAND = "at hand"
+    MISSING = "not on this machine"
+    DIFFERENT = "another build on this machine"
+    UNKNOWN = "of a build that the core doesn't tell"
+
+
+class Library(NamedTuple):
+    """A program or library of the core's process."""
+
+    name: str
+    """Its path when the core was written."""
+    presence: Presence
+    path: Path | None
+    """Where it is now; None unless it is at hand."""
+
+
+class Libraries:
+    """Finds the files of a core's process, each of exactly the build that the process had loaded."""
+
+    def __init__(self, core: CoreFile, sysroot: Path | None = None) -> None:
+        """Look for the files of a core.
+
+        Args:
+            core: the core file.
+            sysroot: a directory that holds them under their own paths, or without any directories; this machine's own
+                are looked at after those.
+
+        Raises:
+            CoreError: there is no such directory.
+        """
+        if sysroot is not None and not sysroot.is_dir():
+            raise CoreError(f"{sysroot} is no directory")
+        self._core = core
+        self._sysroot = sysroot
+        self._found = {mapping.path: library for mapping, library in self._search()}
+
+    def all(self) -> list[Library]:
+        """Return every program and library of the process, by address."""
+        return list(self._found.values())
+
+    def absent(self) -> list[Library]:
+        """Return those that are not at hand."""
+        return [library for library in self._found.values() if library.path is None]
+
+    def at(self, address: int) -> Library | None:
+        """Return the program or library whose file lay at an address, None where there was none."""
+        mapping = self._core.mapping_at(address)
+        return self._found.get(mapping.path) if mapping else None
+
+    def part(self, address: int, size: int) -> bytes | None:
+        """Return up to ``size`` bytes that a file had at an address, at least one; None where no file at hand has them.
+
+        What the process may have changed since is in the core: ask that first.
+        """
+        mapping = self._core.mapping_at(address)
+        library = self._found.get(mapping.path) if mapping else None
+        if mapping is None or library is None or library.path is None:
+            return None
+        wanted = min(size, mapping.end - address)
+        try:
+            with library.path.open("rb") as file:
+                file.seek(mapping.offset + address - mapping.begin)
+                data = file.read(wanted)
+        except (OSError, OverflowError):
+            return None
+        rest_of_page = -(address + len(data)) % _PAGE  # zeros, where the file ends within it
+        return data.ljust(min(wanted, len(data) + rest_of_page), b"\0") or None
+
+    def _search(self) -> Iterator[tuple[MappedFile, Library]]:
+        for mapping in self._core.mappings:
+            if mapping.offset == 0:
+                page = self._core.first_page(mapping)
+                library = self._library(mapping.path, page)
+                if library is not None:
+                    yield mapping, library
+
+    def _library(self, name: str, page: bytes | None) -> Library | None:
+        """Return a file of the process if it is a program or a library, None for data that it had mapped."""
+        if page is not None and not page.startswith(_MAGIC):
+            return None
+        presence = Presence.MISSING
+        for path in self._candidates(name):
+            begin = _begin_of(path)
+            if not begin.startswith(_MAGIC):
+                continue
+            if page is None:
+                presence = Presence.UNKNOWN
+            elif _same_build(page, begin):
+                return Library(name, Presence.AT_HAND, path)
+            else:
+                presence = Presence.DIFFERENT
+        if page is None and presence is Presence.MISSING:
+            return None
+        return Library(name, presence, None)
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        path = Path(name.removesuffix(_DELETED))
+        if self._sysroot is not None:
+            yield self._sysroot / path.relative_to(path.anchor)
+            yield self._sysroot / path.name
+        yield path
+
+
+def _begin_of(path: Path) -> bytes:
+    """Return the first page of a regular file, nothing of any other one."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # it may be a pipe by now
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.pread(file, _PAGE, 0)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
+def _same_build(page: bytes, other: bytes) -> bool:
+    """Tell whether two first pages are of one build, stripped or not."""
+    build = _build_id(page)
+    return build == _build_id(other) if build else page == other
+
+
+def _build_id(page: bytes) -> bytes:
+    """Return the build-id in a library's first page, nothing where there is none."""
+    header = _HEADER.unpack_from(page)
+    table, count = header[5], header[10]
+    for place in range(table, table + count * _PROGRAM_HEADER.size, _PROGRAM_HEADER.size):
+        if place + _PROGRAM_HEADER.size > len(page):
+            break
+        kind, _, offset, _, _, size, _, _ = _PROGRAM_HEADER.unpack_from(page, place)
+        if kind == _NOTES:
+            build = _build_id_note(page[offset : offset + size])
+            if build:
+                return build
+    return b""
+
+
+def _build_id_note(notes: bytes) -> bytes:
+    at = 0
+    while at + _NOTE.size <= len(notes):
+        name_size, size, kind = _NOTE.unpack_from(notes, at)
+        begin = at + _NOTE.size + -(-name_size // 4) * 4
+        if kind == _BUILD_ID and notes.startswith(b"GNU\0", at + _NOTE.size):
+            return notes[begin : begin + size] if begin + size <= len(notes) else b""
+        at = begin + -(-size // 4) * 4
+    return b""

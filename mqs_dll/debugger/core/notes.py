@@ -1,0 +1,100 @@
+"""What the notes of a core file tell about its process.
+
+Source: core(5); struct elf_prpsinfo of Linux's include/uapi/linux/elfcore.h; NT_FILE as fill_files_note() of
+fs/binfmt_elf.c writes it. gdb's gcore writes the same.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_NOTE = struct.Struct("<III")
+_PROCESS = struct.Struct("<4x4xQIIiiii16s80s")
+"""struct elf_prpsinfo: flags, user, group, PID, parent, process group, session, name, arguments."""
+_PAIR = struct.Struct("<QQ")
+_TRIPLE = struct.Struct("<QQQ")
+
+_NT_PRPSINFO, _NT_AUXV, _NT_FILE = 3, 6, 0x46494C45
+
+
+class MappedFile(NamedTuple):
+    """A part of a file that the process had in its memory."""
+
+    begin: int
+    end: int
+    offset: int
+    """In the file."""
+    path: str
+    """The file's name when the core was written."""
+
+
+@dataclass
+class Notes:
+    """All notes together; what they don't tell is as it is here."""
+
+    pid: int = 0
+    name: str = ""
+    """The process's, as the kernel had it: 15 bytes at most."""
+    arguments: Sequence[str] = ()
+    """The words of the first 79 bytes of its command line."""
+    vector: bytes = b""
+    """The auxiliary vector, as it stands on the stack."""
+    auxiliary: dict[int, int] = field(default_factory=dict)
+    """The same by type."""
+    mappings: tuple[MappedFile, ...] = ()
+    """By address."""
+
+
+def parse(pieces: Iterable[bytes]) -> Notes:
+    """Return what the note segments of a core file tell, as far as they go."""
+    found = Notes()
+    for piece in pieces:
+        for kind, data in _notes(piece):
+            _take(found, kind, data)
+    return found
+
+
+def _take(found: Notes, kind: int, data: bytes) -> None:
+    if kind == _NT_PRPSINFO and len(data) >= _PROCESS.size:
+        fields = _PROCESS.unpack_from(data)
+        found.pid = max(fields[3], 0)
+        found.name = _text(fields[7])
+        found.arguments = _text(fields[8]).split()
+    elif kind == _NT_AUXV:
+        found.vector = data[: len(data) - len(data) % _PAIR.size]
+        found.auxiliary = dict(_PAIR.iter_unpack(found.vector))
+    elif kind == _NT_FILE:
+        found.mappings = tuple(sorted(_mappings(data)))
+
+
+def _notes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the content of each note of the kernel's, as far as the data goes."""
+    at = 0
+    while at + _NOTE.size <= len(data):
+        name_size, size, kind = _NOTE.unpack_from(data, at)
+        begin = at + _NOTE.size + -(-name_size // 4) * 4
+        if begin + size > len(data):
+            return
+        if data.startswith(b"CORE\0", at + _NOTE.size):
+            yield kind, data[begin : begin + size]
+        at = begin + -(-size // 4) * 4
+
+
+def _mappings(data: bytes) -> Iterator[MappedFile]:
+    if len(data) < _PAIR.size:
+        return
+    count, unit = _PAIR.unpack_from(data)
+    names_at = _PAIR.size + count * _TRIPLE.size
+    names = data[names_at:].split(b"\0")
+    if names_at > len(data) or len(names) < count:
+        return
+    for (begin, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
+        yield MappedFile(begin, end, offset * unit, os.fsdecode(name))
+
+
+def _text(field: bytes) -> str:
+    return os.fsdecode(field.partition(b"\0")[0])
