@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 _PATIENCE = 0.5
 """Seconds after which a user wonders; most processes are done long before."""
@@ -32,6 +34,33 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
         yield tell
     finally:
         status.stop()
+
+
+@contextmanager
+def ranks_done() -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function to call with the number of ranks done and of all, or None where nobody would see it.
+
+    The bar ends with the context: calls after that do nothing.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    task = progress.add_task("ranks read (Ctrl-C ends it and lets them go on)", total=None)
+    began = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - began > _PATIENCE:
+            progress.update(task, completed=done, total=total)
+            progress.start()
+            progress.refresh()
+
+    try:
+        yield tell
+    finally:
+        began = math.inf  # who goes on calling it has other things on the screen by now
+        progress.stop()
 
 
 @contextmanager

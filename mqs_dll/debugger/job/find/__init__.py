@@ -1,0 +1,85 @@
+"""Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from mqs_dll.debugger.job.find.jobs import all_jobs
+from mqs_dll.debugger.job.find.processes import Process, Processes
+from mqs_dll.debugger.job.find.records import FoundJob, FoundRank, FoundWorld
+from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.errors import JobError
+
+__all__ = ["FoundJob", "FoundRank", "FoundWorld", "find_job", "find_jobs"]
+
+_LONGEST_TITLE = 100
+
+
+def find_jobs() -> list[FoundJob]:
+    """Return the MPI jobs of this user on this machine, for root those of all users; the oldest first.
+
+    Programs that use MPI without a launcher come last: whether they have begun MPI only their memory tells.
+    """
+    return sorted(all_jobs(Processes()), key=lambda job: job.launcher is None)
+
+
+def find_job(what: int | str | None = None) -> FoundJob:
+    """Return one job.
+
+    Args:
+        what: the PID of its launcher, of one of its ranks or of anything between, above or below them; the name of
+            the program or the Python script that its ranks run; None for the only job that there is.
+
+    Raises:
+        JobError: there is no such job, or there are several; the text lists them.
+        ProcessError: there is no process with that PID, or none that we may look into.
+    """
+    if isinstance(what, str) and what.isascii() and what.isdigit():
+        what = int(what)
+    if isinstance(what, int):
+        return _of_process(what)
+    jobs = find_jobs()
+    if what is None:
+        launched = [job for job in jobs if job.launcher is not None]
+        return _only(launched or jobs, "there is no MPI job of yours on this machine", "there are several MPI jobs")
+    named = [job for job in jobs if any(_is_called(rank, what) for rank in job.ranks)]
+    return _only(named, f"there is no MPI job whose ranks run {what}", f"several MPI jobs run {what}")
+
+
+def _of_process(pid: int) -> FoundJob:
+    processes = Processes()
+    jobs = all_jobs(processes)
+    named = [job for job in jobs if pid in job.members]
+    if not named:  # mpiexec runs in a script, or the process was started by a rank
+        named = [job for job in jobs if any(each.pid == pid for each in _above(processes, job))]
+    if not named:
+        line = {each.pid for each in processes.ancestors(pid)}
+        named = [job for job in jobs if any(rank.pid in line for rank in job.ranks)]
+    if not named:
+        name = read_status(pid).name
+        check_readable(pid)
+        raise JobError(f"process {pid} ({name}) is no part of an MPI job on this machine")
+    return _only(named, "", f"process {pid} has started several MPI jobs")
+
+
+def _above(processes: Processes, job: FoundJob) -> Iterator[Process]:
+    return processes.ancestors(job.launcher or job.ranks[0].pid)
+
+
+def _is_called(rank: FoundRank, name: str) -> bool:
+    return PurePath(rank.program).name == name
+
+
+def _only(jobs: Sequence[FoundJob], none: str, several: str) -> FoundJob:
+    if len(jobs) == 1:
+        return jobs[0]
+    if not jobs:
+        raise JobError(none)
+    raise JobError(f"{several}: {'; '.join(_line(job) for job in jobs)}")
+
+
+def _line(job: FoundJob) -> str:
+    title = job.title if len(job.title) <= _LONGEST_TITLE else f"{job.title[:_LONGEST_TITLE]}..."
+    ranks = f"{len(job.ranks)} rank{'' if len(job.ranks) == 1 else 's'}"
+    return f"PID {job.launcher or job.ranks[0].pid} ({ranks}, {title})"

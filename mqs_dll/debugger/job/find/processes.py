@@ -1,0 +1,202 @@
+"""All processes of this machine at one moment, as /proc has them: a family tree with environments and programs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
+_DAEMON = re.compile(
+    r"hydra_pmi_proxy|hydra_bstrap_pr.*|pmi_proxy|orted|prted|prte|orte-dvm|slurmstepd|flux-shell|flux-broker.*|palsd"
+)
+"""Programs that MPIs and batch systems start ranks with: what people call, and what that starts on each host."""
+
+_MPI_LIBRARY = re.compile(r"libmpi[a-z0-9_]*\.so(\.[0-9.]+)?")
+"""libmpi.so.40, libmpich.so.12, libmpi_abi.so.0, libmpi_cray.so.12, and their bindings for Fortran, which need them."""
+_PYTHON = re.compile(r"python[0-9.]*")
+_DELETED = " (deleted)"
+_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+"""Of Python's own options those that take the next argument."""
+
+
+class Process(NamedTuple):
+    """What /proc/PID/stat says."""
+
+    pid: int
+    parent: int
+    name: str
+    """The kernel's: of the program, of a script the script's, at most 15 bytes."""
+    state: str
+    started: int
+    """Ticks since the machine's start."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has exited, and only waits for its parent to notice."""
+        return self.state in "ZX"
+
+
+class Processes:
+    """The processes of this machine. What is asked of one is read when it is asked, once."""
+
+    def __init__(self) -> None:
+        """Read the family tree."""
+        self._all = {process.pid: process for process in _read_all()}
+        self._children: dict[int, list[Process]] = {}
+        for process in sorted(self._all.values(), key=lambda each: (each.started, each.pid)):
+            self._children.setdefault(process.parent, []).append(process)
+        self.environment = cache(_environment)
+        self.arguments = cache(_arguments)
+        self.executable = cache(_executable)
+        self.mpi_library = cache(_mpi_library)
+
+    def __iter__(self) -> Iterator[Process]:
+        """Iterate over those that haven't exited."""
+        return (process for process in self._all.values() if not process.gone)
+
+    def get(self, pid: int) -> Process | None:
+        """Return a process, None when there is none; one that has exited but is still listed is returned."""
+        return self._all.get(pid)
+
+    def children(self, pid: int) -> Sequence[Process]:
+        """Return the children of a process, those too that have exited, the oldest first."""
+        return self._children.get(pid, ())
+
+    def ancestors(self, pid: int) -> Iterator[Process]:
+        """Yield the parent, its parent, and so on."""
+        seen = {pid}
+        process = self._all.get(pid)
+        while process is not None:
+            process = self._all.get(process.parent)
+            if process is None or process.pid in seen:  # the table was read while processes came and went
+                return
+            seen.add(process.pid)
+            yield process
+
+    def start_time(self, pid: int) -> float:
+        """Return when a process was started, in seconds since the epoch; 0 where it can't be told."""
+        process = self._all.get(pid)
+        return _boot_time() + process.started / os.sysconf("SC_CLK_TCK") if process else 0.0
+
+    def is_launcher(self, pid: int) -> bool:
+        """Tell whether it is a program that people start jobs with: mpiexec, mpirun, srun."""
+        return self._is_called(pid, _LAUNCHER)
+
+    def is_daemon(self, pid: int) -> bool:
+        """Tell whether it is what a launcher or a batch system runs on each host to start ranks."""
+        return self._is_called(pid, _DAEMON)
+
+    def starts_ranks(self, pid: int) -> bool:
+        """Tell whether it is either of them."""
+        return self.is_launcher(pid) or self.is_daemon(pid)
+
+    def is_closed(self, pid: int) -> bool:
+        """Tell whether the kernel keeps its environment and its memory from us."""
+        try:
+            with Path(f"/proc/{pid}/environ").open("rb"):
+                return False
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+
+    def program(self, pid: int) -> str:
+        """Return the file that it runs, for a Python program the script or the module; its name failing that."""
+        executable = self.executable(pid)
+        if executable and _PYTHON.fullmatch(Path(executable).name):
+            return script_of(self.arguments(pid)) or executable
+        process = self._all.get(pid)
+        return executable or (process.name if process else "")
+
+    def command_line(self, pid: int) -> str:
+        """Return the arguments with blanks between, the name in brackets when they can't be told."""
+        process = self._all.get(pid)
+        return " ".join(self.arguments(pid)) or f"[{process.name if process else pid}]"
+
+    def _is_called(self, pid: int, names: re.Pattern[str]) -> bool:
+        process = self._all.get(pid)
+        if process is None:
+            return False
+        return any(names.fullmatch(name) for name in (process.name, Path(self.executable(pid)).name))
+
+
+def _read_all() -> Iterator[Process]:
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # a Path for each of some thousand entries is what takes the time
+        if entry.isdigit():
+            try:
+                stat = Path("/proc", entry, "stat").read_text(errors="backslashreplace")
+            except OSError:  # it has just exited
+                continue
+            begin, end = stat.index("("), stat.rindex(")")
+            fields = stat[end + 2 :].split()
+            yield Process(int(entry), int(fields[1]), stat[begin + 1 : end], fields[0], int(fields[19]))
+
+
+@cache
+def _boot_time() -> int:
+    """Return when the machine was started, in seconds since the epoch."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """Return the variables that a process was started with; none when they can't be read."""
+    variables = (item.partition("=") for item in _strings(pid, "environ"))
+    return {name: value for name, equals, value in variables if equals}
+
+
+def _arguments(pid: int) -> list[str]:
+    return _strings(pid, "cmdline")
+
+
+def _strings(pid: int, file: str) -> list[str]:
+    try:
+        data = Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(item) for item in data.rstrip(b"\0").split(b"\0")] if data else []
+
+
+def _executable(pid: int) -> str:
+    """Return the path of the program's file, empty when it can't be told."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(_DELETED)  # noqa: PTH115  # a name, not a path to follow
+    except OSError:
+        return ""
+
+
+def _mpi_library(pid: int) -> str | None:
+    """Return the MPI library that a process has loaded, None when it has none, or when that can't be told.
+
+    Loaded is what it can execute: debuggers map the file to read it.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split(maxsplit=5)
+        path = fields[5].removesuffix(_DELETED) if len(fields) == 6 else ""
+        if "x" in fields[1] and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
+            return path
+    return None
+
+
+def script_of(arguments: Sequence[str]) -> str:
+    """Return what a Python interpreter was told to run: a file or, after -m, a module; empty for -c and none."""
+    rest = iter(arguments[1:])
+    for argument in rest:
+        if argument == "-m":
+            module = next(rest, "")
+            return script_of(["mpi4py", *rest]) if module == "mpi4py" else module  # a runner of scripts
+        if argument in _OPTIONS_WITH_VALUE:
+            next(rest, "")
+        elif argument == "-c" or argument == "-":
+            return ""
+        elif not argument.startswith("-"):
+            return argument
+    return ""

@@ -1,0 +1,68 @@
+"""The launcher's own list of its ranks, where it keeps one for debuggers: MPIR_proctable of the MPIR interface.
+
+Source: the MPI Forum's "MPIR Process Acquisition Interface" 1.0, section 9.4. Open MPI 4's mpirun fills it in always,
+srun and Intel's mpiexec too; MPICH's hydra does when it was started under a debugger, and is mostly stripped of the
+symbol; Open MPI 5 has none.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import NamedTuple
+
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.errors import MqsError, TargetReadError
+
+_ENTRY = struct.Struct("=QQi4x")
+"""char *host_name, char *executable_name, int pid, and its padding."""
+
+_MOST_RANKS = 1 << 20
+_LONGEST = 4096
+_PAGE = 4096
+
+
+class Entry(NamedTuple):
+    """One rank, as the launcher has it; its place in the table is its rank."""
+
+    host: str
+    """Empty where it can't be read."""
+    program: str
+    pid: int
+
+
+def read_proctable(pid: int) -> tuple[Entry, ...]:
+    """Return the table of a launcher, by rank; nothing where it has none, or none that can be read."""
+    with suppress(MqsError), LiveProcess(pid) as launcher:
+        return _read(launcher)
+    return ()
+
+
+def _read(launcher: LiveProcess) -> tuple[Entry, ...]:
+    table, size = (launcher.image.find_symbol(name) for name in ("MPIR_proctable", "MPIR_proctable_size"))
+    if table is None or size is None:
+        return ()
+    (address,) = struct.unpack("=Q", launcher.fetch(table, 8))
+    (count,) = struct.unpack("=i", launcher.fetch(size, 4))
+    if not address or not 0 < count <= _MOST_RANKS:
+        return ()
+    texts: dict[int, str] = {}
+    found = []
+    for host, program, rank_pid in _ENTRY.iter_unpack(launcher.fetch(address, count * _ENTRY.size)):
+        for pointer in (host, program):  # launchers that know many ranks let them share a text
+            if pointer not in texts:
+                texts[pointer] = _text(launcher, pointer)
+        found.append(Entry(texts[host], texts[program], max(rank_pid, 0)))
+    return tuple(found)
+
+
+def _text(launcher: LiveProcess, address: int) -> str:
+    """Return the string at an address, empty where there is none."""
+    text = b""
+    while b"\0" not in text and len(text) < _LONGEST:
+        here = address + len(text)
+        try:
+            text += launcher.fetch(here, _PAGE - here % _PAGE)
+        except TargetReadError:
+            return ""
+    return text.partition(b"\0")[0].decode("utf-8", "backslashreplace")

@@ -1,0 +1,61 @@
+"""What finding a job gives: frozen records of what is to be read, and of what is known already not to be readable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mqs_dll.debugger.job.records import RankState
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRank:
+    """One rank of a job, as its launcher and its environment have it."""
+
+    world: int
+    """Which MPI_COMM_WORLD it belongs to: 0 is what the launcher started, others were spawned, in order of start."""
+    rank: int | None
+    """In its MPI_COMM_WORLD; None where only its memory can tell."""
+    pid: int
+    """On ``host``; 0 where it isn't known."""
+    program: str
+    """The file that it runs, for a Python program the script."""
+    host: str
+    state: RankState | None = None
+    """None for a rank that is to be read; else what is known without."""
+    why: str = ""
+    """A sentence: what is in the way of reading it; empty where nothing is."""
+    way_out: str = ""
+    """What to do about that; empty where nothing helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWorld:
+    """One MPI_COMM_WORLD of a job."""
+
+    size: int | None
+    """As the launcher says; None where it doesn't."""
+    here: bool
+    """Whether the launcher started all of it on this machine, as far as it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """One job: what a launcher started and what that spawned, or one program that nobody launched."""
+
+    launcher: int | None
+    """Its PID; None where there is none, or it has ended."""
+    title: str
+    """The launcher's command line, or the program's."""
+    user: str
+    """Whose it is: the name, or the number of a user who has none; empty where it isn't known."""
+    started: float
+    """When its launcher, or its oldest rank, was started: seconds since the epoch; 0 where it isn't known."""
+    host: str
+    """This machine's name."""
+    worlds: tuple[FoundWorld, ...]
+    """In order of start."""
+    ranks: tuple[FoundRank, ...]
+    """By world, then by rank."""
+    members: frozenset[int]
+    """The PIDs of its processes on this machine: ranks, what is between them and the launcher, launcher, daemons, what
+    ranks have started."""

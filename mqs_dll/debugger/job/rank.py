@@ -1,0 +1,138 @@
+"""One rank of a live job, kept open from look to look: whatever is in its way becomes a sentence, never an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.job.facts import Obstacle, explain
+from mqs_dll.debugger.job.find.records import FoundRank
+from mqs_dll.debugger.job.peek import CallFrame
+from mqs_dll.debugger.job.records import CallStack, RankState
+from mqs_dll.debugger.job.stacks import Captured, capture, unwind
+from mqs_dll.debugger.live import LiveProcess, missing_files
+from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.errors import MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
+from mqs_dll.interface import QueueLibrary
+
+OpenQueues = Callable[[LiveProcess], tuple[QueueLibrary, str | None]]
+"""Takes a process and returns the library to read it with, and the library's file if it has one."""
+
+
+class LiveRank:
+    """A rank, opened when it is first asked for, and again when it couldn't be opened."""
+
+    def __init__(self, found: FoundRank, open_queues: OpenQueues) -> None:
+        """Begin; nothing of the process is touched yet."""
+        self.found = found
+        self.snapshot: Snapshot | None = None
+        """What the last look has read, None where it read nothing."""
+        self.stacks: tuple[CallStack, ...] | Hidden = ()
+        """Those of the last look; empty where none were captured."""
+        self._failure: MqsError | None = None
+        self._open_queues = open_queues
+        self._process: LiveProcess | None = None
+        self._look: Look | None = None
+        self._captured: Captured | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be stopped and read."""
+        return self._look is not None
+
+    def open(self) -> None:
+        """Let the library find its way in the process, which runs; one known to be out of reach is left alone."""
+        if self.found.state is None and not self.is_open:
+            try:
+                self._open()
+            except MqsError as error:
+                self.refuse(error)
+
+    def read(self) -> None:
+        """Read the queues."""
+        self.snapshot = self._failure = self._captured = None
+        assert self._look is not None
+        try:
+            self.snapshot = self._look.read()
+        except MqsError as error:
+            self.refuse(error)
+
+    def read_running(self) -> None:
+        """Read the queues of a process that runs: what has changed under the library's hands is read once more."""
+        self.read()
+        if self.is_open and (self.snapshot is None or _is_broken(self.snapshot)):
+            self.read()
+
+    def capture(self) -> None:
+        """Keep the stacks of the process, which stands still."""
+        if self.snapshot is not None:
+            self._captured = capture(self.found.pid)
+
+    def unwind(self) -> None:
+        """Follow the stacks that were captured in the last look; the process may run."""
+        captured, self._captured = self._captured, None
+        self.stacks = unwind(captured, self._process) if captured and self._process else ()
+
+    def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
+        """Return the process with the frames of the MPI calls that it was in, None where none is known."""
+        if self._process is None or isinstance(self.stacks, Hidden):
+            return None
+        frames = [(stack.thread, *stack.call_frame) for stack in self.stacks if stack.call_frame]
+        return (self._process, frames) if frames else None
+
+    def refuse(self, error: MqsError) -> None:
+        """Note what is in the way of reading it now."""
+        self.snapshot = None
+        self._failure = error
+
+    def obstacle(self) -> Obstacle:
+        """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""
+        if self.found.state is not None:
+            return Obstacle(self.found.state, self.found.why, self.found.way_out)
+        assert self._failure is not None
+        obstacle = explain(self._true_cause(self._failure))
+        if obstacle.state is RankState.EXITED:  # for good: its PID may be given to another process
+            self.found = replace(self.found, state=obstacle.state, why=obstacle.why)
+            self.close()
+        elif not self.is_open:
+            self.close()  # its libraries may not have been there yet: the next look opens it anew
+        return obstacle
+
+    def close(self) -> None:
+        """Let go of the process. Idempotent."""
+        look, self._look = self._look, None
+        process, self._process = self._process, None
+        try:
+            if look is not None:
+                look.close()
+        finally:
+            if process is not None:
+                process.close()
+
+    def _open(self) -> None:
+        pid = self.found.pid
+        self._process = LiveProcess(pid)
+        library, path = self._open_queues(self._process)
+        try:
+            self._look = Look(library, self._process, pid=pid, program=read_status(pid).name, library_path=path)
+        except UnknownMpiError as error:
+            raise UnknownMpiError(f"{error}{missing_files(self._process.image)}") from error
+
+    def _true_cause(self, error: MqsError) -> MqsError:
+        """Return that the process has exited, when that is why it couldn't be read."""
+        try:
+            check_readable(self.found.pid)
+        except NoSuchProcessError as gone:
+            return gone
+        except ProcessError as other:
+            if not isinstance(other, NotPermittedError):  # it has no program any more
+                return NoSuchProcessError(f"process {self.found.pid} is exiting")
+        except MqsError:
+            pass
+        return error
+
+
+def _is_broken(snapshot: Snapshot) -> bool:
+    return any(queue.broken for communicator in snapshot.communicators for queue in communicator.queues)

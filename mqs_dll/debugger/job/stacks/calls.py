@@ -1,0 +1,81 @@
+"""Which MPI function a thread is in, and where the program called it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mqs_dll.debugger.job.records import Frame
+from mqs_dll.debugger.job.stacks.follow import Step
+from mqs_dll.debugger.job.stacks.lines import Line, lines_at
+from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
+
+_IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
+"""MPIX_ begins the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
+_IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)
+"""Names that compilers and MPIs make of MPI_RECV (MPI 4.0, section 19.1.5)."""
+
+
+def mpi_function(symbol: str, modules: Modules) -> str | None:
+    """Return the name of the MPI function that a symbol stands for, as the standard spells it; None for any other.
+
+    The MPI itself has to define it: a user's own MPI_Exchange is none.
+    """
+    names = []
+    if in_c := _IN_C.fullmatch(symbol):
+        names += [in_c[1], in_c[1] + (in_c[2] or "")]
+    if in_fortran := _IN_FORTRAN.fullmatch(symbol):
+        names.append("MPI_" + in_fortran[1].lower().capitalize())
+    return next((name for name in names if modules.has_mpi_function(name)), None)
+
+
+class Call(NamedTuple):
+    """An MPI function that a thread is in."""
+
+    function: str
+    place: int
+    """Of its step; of the function that it jumped to, where it left none."""
+
+
+def find_call(steps: Sequence[Step], modules: Modules) -> Call | None:
+    """Return the MPI function that the program called; None where no step shows one.
+
+    MPIs, their bindings for other languages and profiling layers call MPI functions too. So it is the outermost one
+    of those that are nearest to the innermost frame, with nothing but the MPI in between.
+    """
+    found: Call | None = None
+    for place, step in enumerate(steps):
+        called = steps[place + 1].called if place + 1 < len(steps) else ""
+        name = mpi_function(called, modules) or mpi_function(step.symbol, modules)
+        if name is not None:
+            found = Call(name, place)
+        elif found and (step.module is None or modules.owner(step.module) is not Owner.MPI):
+            break
+    return found
+
+
+def find_caller(steps: Sequence[Step], modules: Modules) -> int | None:
+    """Return the place of the program's own innermost step; None where there is none.
+
+    The first with a line of source; else the first in the program's own file; else the first in a library of its.
+    """
+    own = [place for place, step in enumerate(steps) if step.module and modules.owner(step.module) is Owner.PROGRAM]
+    with_line = (place for place in own if _lines(steps[place]))
+    in_main = (place for place in own if modules.is_main(steps[place].module))
+    return next(with_line, next(in_main, next(iter(own), None)))
+
+
+def frames_of(step: Step, modules: Modules) -> Iterator[Frame]:
+    """Yield the functions of a step, those that were put into it first."""
+    name = base_name(step.module) if step.module else ""
+    function = step.symbol.partition(".")[0] or step.symbol  # compilers append what they made of it: ".part.0"
+    lines = _lines(step) if step.module and modules.owner(step.module) is Owner.PROGRAM else ()
+    for line in lines:
+        yield Frame(line.function or function, name, line.file, line.line)
+    if not lines:
+        yield Frame(function, name, None, None)
+
+
+def _lines(step: Step) -> tuple[Line, ...]:
+    return lines_at(step.module, step.pc) if step.module else ()

@@ -1,0 +1,108 @@
+"""The registers and the stack of each thread of a stopped process: bytes alone, so that the stop stays short."""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import cffi
+
+from mqs_dll.debugger.proc import thread_ids
+
+_PTRACE_GETREGSET = 0x4204
+_NT_PRSTATUS = 1
+_STACK_POINTER = {"x86_64": 19 * 8, "aarch64": 31 * 8}
+"""Where the stack pointer lies in what the kernel calls struct user_regs_struct, struct user_pt_regs."""
+
+RED_ZONE = 128
+"""Bytes below the stack pointer that a function of x86_64 may use (System V ABI, section 3.2.2)."""
+
+_MOST_THREADS = 256
+_MAIN_STACK = 8 << 20
+"""Bytes of the main thread's stack that are copied at most: all that the usual limit lets it have."""
+_THREAD_STACK = 128 << 10
+"""The same of any other thread's."""
+
+_ffi = cffi.FFI()
+_ffi.cdef(
+    """
+    struct iovec { void *iov_base; size_t iov_len; };
+    long ptrace(long request, long thread, void *address, void *data);
+    """
+)
+_libc: Any = _ffi.dlopen(None)
+
+
+@dataclass(frozen=True)
+class ThreadStack:
+    """One thread as it stood."""
+
+    thread: int
+    registers: bytes
+    """As the kernel gives them: struct user_regs_struct on x86_64, struct user_pt_regs on aarch64."""
+    base: int
+    """The address of the first byte of memory."""
+    memory: bytes
+    """The stack from a little below the stack pointer up: as far as it goes, or as is copied at most."""
+    is_whole: bool
+    """Whether that is as far as it goes."""
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return what was copied of an address range, fewer bytes or none where it wasn't."""
+        start = address - self.base
+        return self.memory[start : start + size] if start >= 0 else b""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """All threads of one process as they stood in one stop, the main thread first."""
+
+    pid: int
+    threads: tuple[ThreadStack, ...]
+
+
+def capture(pid: int) -> Captured:
+    """Copy registers and stacks of a process that the calling thread has stopped (stop.stopped).
+
+    Takes microseconds for each thread. A thread that can't be read is left out.
+    """
+    sp_offset = _STACK_POINTER.get(platform.machine())
+    if sp_offset is None:
+        return Captured(pid, ())
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return Captured(pid, ())
+    try:
+        threads = sorted(thread_ids(pid), key=lambda thread: (thread != pid, thread))[:_MOST_THREADS]
+        found = [_capture_thread(memory, thread, sp_offset, is_main=thread == pid) for thread in threads]
+    finally:
+        os.close(memory)
+    return Captured(pid, tuple(stack for stack in found if stack))
+
+
+def _capture_thread(memory: int, thread: int, sp_offset: int, *, is_main: bool) -> ThreadStack | None:
+    registers = _read_registers(thread)
+    if len(registers) < sp_offset + 8:
+        return None
+    (stack_pointer,) = struct.unpack_from("<Q", registers, sp_offset)
+    base = max(stack_pointer - RED_ZONE, 0)
+    most = _MAIN_STACK if is_main else _THREAD_STACK
+    try:
+        # A read ends where the mapping does; of a thread's own stack, the limit keeps it from going far beyond.
+        data = os.pread(memory, most, base)
+    except (OSError, OverflowError):  # a stack pointer that points nowhere
+        data = b""
+    return ThreadStack(thread, registers, base, data, is_whole=0 < len(data) < most)
+
+
+def _read_registers(thread: int) -> bytes:
+    """Return the general registers of a thread that we hold, nothing where it has just ended."""
+    buffer = _ffi.new("char[1024]")
+    vector = _ffi.new("struct iovec *", {"iov_base": buffer, "iov_len": len(buffer)})
+    if _libc.ptrace(_PTRACE_GETREGSET, thread, _ffi.cast("void *", _NT_PRSTATUS), vector) != 0:
+        return b""
+    return bytes(_ffi.buffer(buffer, vector.iov_len))

@@ -1,0 +1,72 @@
+"""Source files and lines of a program's code, by the debug information of its file: opened once for all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import drgn
+
+from mqs_dll.debugger.live import new_program
+
+_MOST_FILES = 32
+
+
+class Line(NamedTuple):
+    """One function at an address, which the compiler may have put into another one."""
+
+    function: str
+    file: str
+    line: int
+
+
+def lines_at(module: drgn.Module, address: int) -> tuple[Line, ...]:
+    """Return the functions at an address of a module, innermost first; none without debug information."""
+    path, bias, range_ = module.loaded_file_path, module.loaded_file_bias, module.address_ranges
+    if path is None or bias is None or not range_:
+        return ()
+    file = _File(path, module.build_id, range_[0][0] - bias, range_[-1][1] - bias)
+    return tuple(_lines(_open(file), address - bias))
+
+
+class _File(NamedTuple):
+    path: str
+    build_id: bytes | None
+    start: int
+    end: int
+
+
+@lru_cache(_MOST_FILES)
+def _open(file: _File) -> drgn.Program | None:
+    """Return a program with nothing but this file in it, at the addresses that it was linked for.
+
+    drgn opens debug information once for each program; that of a large application takes seconds, and its ranks all
+    run the same file.
+    """
+    program = new_program()
+    module = program.extra_module(file.path, create=True)
+    module.address_range = (file.start, file.end)
+    module.build_id = file.build_id
+    try:
+        module.try_file(file.path)
+        if module.wants_debug_file():
+            program.load_module_debug_info(module)
+    except Exception:  # drgn's errors for a file that isn't well-formed have no class of their own
+        return None
+    return program if module.debug_file_path else None
+
+
+def _lines(program: drgn.Program | None, address: int) -> Iterator[Line]:
+    if program is None:
+        return
+    try:
+        trace = program.stack_trace_from_pcs([address + 1])  # drgn takes it for a return address
+    except Exception:  # as above
+        return
+    for frame in trace:
+        try:
+            source = frame.source()
+        except LookupError:
+            return
+        yield Line(frame.function_name or "", source.filename, source.line)

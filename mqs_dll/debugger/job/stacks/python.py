@@ -1,0 +1,79 @@
+"""Where the threads of a Python program are in Python, by pystack: an optional extra (pip install 'libmqs[python]').
+
+pystack reads the interpreter's own structures with process_vm_readv, as libmqs reads the MPI's; it is kept from
+stopping the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from mqs_dll.debugger.job.records import Frame, Language
+
+logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
+
+MISSING = "pystack is not installed, which tells the line of a Python program: pip install 'libmqs[python]'"
+_MPI4PY = "mpi4py"
+_MOST_FRAMES = 256
+
+
+@dataclass(frozen=True)
+class PythonStack:
+    """One thread's stack in Python."""
+
+    innermost: Frame | None
+    """The innermost function that isn't of mpi4py."""
+    state: str
+    """A hash of where each function is and of what its variables hold, as far as that can be told in few words."""
+
+
+def is_available() -> bool:
+    """Return whether pystack is installed."""
+    return _engine() is not None
+
+
+def python_stacks(pid: int) -> Mapping[int, PythonStack]:
+    """Return the stacks of a process's threads in Python by thread ID; none where they can't be told.
+
+    The process may run: one that goes on is seen a little later than its registers were.
+    """
+    engine = _engine()
+    return _read_all(lambda: engine.get_process_threads(pid, stop_process=False, locals=True)) if engine else {}
+
+
+def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]:
+    """Return the same of a process that ran a program's file and left a core file; its libraries lie where they lay."""
+    engine = _engine()
+    return _read_all(lambda: engine.get_process_threads_for_core(core, Path(program), locals=True)) if engine else {}
+
+
+def _read_all(threads: Callable[[], Iterable[Any]]) -> Mapping[int, PythonStack]:
+    try:
+        return {thread.tid: _read(list(thread.frames)[-_MOST_FRAMES:]) for thread in threads()}
+    except Exception:  # what it reads may change under it, or be cut off: any error of its parsers may come of that
+        return {}
+
+
+def _engine() -> Any:
+    try:
+        return importlib.import_module("pystack.engine")
+    except ImportError:
+        return None
+
+
+def _read(frames: Iterable[Any]) -> PythonStack:
+    innermost = None
+    state = hashlib.blake2b(digest_size=16)
+    for frame in frames:  # outermost first
+        file, line = frame.code.filename, frame.code.location.lineno
+        if _MPI4PY not in PurePath(file).parts:
+            innermost = Frame(frame.code.scope, PurePath(file).name, file, line, Language.PYTHON)
+        held = sorted({**frame.arguments, **frame.locals}.items())
+        state.update(repr((frame.code.scope, file, line, held)).encode())
+    return PythonStack(innermost, state.hexdigest())

@@ -1,0 +1,99 @@
+"""One thread's stack as a record: the MPI call, its caller, and what tells whether the program went on."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import struct
+from collections.abc import Sequence
+
+from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, frames_of
+from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack
+from mqs_dll.debugger.job.stacks.follow import Step, Walk
+from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
+
+_MOST_FRAMES = 256
+_FINGERPRINTED = 256 << 10
+"""Bytes of the program's own part of a stack that its fingerprint covers at most."""
+_OF_PROGRAM = (Owner.PROGRAM, Owner.PYTHON)
+_SAVED = 7 * 8
+"""Bytes at the outer end of a frame of x86_64: the return address, and the six registers that calls keep."""
+
+
+class CannotTellError(Exception):
+    """It can't be told whether a thread is inside MPI; the text is a sentence."""
+
+
+def read_thread(stack: ThreadStack, walked: Walk, modules: Modules, *, is_main: bool) -> CallStack | None:
+    """Return where a thread stands; None for one other than the main thread that the program doesn't have in MPI.
+
+    Raises:
+        CannotTellError: its stack ends, as far as it could be followed, before an answer.
+    """
+    steps = walked.steps
+    call = find_call(steps, modules)
+    outer = steps[call.place + 1 :] if call else steps
+    if not is_main and (call is None or not _is_of_program(outer, modules)):
+        return None
+    if call is None:
+        _check_outside(stack, walked, modules)
+    caller = find_caller(outer, modules)
+    return CallStack(
+        thread=stack.thread,
+        call=call.function if call else None,
+        caller=next(frames_of(outer[caller], modules)) if caller is not None else None,
+        python=None,
+        frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MOST_FRAMES],
+        fingerprint=_fingerprint(stack, walked, outer[0 if call else caller or 0 :], is_main=is_main),
+        call_frame=_frame_of(steps, call.place) if call else None,
+    )
+
+
+def _is_of_program(callers: Sequence[Step], modules: Modules) -> bool:
+    """Return whether an MPI function's callers are the program's, not the first function of a thread of the MPI's."""
+    return any(step.module is None or modules.owner(step.module) in _OF_PROGRAM for step in callers)
+
+
+def _check_outside(stack: ThreadStack, walked: Walk, modules: Modules) -> None:
+    """Make sure that a thread without a step in an MPI function is in none."""
+    if modules.mpi is None:
+        raise CannotTellError("the MPI's functions have no symbols: the stack can't tell which of them was called")
+    for step in walked.steps:
+        if step.module and modules.owner(step.module) is Owner.MPI:
+            raise CannotTellError(f"it is inside {base_name(step.module)}, but the stack doesn't tell by which call")
+    if walked.complete or not _may_be_inside(stack, walked, modules):
+        return
+    last = walked.steps[-1].module if walked.steps else None
+    where = f" past {base_name(last)}" if last else ""
+    raise CannotTellError(f"the stack can't be followed{where}, and there may be an MPI function further out")
+
+
+def _may_be_inside(stack: ThreadStack, walked: Walk, modules: Modules) -> bool:
+    """Return whether any word of a stack, or a register, may be a return address into the MPI."""
+    if modules.mpi is None or modules.is_main(modules.mpi) or not stack.is_whole or not walked.steps:
+        return True
+    words = [*struct.unpack_from(f"<{len(stack.memory) // 8}Q", stack.memory), *walked.steps[0].registers.values()]
+    ranges = modules.mpi.address_ranges or ()
+    return any(start <= word < end for word in words for start, end in ranges)
+
+
+def _frame_of(steps: Sequence[Step], place: int) -> tuple[int, int] | None:
+    """Return address and size of the part of a step's frame that stays as it is; None where its end isn't known."""
+    if place + 1 >= len(steps) or platform.machine() != "x86_64":
+        return None
+    end = steps[place + 1].sp
+    begin = max(steps[place].sp, end - _SAVED)
+    return (begin, end - begin) if begin < end else None
+
+
+def _fingerprint(stack: ThreadStack, walked: Walk, outer: Sequence[Step], *, is_main: bool) -> str:
+    """Return a hash of some outer steps' part of a thread's stack, and of the registers of the innermost of them."""
+    if not outer:
+        return ""
+    begin = outer[0].sp - (RED_ZONE if outer[0].interrupted else 0)
+    whole = stack.base + len(stack.memory)
+    end = whole if is_main and not walked.complete else outer[-1].sp
+    memory = stack.fetch(begin, min(max(end - begin, 0), _FINGERPRINTED))
+    registers = sorted(outer[0].registers.items())
+    return hashlib.blake2b(repr((outer[0].pc, registers)).encode() + memory, digest_size=16).hexdigest()

@@ -1,0 +1,105 @@
+"""Call stacks of a process from what was captured in a stop, or of a core file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import drgn
+
+from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
+from mqs_dll.debugger.job.stacks.follow import stack_pointer, trace_of, walk
+from mqs_dll.debugger.job.stacks.modules import Modules
+from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
+from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.errors import MqsError
+
+NOT_STOPPED = Hidden("the stack of a running process can't be followed", "leave out --no-stop")
+
+Tracer = Callable[[ThreadStack], drgn.StackTrace]
+_PAGE = 4 << 10
+_CORE_STACK = 1 << 20
+"""Bytes of a thread's stack that are read of a core at most."""
+
+
+def unwind(captured: Captured, process: LiveProcess) -> tuple[CallStack, ...] | Hidden:
+    """Return where the threads of a process stood: the main thread, then others that the program has in MPI.
+
+    The process may run meanwhile: of it, only the files of its modules are looked at.
+    """
+    modules = Modules(process)
+    stacks = _unwind(captured.threads, captured.pid, modules, lambda stack: trace_of(process.program, stack))
+    return _with_python(stacks, python_stacks(captured.pid)) if modules.has_python else stacks
+
+
+def unwind_core(core: CoreProcess) -> tuple[CallStack, ...] | Hidden:
+    """Return where the threads of a process stood that left a core file, as unwind."""
+    traces = {thread.tid: trace for thread in core.program.threads() if (trace := _trace_in_core(thread))}
+    stacks = [_stack_in_core(core, thread, trace) for thread, trace in traces.items()]
+    main = core.pid if core.pid in traces else min(traces, default=0)
+    stacks.sort(key=lambda stack: (stack.thread != main, stack.thread))
+    modules = Modules(core)
+    found = _unwind(stacks, main, modules, lambda stack: traces[stack.thread])
+    if not modules.has_python or modules.program_file is None:
+        return found
+    return _with_python(found, python_stacks_in_core(core.file.path, modules.program_file))
+
+
+def _unwind(
+    stacks: Iterable[ThreadStack], main: int, modules: Modules, trace: Tracer
+) -> tuple[CallStack, ...] | Hidden:
+    found = []
+    for stack in stacks:
+        is_main = stack.thread == main
+        read: CallStack | Hidden | None
+        try:
+            read = read_thread(stack, walk(trace(stack), modules), modules, is_main=is_main)
+        except CannotTellError as error:
+            read = Hidden(str(error))
+        except Exception as error:  # drgn's errors for a file that isn't well-formed have no class of their own
+            read = Hidden(f"the stack can't be followed: {error}")
+        if isinstance(read, CallStack):
+            found.append(read)
+        elif read and is_main:
+            return read
+    return tuple(found) if found else Hidden("the process's registers could not be read")
+
+
+def _with_python(
+    stacks: tuple[CallStack, ...] | Hidden, threads: Mapping[int, PythonStack]
+) -> tuple[CallStack, ...] | Hidden:
+    """Add what threads do in Python, whose frames and counters lie in no stack of the machine's."""
+    if isinstance(stacks, Hidden):
+        return stacks
+    return tuple(_add_python(stack, threads.get(stack.thread)) for stack in stacks)
+
+
+def _add_python(stack: CallStack, found: PythonStack | None) -> CallStack:
+    if found is None:
+        return stack
+    fingerprint = f"{stack.fingerprint}-{found.state}" if stack.fingerprint else ""
+    return replace(stack, python=found.innermost, fingerprint=fingerprint)
+
+
+def _trace_in_core(thread: drgn.Thread) -> drgn.StackTrace | None:
+    try:
+        return thread.stack_trace()
+    except Exception:  # as in _walk
+        return None
+
+
+def _stack_in_core(core: CoreProcess, thread: int, trace: drgn.StackTrace) -> ThreadStack:
+    """Return as much of a thread's stack as a core has."""
+    base = max(stack_pointer(trace[0]) - RED_ZONE, 0)
+    memory = bytearray()
+    while len(memory) < _CORE_STACK:
+        address = base + len(memory)
+        try:
+            memory += core.fetch(address, _PAGE - address % _PAGE)
+        except MqsError:
+            break
+    return ThreadStack(thread, b"", base, bytes(memory), is_whole=0 < len(memory) < _CORE_STACK)

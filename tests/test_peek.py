@@ -1,0 +1,141 @@
+"""Watching ranks between two looks: made-up processes whose memory changes or doesn't, and real ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.job.returns import ReturnCounter
+from tests.support.memory_image import MemoryImage
+
+NO_THREAD = 0x7FFFFFFF
+PAGE = 0x7000
+FRAME = (NO_THREAD, PAGE + 64, 56)
+SECONDS = 0.02
+
+
+class Moving(MemoryImage):
+    """A process that is found in another call at one of the fetches, and in the first one again at the next."""
+
+    def __init__(self, at: int, address: int = PAGE + 64) -> None:
+        super().__init__({PAGE: bytes(256)})
+        self._at = at
+        self._address = address
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return what is there now; the first fetch is of the return address."""
+        data = bytearray(256)
+        data[self._address - PAGE] = len(self.fetches) == self._at
+        self.pages = {PAGE: bytes(data)}
+        return super().fetch(address, size)
+
+
+@pytest.mark.parametrize("at", [2, peek.LEAST_PEEKS // 2, peek.LEAST_PEEKS])
+def test_a_call_that_ended_for_a_moment_is_seen(at: int) -> None:
+    """A process whose frame was another one at any peek went on, although it is back in the same call."""
+    assert peek.changed([(Moving(at), [FRAME])], SECONDS) == [True]
+
+
+def test_a_call_that_lasts_is_not_taken_for_several() -> None:
+    """Where the frame stays nothing is known without the kernel's counter, whatever changes beside the frame."""
+    still = MemoryImage({PAGE: bytes(256)})
+    beside = Moving(2, PAGE + 64 + 56)
+    assert peek.changed([(still, [FRAME]), (beside, [FRAME])], SECONDS) == [None, None]
+    assert len(still.fetches) > peek.LEAST_PEEKS
+
+
+def test_each_process_has_its_own_answer() -> None:
+    """The answers come in the order of the processes; any of a process's frames will do."""
+    other = (NO_THREAD, PAGE, 8)
+    targets = [(MemoryImage({PAGE: bytes(256)}), [FRAME]), (Moving(5), [other, FRAME]), (Moving(2, PAGE), [FRAME])]
+    assert peek.changed(targets, SECONDS) == [None, True, None]
+
+
+class Leaving(MemoryImage):
+    """A process whose memory is gone after so many fetches."""
+
+    def __init__(self, fetches: int) -> None:
+        super().__init__({PAGE: bytes(256)})
+        self._left = fetches
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return what is there, as long as there is something."""
+        if len(self.fetches) == self._left:
+            self.pages = {}
+        return super().fetch(address, size)
+
+
+@pytest.mark.parametrize("fetches", [0, 3])
+def test_memory_that_is_gone_is_no_sign_of_life(fetches: int) -> None:
+    """A process that can't be read any more is not said to have gone on, and is left alone."""
+    gone = Leaving(fetches)
+    assert peek.changed([(gone, [FRAME])], SECONDS) == [None]
+    assert len(gone.fetches) == fetches + 1
+
+
+def test_no_more_peeks_than_needed() -> None:
+    """A process is peeked at MOST_PEEKS times at most, and no more once it is known to go on."""
+    still, moving = MemoryImage({PAGE: bytes(256)}), Moving(2)
+    peek.changed([(still, [FRAME]), (moving, [FRAME])], SECONDS)
+    assert len(still.fetches) <= 1 + peek.MOST_PEEKS
+    assert len(moving.fetches) == 3
+
+
+# ---------------------------------------------------------------- counted by the kernel
+
+BEGIN = """
+import ctypes, time
+function = ctypes.CDLL(None).getppid
+print(ctypes.cast(function, ctypes.c_void_p).value, flush=True)
+while True:
+"""
+
+
+@contextmanager
+def child(action: str) -> Iterator[tuple[int, int]]:
+    """Give the PID of a process that does something for ever, and the address of its getppid()."""
+    command = [sys.executable, "-c", f"{BEGIN}    {action}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            yield process.pid, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def can_count(pid: int, address: int) -> None:
+    """Skip where the kernel doesn't count."""
+    try:
+        ReturnCounter(pid, address).close()
+    except OSError as error:
+        pytest.skip(f"this kernel doesn't let us count: {error}; see kernel.perf_event_paranoid")
+
+
+@pytest.mark.parametrize(("action", "moves"), [("function()", True), ("time.sleep(60)", False)])
+def test_the_kernel_counts_where_it_may(action: str, moves: bool) -> None:
+    """A frame that never changes is one call after the other when its return address is reached, and else one."""
+    with child(action) as (pid, address):
+        can_count(pid, address)
+        memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
+        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], 0.3) == [moves]
+    assert len(memory.fetches) == 1
+
+
+def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process that could run never did, it is not known whether its call would have ended."""
+    monkeypatch.setattr(peek, "_time_of", lambda thread: 5)
+    memory = MemoryImage({PAGE: bytes(256)})
+    with child("pass") as (pid, address):
+        can_count(pid, address)
+        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], SECONDS) == [None]
+
+
+def test_a_thread_that_is_gone_cant_be_counted() -> None:
+    """A counter that the kernel refuses is an error, not a count of 0."""
+    with pytest.raises(OSError, match=r"."):
+        ReturnCounter(NO_THREAD, PAGE)

