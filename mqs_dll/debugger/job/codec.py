@@ -1,0 +1,286 @@
+"""Records in terms of JSON and back, exactly, by their own annotations.
+
+A record is an object whose members are the record's fields; one that is left out has its default. A tuple is an
+array, an enumeration's member its name in small letters. What JSON can't hold exactly is spelled out: a number beyond
+2**53 is a string in hexadecimal, and bytes that are no UTF-8, or text with lone surrogates, are ``{"hex": "..."}``.
+Some values that many records have in common stand once in a table, and are numbers in it.
+
+Reading believes nothing: what doesn't have exactly this form is a DamagedError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, NamedTuple
+
+_EXACT = 2**53
+"""Integers up to here are exact in every reader of JSON."""
+
+_MISSING = object()
+
+
+class DamagedError(Exception):
+    """What was read isn't what writing makes of any record."""
+
+    def __init__(self, what: str, *members: str) -> None:
+        super().__init__(f"{'.'.join(members)} {what}" if members else what)
+        self._what = what
+        self._members = members
+
+    def within(self, member: str) -> DamagedError:
+        """Return the same error of a member's value, for what the member belongs to."""
+        return DamagedError(self._what, member, *self._members)
+
+
+class Codec(NamedTuple):
+    """How values of one type are written and read."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    """Raises DamagedError."""
+    python: type
+    json: tuple[type, ...]
+    """What it is written as."""
+
+
+class Table:
+    """Values that stand once, in the order in which they were first met; others name them by their places."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._values: list[Any] = []
+        self._places: dict[Any, int] = {}
+        self._places_by_identity: dict[int, int] = {}
+
+    def codec(self) -> Codec:
+        """Return a codec that writes a value's place and reads a place."""
+        return Codec(self._place, self._at, self._codec.python, (int,))
+
+    def _place(self, value: Any) -> int:
+        place = self._places_by_identity.get(id(value))  # to compare ten thousand groups by value takes long
+        if place is None:
+            place = self._places.setdefault(value, len(self._values))
+            if place == len(self._values):
+                self._values.append(value)
+            self._places_by_identity[id(value)] = place
+        return place
+
+    def _at(self, place: Any) -> Any:
+        if type(place) is not int or not 0 <= place < len(self._values):
+            raise DamagedError("names something that isn't there")
+        return self._values[place]
+
+    def write(self) -> list[Any]:
+        """Return the table itself, after all that refers to it was written."""
+        return [self._codec.write(value) for value in self._values]
+
+    def fill(self, values: Any) -> None:
+        """Read the table itself, before anything that refers to it.
+
+        Raises:
+            DamagedError: it isn't one.
+        """
+        self._values = list(_array(values, self._codec.read))
+
+
+class Codecs:
+    """The codecs of one file: ``tables`` says of which types values stand in which table."""
+
+    def __init__(self, tables: Mapping[Any, str]) -> None:
+        self._known: dict[Any, Codec] = {}
+        made = {name: Table(self.of(annotation)) for annotation, name in tables.items()}
+        self.tables: dict[str, Table] = made
+        """By name."""
+        self._known = {annotation: made[name].codec() for annotation, name in tables.items()}
+
+    def of(self, annotation: Any) -> Codec:
+        """Return the codec of a type: a record, a scalar, a tuple of one type, or one of several of these."""
+        if annotation not in self._known:
+            self._known[annotation] = self._make(annotation)
+        return self._known[annotation]
+
+    def _make(self, annotation: Any) -> Codec:
+        if annotation in _SCALARS:
+            return _SCALARS[annotation]
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin in (UnionType, typing.Union):
+            return _one_of([self.of(each) for each in arguments])
+        if origin is tuple and len({*arguments} - {...}) == 1:
+            return _tuple_of([self.of(each) for each in arguments if each is not ...], fixed=arguments[-1] is not ...)
+        return _enumeration(annotation) if issubclass(annotation, Enum) else self._record(annotation)
+
+    def _record(self, cls: type) -> Codec:
+        hints = typing.get_type_hints(cls)
+        defaults = _defaults(cls)
+        writers = [(name, self.of(hints[name]).write, default) for name, default in defaults.items()]
+        readers = [(name, self.of(hints[name]).read, default) for name, default in defaults.items()]
+
+        def write(record: Any) -> dict[str, Any]:
+            values = ((name, write, default, getattr(record, name)) for name, write, default in writers)
+            return {name: write(value) for name, write, default, value in values if value != default}
+
+        def read(value: Any) -> Any:
+            if type(value) is not dict:
+                raise DamagedError("is no object")
+            if not value.keys() <= defaults.keys():
+                raise DamagedError(f"has a member {min(value.keys() - defaults.keys())[:40]!r}, which isn't known")
+            values = []
+            for name, read, default in readers:
+                found = value.get(name, _MISSING)
+                if found is _MISSING and default is _MISSING:
+                    raise DamagedError(f"lacks {name}")
+                try:
+                    values.append(default if found is _MISSING else read(found))
+                except DamagedError as error:
+                    raise error.within(name) from None
+            return cls(*values)
+
+        return Codec(write, read, cls, (dict,))
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the fields of a record in their order, with their defaults or _MISSING."""
+    if dataclasses.is_dataclass(cls):
+        fields = dataclasses.fields(cls)
+        return {each.name: _MISSING if each.default is dataclasses.MISSING else each.default for each in fields}
+    return {name: cls._field_defaults.get(name, _MISSING) for name in cls._fields}  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- what isn't a record
+
+
+def _one_of(codecs: list[Codec]) -> Codec:
+    """Return the codec of a union, whose types have to look different in JSON."""
+    writers = {codec.python: codec.write for codec in codecs}
+    readers = {kind: codec.read for codec in codecs for kind in codec.json}
+
+    def write(value: Any) -> Any:
+        return writers[type(value)](value)
+
+    def read(value: Any) -> Any:
+        reader = readers.get(type(value))
+        if reader is None:
+            raise DamagedError("is of no type that it may have")
+        return reader(value)
+
+    return Codec(write, read, object, tuple(readers))
+
+
+def _tuple_of(items: list[Codec], *, fixed: bool) -> Codec:
+    """Return the codec of a tuple of any length, or of as many values as there are codecs, which are all the same."""
+    item = items[0]
+
+    def write(values: tuple[Any, ...]) -> list[Any]:
+        return [item.write(value) for value in values]
+
+    def read(values: Any) -> tuple[Any, ...]:
+        found = _array(values, item.read)
+        if fixed and len(found) != len(items):
+            raise DamagedError(f"is no list of {len(items)}")
+        return found
+
+    return Codec(write, read, tuple, (list,))
+
+
+def _array(values: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if type(values) is not list:
+        raise DamagedError("is no list")
+    return tuple([read(value) for value in values])
+
+
+def _enumeration(cls: type[Enum]) -> Codec:
+    members = {member.name.lower(): member for member in cls}
+
+    def read(value: Any) -> Enum:
+        member = members.get(value) if type(value) is str else None
+        if member is None:
+            raise DamagedError(f"is none of {', '.join(members)}")
+        return member
+
+    return Codec(lambda member: member.name.lower(), read, cls, (str,))
+
+
+def _write_integer(number: int) -> int | str:
+    return number if -_EXACT <= number <= _EXACT else f"{number:#x}"
+
+
+def _read_integer(value: Any) -> int:
+    try:
+        number = int(value, 16) if type(value) is str and len(value) <= len("-0x") + 16 else value
+    except ValueError:
+        raise DamagedError("is no number") from None
+    if type(number) is not int or not -(2**63) <= number < 2**64:
+        raise DamagedError("is no number of 64 bits")
+    return number
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise DamagedError("is no number")
+    return float(value)
+
+
+def _read_boolean(value: Any) -> bool:
+    if type(value) is not bool:
+        raise DamagedError("is neither true nor false")
+    return value
+
+
+def _read_none(value: Any) -> None:
+    if value is not None:
+        raise DamagedError("is not null")
+
+
+def _write_bytes(data: bytes) -> str | dict[str, str]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}
+
+
+def _read_bytes(value: Any) -> bytes:
+    if type(value) is str:
+        return _encoded(value)
+    if type(value) is not dict or value.keys() != {"hex"} or type(value["hex"]) is not str:
+        raise DamagedError("is no text")
+    try:
+        return bytes.fromhex(value["hex"])
+    except ValueError:
+        raise DamagedError("is not hexadecimal") from None
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise DamagedError("has half a character") from None
+
+
+def _write_text(text: str) -> str | dict[str, str]:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # of a path that is no UTF-8: readers of JSON may join or refuse its surrogates
+        return {"hex": text.encode("utf-8", "surrogatepass").hex()}
+    return text
+
+
+def _read_text(value: Any) -> str:
+    try:
+        return _read_bytes(value).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise DamagedError("is no text") from None
+
+
+_SCALARS: dict[Any, Codec] = {
+    int: Codec(_write_integer, _read_integer, int, (int, str)),
+    float: Codec(float, _read_float, float, (float, int)),
+    bool: Codec(bool, _read_boolean, bool, (bool,)),
+    NoneType: Codec(lambda value: None, _read_none, NoneType, (NoneType,)),
+    bytes: Codec(_write_bytes, _read_bytes, bytes, (str, dict)),
+    str: Codec(_write_text, _read_text, str, (str, dict)),
+}

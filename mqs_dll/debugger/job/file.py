@@ -1,0 +1,219 @@
+"""A job in a file: all that was read of it, for later and for other machines.
+
+The file is JSON, compressed by gzip where its name ends in ".gz"; docs/json-schema.md describes it. What comes from a
+file is believed as little as what comes from a process.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mqs_dll.abi import LayoutOrigin, Queue
+from mqs_dll.debugger.job.codec import Codecs, DamagedError
+from mqs_dll.debugger.job.records import Frame, Job, JobProcess, RankState
+from mqs_dll.errors import SavedFileError
+
+VERSION = 1
+FORMAT = f"mqs-job/{VERSION}"
+"""Changes with every change of the records: a saved job is read whole, or not at all."""
+
+LARGEST = 1 << 29
+"""Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
+
+_SHARED = {
+    tuple[int, ...]: "groups",
+    Frame: "frames",
+    tuple[LayoutOrigin, ...]: "layouts",
+    tuple[str, ...]: "sentences",
+}
+"""What ten thousand ranks have in common: it stands in the file once, and is one object when it is read."""
+
+_MOST_RANKS = 1 << 24
+"""More than any machine runs: loops over ranks end."""
+
+_STANDARD_STREAM = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"mqs-job/(\d{1,9})"')
+
+
+# ---------------------------------------------------------------- writing
+
+
+def save(job: Job, path: str) -> None:
+    """Write a job to a file, in place of what was there; "-" is the standard output.
+
+    The file appears when it is complete: until then, and after any failure, what was there stays.
+
+    Raises:
+        SavedFileError: the file can't be written, or is a device or something else that isn't a regular file.
+    """
+    content = to_bytes(job)
+    if path in (_STANDARD_STREAM, "/dev/stdout"):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        _write(Path(path).resolve(), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    except (OSError, ValueError) as error:
+        raise SavedFileError(f"can't write {path}: {_reason(error)}") from error
+
+
+def to_bytes(job: Job) -> bytes:
+    """Return what a file that holds a job consists of, before it is compressed."""
+    codecs = Codecs(_SHARED)
+    with _garbage_left_alone():
+        written = codecs.of(Job).write(job)
+        tables = {name: table.write() for name, table in codecs.tables.items()}
+        document = {"format": FORMAT, **tables, "job": written}
+        return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _write(target: Path, content: bytes) -> None:
+    if target.exists() and not target.is_file():
+        raise SavedFileError(f"{target} is no regular file: it isn't written over")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def load(path: str) -> Job:
+    """Return the job that a file holds, compressed or not; "-" is the standard input.
+
+    Raises:
+        SavedFileError: the file can't be read, was written by a newer libmqs, is damaged, or isn't a saved job.
+    """
+    try:
+        content = _read(path)
+    except (OSError, ValueError) as error:
+        raise SavedFileError(f"can't read {path}: {_reason(error)}") from error
+    return from_bytes(content, path)
+
+
+def from_bytes(content: bytes, path: str) -> Job:
+    """Return the job that to_bytes() made ``content`` of; ``path`` is for what errors say.
+
+    Raises:
+        SavedFileError: it is no such content.
+    """
+    _check_format(content, path)
+    try:
+        with _garbage_left_alone():
+            job = _job_of(json.loads(content, parse_constant=_refuse_constant))
+        _check(job)
+    except RecursionError as error:
+        raise SavedFileError(f"{path} is damaged: it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise SavedFileError(f"{path} is cut off or damaged: no JSON from byte {error.pos} on") from error
+    except (DamagedError, ValueError) as error:  # ValueError: a number of thousands of digits
+        raise SavedFileError(f"{path} is damaged: {error}") from error
+    return job
+
+
+def _job_of(document: Any) -> Job:
+    codecs = Codecs(_SHARED)
+    if document.keys() != {"format", "job", *codecs.tables}:
+        raise DamagedError("it has other parts than a saved job has")
+    for name, table in codecs.tables.items():
+        table.fill(document[name])
+    job: Job = codecs.of(Job).read(document["job"])
+    return job
+
+
+@contextmanager
+def _garbage_left_alone() -> Iterator[None]:
+    """Let nobody look for garbage: among millions of new objects, all in use, that takes as long as the reading."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(path: str) -> bytes:
+    if path == _STANDARD_STREAM:
+        with open(sys.stdin.fileno(), "rb", closefd=False) as file:
+            return _read_stream(file, path)
+    with Path(path).open("rb") as file:
+        return _read_stream(file, path)
+
+
+def _read_stream(file: io.BufferedReader, path: str) -> bytes:
+    """Return at most LARGEST bytes, and those only when they begin as they should: the rest may be a bomb."""
+    stream = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZIP_MAGIC else file
+    try:
+        beginning = stream.read(io.DEFAULT_BUFFER_SIZE)
+        _check_format(beginning, path)
+        content = beginning + stream.read(LARGEST + 1 - len(beginning))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SavedFileError(f"{path} is cut off or damaged: {error}") from error
+    if len(content) > LARGEST:
+        raise SavedFileError(f"{path} holds more than {LARGEST} bytes: no job is as large")
+    return content
+
+
+def _check_format(content: bytes, path: str) -> None:
+    beginning = _BEGINNING.match(content)
+    if beginning is None:
+        raise SavedFileError(f"{path} is no saved job: it doesn't begin with its format, {FORMAT}")
+    version = int(beginning.group(1))
+    if version > VERSION:
+        raise SavedFileError(f"{path} was saved by a newer libmqs, as mqs-job/{version}; this one reads {FORMAT}")
+    if version < VERSION:
+        raise SavedFileError(f"{path} is of the format mqs-job/{version}; this libmqs reads {FORMAT}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise DamagedError(f"{name} is no number")
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+# ---------------------------------------------------------------- what the records promise
+
+
+def _check(job: Job) -> None:
+    """Hold a job to what its records say of it and no type does: whoever reads it relies on that."""
+    for size in job.sizes:
+        if size is not None and not 0 <= size <= _MOST_RANKS:
+            raise DamagedError(f"an MPI_COMM_WORLD of {size} ranks is larger than any")
+    for process in job.processes:
+        _check_process(process, worlds=len(job.sizes))
+
+
+def _check_process(process: JobProcess, worlds: int) -> None:
+    if not 0 <= process.world < worlds:
+        raise DamagedError(f"a process belongs to MPI_COMM_WORLD no. {process.world} of {worlds}")
+    if process.rank is not None and not 0 <= process.rank <= _MOST_RANKS:
+        raise DamagedError(f"a process is rank {process.rank}")
+    if (process.state is RankState.READ) != bool(process.samples):
+        raise DamagedError(f"a process is {process.state.value}, and {len(process.samples)} samples are of it")
+    for sample in process.samples:
+        for communicator in sample.snapshot.communicators:
+            if communicator.communicator.size > _MOST_RANKS:
+                raise DamagedError(f"a communicator of {communicator.communicator.size} ranks is larger than any")
+            if tuple(queue.queue for queue in communicator.queues) != tuple(Queue):
+                raise DamagedError("a communicator has other queues than sends, receives and unexpected messages")
