@@ -142,7 +142,7 @@ class CommunicatorFacts:
     size: int
     """Of the local group, as its processes say."""
     members: tuple[int | None, ...]
-    """By local rank; None for a process that was not read."""
+    """By local rank; None where it isn't known which process that is."""
     remote: int | None
     """For one side of an inter-communicator, the place of the other side where it is known."""
 

@@ -1,0 +1,107 @@
+"""The calls of MPI by what they block on (MPI 4.1; names without PMPI_)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Blocks(Enum):
+    """What ends a call."""
+
+    SEND = "its send"
+    RECEIVE = "its receive"
+    BOTH = "its send and its receive"
+    PROBE = "a message that matches"
+    ONE = "one request"
+    EVERY = "several requests, all of them"
+    SOME = "several requests, one of them"
+    TOGETHER = "every other process of its communicator, which has to make the same call"
+    """A collective call that no process leaves before all have entered it. Not those with counts for each process:
+    where a count is 0, nobody waits for that process."""
+    ROOTED = "some other processes of its communicator, which have to make the same call"
+    """A collective call that a process may leave before others have entered it."""
+    NEIGHBORS = "its neighbours, which have to make the same call"
+    END = "the end of MPI"
+    """MPI_Finalize: who is in it never sends or receives again."""
+    POLLS = "nothing: it asks whether something has happened"
+    NOTHING = "nothing"
+    UNKNOWN = "something that this table doesn't know"
+
+
+_CALLS = {
+    Blocks.SEND: "MPI_Send MPI_Ssend MPI_Rsend",
+    Blocks.RECEIVE: "MPI_Recv MPI_Mrecv",
+    Blocks.BOTH: "MPI_Sendrecv MPI_Sendrecv_replace",
+    Blocks.PROBE: "MPI_Probe MPI_Mprobe",
+    Blocks.ONE: "MPI_Wait",
+    Blocks.EVERY: "MPI_Waitall",
+    Blocks.SOME: "MPI_Waitany MPI_Waitsome",
+    Blocks.TOGETHER: (
+        "MPI_Barrier MPI_Allgather MPI_Allreduce MPI_Alltoall"
+        " MPI_Comm_dup MPI_Comm_dup_with_info MPI_Comm_create MPI_Comm_split MPI_Comm_split_type"
+        " MPI_Cart_create MPI_Cart_sub MPI_Graph_create MPI_Dist_graph_create MPI_Dist_graph_create_adjacent"
+        " MPI_Win_create MPI_Win_allocate MPI_Win_allocate_shared MPI_Win_create_dynamic MPI_File_open"
+    ),
+    Blocks.ROOTED: (
+        "MPI_Bcast MPI_Allgatherv MPI_Alltoallv MPI_Alltoallw MPI_Gather MPI_Gatherv MPI_Scatter MPI_Scatterv"
+        " MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Scan MPI_Exscan MPI_Comm_free"
+        " MPI_Comm_disconnect MPI_Comm_spawn MPI_Comm_spawn_multiple MPI_Comm_accept MPI_Comm_connect"
+        " MPI_Comm_create_group MPI_Intercomm_create MPI_Intercomm_create_from_groups MPI_Intercomm_merge"
+        " MPI_Comm_create_from_group MPI_Win_free MPI_Win_fence MPI_File_close MPI_File_read_all"
+        " MPI_File_read_at_all MPI_File_write_all MPI_File_write_at_all MPI_File_read_ordered"
+        " MPI_File_write_ordered MPI_File_set_view MPI_File_set_size MPI_File_preallocate MPI_File_sync"
+        " MPI_File_read_all_end MPI_File_write_all_end MPI_File_read_at_all_end MPI_File_write_at_all_end"
+    ),
+    Blocks.NEIGHBORS: (
+        "MPI_Neighbor_allgather MPI_Neighbor_allgatherv MPI_Neighbor_alltoall MPI_Neighbor_alltoallv"
+        " MPI_Neighbor_alltoallw"
+    ),
+    Blocks.END: "MPI_Finalize MPI_Session_finalize",
+    Blocks.POLLS: (
+        "MPI_Test MPI_Testall MPI_Testany MPI_Testsome MPI_Iprobe MPI_Improbe MPI_Request_get_status"
+        " MPI_Request_get_status_all MPI_Request_get_status_any MPI_Request_get_status_some MPI_Parrived MPI_Win_test"
+    ),
+    Blocks.UNKNOWN: (
+        "MPI_Win_lock MPI_Win_lock_all MPI_Win_unlock MPI_Win_unlock_all MPI_Win_flush MPI_Win_flush_all"
+        " MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_start MPI_Win_complete MPI_Win_wait MPI_Put MPI_Get"
+        " MPI_Accumulate MPI_Get_accumulate MPI_Fetch_and_op MPI_Compare_and_swap MPI_Buffer_detach MPI_Buffer_flush"
+        " MPI_Comm_flush_buffer MPI_Session_flush_buffer MPI_File_read MPI_File_write MPI_File_read_at"
+        " MPI_File_write_at MPI_File_read_shared MPI_File_write_shared MPI_Comm_join MPI_Init MPI_Init_thread"
+        " MPI_Session_init MPI_Abort MPI_Start MPI_Startall MPI_Comm_shrink MPI_Comm_agree MPIX_Comm_shrink"
+        " MPIX_Comm_agree"
+    ),
+}
+
+_BY_NAME = {name: blocks for blocks, names in _CALLS.items() for name in names.split()}
+
+_BY_REQUEST = frozenset({Blocks.ONE, Blocks.EVERY, Blocks.SOME})
+COLLECTIVE = frozenset({Blocks.TOGETHER, Blocks.ROOTED, Blocks.NEIGHBORS})
+
+
+def what_ends(call: str) -> Blocks:
+    """Return what a call blocks on: of one that is in no table, the nonblocking and the local ones, nothing.
+
+    A collective call with "_init" only prepares; the large-count calls of MPI 4 end in "_c" and block like the others.
+    """
+    return _BY_NAME.get(call.removesuffix("_c"), Blocks.NOTHING)
+
+
+def names_communicator(call: str) -> bool:
+    """Tell whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
+    made_earlier = call.startswith(("MPI_Win_", "MPI_File_")) and what_ends(call) is not Blocks.TOGETHER
+    return not made_earlier
+
+
+def takes_requests(blocks: Blocks) -> bool:
+    """Tell whether a call waits for requests that nonblocking calls made."""
+    return blocks in _BY_REQUEST
+
+
+def may_be_made_by(calls: tuple[str, ...], call: str) -> bool:
+    """Tell whether an operation, by the calls that may have made it, can be that of a blocking call."""
+    return not calls or call.removesuffix("_c") in calls
+
+
+def may_have_request(calls: tuple[str, ...]) -> bool:
+    """Tell whether an operation, by the calls that may have made it, can be one that a program waits for by request."""
+    return not calls or any(call.startswith(("MPI_I", "MPI_P")) or call.endswith("_init") for call in calls)

@@ -1,0 +1,193 @@
+"""The communicators of a job, joined from what each process says of its own.
+
+A unique_id is the same in all processes of a communicator, but disjoint communicators of one split share it, and both
+sides of an inter-communicator: the group tells them apart. Groups are ranks of the process's own MPI_COMM_WORLD, -1 for
+a process of another one: spawned processes are joined by unique_id and local ranks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from mqs_dll.abi import INVALID_RANK
+from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
+from mqs_dll.verdict.records import CommunicatorFacts
+from mqs_dll.verdict.words import read_marks
+
+MOST_MEMBERS = 1 << 20
+"""Of a communicator whose group is hidden; a larger one is that of a broken record."""
+
+PART_BITS = 0xF
+"""Bits of MPICH's unique_id that tell a part from the whole: of a node's processes, of the nodes' first ones, ..."""
+
+
+@dataclass
+class Communicator:
+    """One communicator of the job, or one side of an inter-communicator."""
+
+    place: int
+    unique_id: int
+    size: int
+    world: int
+    remote_size: int | None
+    """None for an intra-communicator."""
+    internal: bool
+    group: tuple[int, ...] | None
+    """Ranks of the world of its processes; None where no process could tell."""
+    members: list[int | None] = field(default_factory=list)
+    """Places of processes by local rank; None where it isn't known which one that is."""
+    names: Counter[bytes] = field(default_factory=Counter)
+    remote: int | None = None
+    """For one side of an inter-communicator, the place of the other side."""
+
+    @property
+    def name(self) -> bytes:
+        """The name that most of its processes have for it, without marks."""
+        return self.names.most_common(1)[0][0] if self.names else b""
+
+
+class Communicators:
+    """All communicators of a job, and which process has which of them."""
+
+    def __init__(self, job: Job, places: dict[tuple[int, int], int]) -> None:
+        """Join them.
+
+        Args:
+            job: the job.
+            places: of processes, by MPI_COMM_WORLD and rank.
+        """
+        self._job = job
+        self._places = places
+        self._by_key: dict[Hashable, int] = {}
+        self._groups: dict[int, tuple[int, bool]] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self.all: list[Communicator] = []
+        self.of_process: list[list[int]] = [
+            self._of(place, process.world, process.samples[-1].snapshot.communicators) if process.samples else []
+            for place, process in enumerate(job.processes)
+        ]
+        """By process, the places of its communicators, in the order of its snapshot."""
+        self._whole = self._find_wholes()
+        self._pair_sides()
+
+    def _of(self, place: int, world: int, snapshots: Sequence[CommunicatorSnapshot]) -> list[int]:
+        return [self._join(place, world, snapshot) for snapshot in snapshots]
+
+    def _join(self, place: int, world: int, snapshot: CommunicatorSnapshot) -> int:
+        """Return the communicator of the job that a process speaks of, a new one where it is the first to do so."""
+        record, group = snapshot.communicator, snapshot.group
+        key = self._key(world, snapshot)
+        found = self._by_key.get(key)
+        rank = record.local_rank
+        if found is not None and not self._has_room(self.all[found], rank, place):
+            key, found = (*key, place), None  # two processes claim the same rank: it can't be one communicator
+        if found is None:
+            found = self._by_key[key] = self._new(world, snapshot)
+        communicator = self.all[found]
+        communicator.names[read_marks(record.name).name] += 1
+        if 0 <= rank < len(communicator.members):
+            communicator.members[rank] = place
+        if communicator.group is None and not isinstance(group, Hidden):
+            communicator.group = group
+        return found
+
+    def _key(self, world: int, snapshot: CommunicatorSnapshot) -> tuple[Hashable, ...]:
+        record, group = snapshot.communicator, snapshot.group
+        marks = read_marks(record.name)
+        if isinstance(group, Hidden):
+            return ("hidden", record.unique_id, record.size, record.name)
+        number, has_strangers = self._look_at(group)
+        if has_strangers:
+            return ("worlds", record.unique_id, record.size, marks.remote)
+        return ("group", world, record.unique_id, number, marks.remote)
+
+    def _look_at(self, group: tuple[int, ...]) -> tuple[int, bool]:
+        """Return a number that stands for a group, and whether others than those of one world are in it.
+
+        The same tuple is looked through once, which counts where 10,000 processes share one of 10,000 ranks.
+        """
+        known = self._groups.get(id(group))
+        if known is None:
+            number = self._numbers.setdefault(group, len(self._numbers))
+            known = self._groups[id(group)] = (number, INVALID_RANK in group and len(group) > 1)
+        return known
+
+    @staticmethod
+    def _has_room(communicator: Communicator, rank: int, place: int) -> bool:
+        if not 0 <= rank < len(communicator.members):
+            return True
+        return communicator.members[rank] in (None, place)
+
+    def _new(self, world: int, snapshot: CommunicatorSnapshot) -> int:
+        record, group = snapshot.communicator, snapshot.group
+        marks = read_marks(record.name)
+        members: list[int | None] = [None] * min(max(record.size, 0), MOST_MEMBERS)
+        if isinstance(group, Hidden):
+            known = None
+        else:
+            known = group
+            members = [self._places.get((world, rank)) for rank in group]
+        place = len(self.all)
+        self.all.append(
+            Communicator(place, record.unique_id, record.size, world, marks.remote, marks.internal, known, members)
+        )
+        return place
+
+    def _pair_sides(self) -> None:
+        """Find the two sides of each inter-communicator, where sizes leave no doubt."""
+        sides: defaultdict[tuple[int, int, int], list[Communicator]] = defaultdict(list)
+        for each in self.all:
+            if each.remote_size is not None:
+                smaller, larger = sorted((each.size, each.remote_size))
+                sides[each.unique_id, smaller, larger].append(each)
+        for both in sides.values():
+            if len(both) == 2 and both[0].size == both[1].remote_size:
+                both[0].remote, both[1].remote = both[1].place, both[0].place
+
+    def _find_wholes(self) -> dict[int, int]:
+        """Return the program's communicator for each of those that the MPI made within it for its collective calls.
+
+        MPICH numbers such a part like the whole, but for the lowest bits (mpir_contextid.h). Of others it is known only
+        where one communicator alone has the same processes.
+        """
+        numbered = not self._job.mpi.startswith("Open MPI")
+        wholes: dict[int, int] = {}
+        for places in self.of_process:
+            own = [self.all[place] for place in places]
+            for part in own:
+                if part.internal and part.place not in wholes:
+                    others = [each for each in own if not each.internal and each.remote_size is None]
+                    twins = [each for each in others if each.group is not None and each.group == part.group]
+                    whole = [each for each in others if numbered and each.unique_id == part.unique_id & ~PART_BITS]
+                    found = whole or twins
+                    if len(found) == 1:
+                        wholes[part.place] = found[0].place
+        return wholes
+
+    # ------------------------------------------------------------ questions
+
+    def whole(self, place: int) -> int:
+        """Return the program's communicator that one of the MPI's own is a part of; itself for any other."""
+        return self._whole.get(place, place)
+
+    def channel(self, place: int) -> int:
+        """Return a number that both sides of an inter-communicator share: messages go from one to the other."""
+        remote = self.all[place].remote
+        return place if remote is None else min(place, remote)
+
+    def targets(self, place: int) -> Sequence[int | None] | None:
+        """Return the processes that messages on a communicator come from and go to, by rank; None if not known."""
+        communicator = self.all[place]
+        if communicator.remote_size is None:
+            return communicator.members
+        return None if communicator.remote is None else self.all[communicator.remote].members
+
+    def facts(self, printed: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
+        """Return what a verdict tells of each, with their names as they are printed."""
+        return tuple(
+            CommunicatorFacts(name, each.unique_id, each.size, tuple(each.members), each.remote)
+            for name, each in zip(printed, self.all, strict=True)
+        )

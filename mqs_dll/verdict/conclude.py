@@ -1,0 +1,121 @@
+"""From a job to a verdict: the one call that reports and commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.verdict import findings
+from mqs_dll.verdict.analysis import Analysis
+from mqs_dll.verdict.naming import Names
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.records import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
+from mqs_dll.verdict.states import State
+
+
+def conclude(job: Job) -> Verdict:
+    """Return what is wrong with a job, as far as what was read of it tells; takes time linear in that."""
+    analysis = Analysis(job)
+    names = Names(analysis)
+    found = tuple(findings.find(analysis))
+    outcome = _outcome(analysis, found)
+    return Verdict(
+        outcome=outcome,
+        headline=_headline(analysis, names, outcome, found),
+        findings=found,
+        waits=tuple(_waits(analysis, names)),
+        activities=tuple(_activity(analysis, names, place) for place in range(len(job.processes))),
+        communicators=analysis.communicators.facts(names.communicators),
+    )
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def _outcome(analysis: Analysis, found: tuple[Finding, ...]) -> Outcome:
+    certainties = {finding.certainty for finding in found}
+    if Certainty.PROVED in certainties:
+        return Outcome.PROVED
+    if Certainty.SUSPECTED in certainties:
+        return Outcome.SUSPECTED
+    return Outcome.NOTHING_STUCK if _saw_enough(analysis) else Outcome.NOT_READ
+
+
+def _saw_enough(analysis: Analysis) -> bool:
+    """Tell whether enough was seen to say that nothing is stuck: half of the ranks, with what they do.
+
+    What is pending in a rank whose stack can't be seen doesn't tell whether it waits for that.
+    """
+    processes = analysis.job.processes
+    seen = [
+        place for place, process in enumerate(processes) if process.samples and analysis.state(place) is not State.IDLE
+    ]
+    over = [process for process in processes if process.state in (RankState.EXITED, RankState.FINALIZED)]
+    return bool(seen) and 2 * len(seen) >= len(processes) - len(over)
+
+
+def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[Finding, ...]) -> str:
+    if outcome is Outcome.PROVED:
+        return f"Stuck for good: {_begin_small(found[0].sentence)}"
+    if outcome is Outcome.SUSPECTED:
+        stuck = analysis.proved.stuck or analysis.suspected.stuck
+        return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}"
+    processes = analysis.job.processes
+    read = sum(bool(process.samples) for process in processes)
+    of_all = f"{read} of {len(processes)} ranks" if read < len(processes) else _ranks(read)
+    unclear = sum(wait.state is State.IDLE for wait in analysis.waits.of_process)
+    unseen = f"; the call stacks of {unclear} can't be seen" if unclear else ""
+    if outcome is Outcome.NOTHING_STUCK:
+        blocked = sum(bool(wait.threads) for wait in analysis.waits.of_process)
+        waiting = f", {blocked} of them in a call that waits" if blocked else ""
+        return f"Nothing is stuck: {of_all} read{waiting}{unseen}."
+    if read:
+        return f"Nothing is known to be stuck, but too little could be seen: {of_all} read{unseen}."
+    if processes and all(process.state is RankState.EXITED for process in processes):
+        return f"The job is over: {_ranks(len(processes))} exited."
+    return f"Nothing can be said: none of {_ranks(len(processes))} could be read."
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
+
+
+def _begin_small(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+# ---------------------------------------------------------------- what each does
+
+
+def _activity(analysis: Analysis, names: Names, place: int) -> Activity:
+    wait = analysis.waits.of_process[place]
+    mode = wait.threads[0].mode if wait.threads else Mode.ALL
+    return Activity(wait.call, names.does(place), names.where(wait.stack), mode, analysis.certainty(place))
+
+
+def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
+    for place, process_wait in enumerate(analysis.waits.of_process):
+        unmet = {id(need) for need in analysis.unmet(place)}
+        certainty = analysis.certainty(place)
+        for thread in process_wait.threads:
+            for need in thread.all_needs():
+                known = certainty if certainty is not None and id(need) in unmet else Certainty.NOTED
+                yield _wait(analysis, names, place, need, known)
+
+
+def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: Certainty) -> Wait:
+    pending = need.pending
+    return Wait(
+        process=place,
+        kind=need.kind,
+        what=need.what,
+        communicator=None if need.communicator is None else names.communicators[need.communicator],
+        communicator_id=need.communicator,
+        peers=analysis.known_peers(need),
+        any_source=len(need.peers) > 1 and not need.every,
+        peer_rank=None if pending is None else pending.peer_rank,
+        tag=None if pending is None or need.kind is WaitKind.COLLECTIVE else pending.tag,
+        any_tag=pending is not None and pending.any_tag,
+        length=None if pending is None else pending.length,
+        certainty=certainty,
+    )

@@ -1,0 +1,71 @@
+"""What all rooms of findings need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from mqs_dll.verdict.analysis import Analysis
+from mqs_dll.verdict.circles import Circles
+from mqs_dll.verdict.naming import Names
+from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.records import Cause, Certainty, Finding
+
+TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
+CORES = "Core files are of different moments: what was under way then does not show in them."
+LOOPS = (
+    "A loop may look like this twice: look again, or let mqs count what calls return "
+    "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
+)
+RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
+
+
+class Case:
+    """A job's analysis with names for what is in it, for those who write findings."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.names = Names(analysis)
+        self.circles = Circles(analysis)
+
+    def finding(
+        self,
+        cause: Cause,
+        certainty: Certainty,
+        sentence: str,
+        advice: str,
+        processes: Collection[int],
+        communicator: int | None = None,
+    ) -> Finding:
+        """Return a finding, its sentence with a capital letter; a suspicion says what would help to be sure."""
+        if certainty is Certainty.SUSPECTED:
+            advice = f"{advice} {self._doubt(processes)}".strip()
+        sentence = sentence[:1].upper() + sentence[1:]
+        return Finding(cause, certainty, sentence, advice, tuple(dict.fromkeys(processes)), communicator)
+
+    def _doubt(self, processes: Iterable[int]) -> str:
+        """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
+        analysis, job = self.analysis, self.analysis.job
+        if job.source != "live":
+            return CORES
+        if not job.stopped:
+            return RUNNING
+        looks = max((len(process.samples) for process in job.processes), default=0)
+        if looks < 2:
+            return TWICE
+        equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
+        return "" if all(map(analysis.stood_still, equal)) else LOOPS
+
+    def certainty(self, places: Iterable[int]) -> Certainty:
+        """Return PROVED when all of some processes are proved to be stuck, else SUSPECTED."""
+        proved = all(place in self.analysis.proved.stuck for place in places)
+        return Certainty.PROVED if proved else Certainty.SUSPECTED
+
+
+def waits(places: Iterable[int]) -> str:
+    """Return the verb for some processes."""
+    return "waits" if len({*places}) == 1 else "wait"
+
+
+def are(places: Iterable[int]) -> str:
+    """Return the verb for some processes."""
+    return "is" if len({*places}) == 1 else "are"

@@ -1,0 +1,251 @@
+"""Messages that nearly match: another tag, communicator or source than the receive asks for; and too small a buffer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.pending import Pending, users
+from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.records import Cause, Certainty, Finding
+
+_ADVICE = {
+    Cause.TAG: "Compare the tags of the send and of the receive.",
+    Cause.COMMUNICATOR: "Compare the communicators of the send and of the receive.",
+    Cause.SOURCE: "Compare the source that the receive asks for with the rank that sends.",
+    Cause.TOO_SMALL: "Make the receive's buffer as large as the message, or ask for its size first (MPI_Probe).",
+}
+
+
+@dataclass
+class _Misses:
+    """Receives that a message nearly matches, all in the same way."""
+
+    cause: Cause
+    certainty: Certainty
+    receive: Pending
+    message: Pending
+    receivers: list[int] = field(default_factory=list)
+    senders: list[int] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
+
+
+class Mismatches:
+    """Finds them among the operations that wait, and the messages and sends that nothing has matched."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._analysis = case.analysis
+        self._joined = case.analysis.joined
+        self._channel = case.analysis.communicators.channel
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them, equal ones merged."""
+        found: dict[tuple[object, ...], _Misses] = {}
+        for receiver, operations in enumerate(self._joined.operations):
+            receives = [each for each in users(operations) if self._waits(each)]
+            if not receives:
+                continue
+            nearby = _Nearby(self._loose(receiver), self._channel)
+            for receive in receives:
+                for cause, message in nearby.misses(receive):
+                    self._add(found, cause, receive, message)
+        for misses in found.values():
+            yield self._finding(misses)
+        yield from self._too_small()
+
+    def _waits(self, receive: Pending) -> bool:
+        pending = receive.queue is Queue.RECEIVES and receive.status is Status.PENDING
+        return pending and receive.partner is None and not receive.words.held
+
+    def _loose(self, receiver: int) -> list[Pending]:
+        """Return the messages to a process that nothing has matched: those that arrived, and sends that did not yet."""
+        arrived = [
+            each
+            for each in users(self._joined.operations[receiver])
+            if each.queue is Queue.UNEXPECTED and not each.partner
+        ]
+        seen = {(each.peer, self._channel(each.communicator), each.tag) for each in arrived}
+        sends = [
+            each
+            for each in users(self._joined.to_process[receiver])
+            if each.status is Status.PENDING
+            and not each.partner
+            and each.tag is not None
+            and (each.process, self._channel(each.communicator), each.tag) not in seen
+        ]
+        return [*arrived, *sends]
+
+    def _add(self, found: dict[tuple[object, ...], _Misses], cause: Cause, receive: Pending, message: Pending) -> None:
+        receiver = receive.process
+        sender = message.peer if message.queue is Queue.UNEXPECTED else message.process
+        certainty = self._certainty(cause, receiver, sender, receive)
+        if certainty is None or sender is None:
+            return
+        key = (
+            cause, certainty, receive.communicator, receive.tag, receive.any_tag, receive.any_source,
+            message.communicator, message.tag, message.queue,
+        )  # fmt: skip
+        misses = found.setdefault(key, _Misses(cause, certainty, receive, message))
+        misses.receivers.append(receiver)
+        misses.senders.append(sender)
+        if receive.peer is not None:
+            misses.wanted.append(receive.peer)
+
+    def _certainty(self, cause: Cause, receiver: int, sender: int | None, receive: Pending) -> Certainty | None:
+        """Return how sure it is that a near miss is one; None where it tells nothing.
+
+        At a process that is stuck for want of the message it explains that. Elsewhere it may be a message for later.
+        """
+        analysis = self._analysis
+        places = [receiver] if sender is None else [receiver, sender]
+        if any(analysis.motions[place] is Motion.CHANGED for place in places):
+            return None
+        stuck = [place for place in places if self._is_stuck_for(place, receive)]
+        if not stuck:
+            free = not analysis.waits.of_process[receiver].threads
+            return Certainty.NOTED if free and cause is not Cause.SOURCE and not receive.any_source else None
+        proved = any(place in analysis.proved.stuck for place in stuck) and cause is not Cause.SOURCE
+        return Certainty.PROVED if proved else Certainty.SUSPECTED
+
+    def _is_stuck_for(self, place: int, receive: Pending) -> bool:
+        """Tell whether a process is stuck for want of this receive, or of the send that it waits for in it."""
+        for need in self._analysis.unmet(place):
+            if need.pending is receive:
+                return True
+            if need.pending is not None and need.pending.queue is Queue.SENDS and need.pending.peer == receive.process:
+                return True
+        return False
+
+    # ------------------------------------------------------------ sentences
+
+    def _finding(self, misses: _Misses) -> Finding:
+        receive, message = misses.receive, misses.message
+        alike = len({*misses.wanted}) < 2 and len({*misses.senders}) == 1
+        sentence = self._alike(misses) if alike else self._different(misses)
+        guess = " Perhaps that is the one that is meant." if misses.cause is Cause.SOURCE else ""
+        places = (*misses.receivers, *misses.senders)
+        communicator = receive.communicator if message.communicator == receive.communicator else None
+        return self._case.finding(
+            misses.cause, misses.certainty, sentence + guess, _ADVICE[misses.cause], places, communicator
+        )
+
+    def _alike(self, misses: _Misses) -> str:
+        """Return the sentence for receives from the same rank, to which the same rank sent something else."""
+        names, receive = self._case.names, misses.receive
+        who = names.ranks(misses.receivers, receive.communicator)
+        source = names.ranks(misses.wanted, receive.communicator) if misses.wanted else "any source"
+        at = who if len({*misses.receivers}) == 1 else "each"
+        return (
+            f"{who} {waits(misses.receivers)} for {_tag(receive)} from {source}{names.on(receive.communicator)}; "
+            f"{names.ranks(misses.senders[:1])} sent {self._sent(misses, at)}."
+        )
+
+    def _different(self, misses: _Misses) -> str:
+        """Return the sentence for receives each of which waits for another rank, or has something else of another."""
+        names, receive = self._case.names, misses.receive
+        wanted = names.ranks(misses.wanted[:1], receive.communicator) if misses.wanted else "any source"
+        return (
+            f"{names.ranks(misses.receivers, receive.communicator)} {waits(misses.receivers)} for "
+            f"{_tag(receive)}{names.on(receive.communicator)}, and something else has come to each: "
+            f"{names.ranks(misses.receivers[:1])} waits for {wanted}; "
+            f"{names.ranks(misses.senders[:1])} sent {self._sent(misses, 'it')}."
+        )
+
+    def _sent(self, misses: _Misses, receivers: str) -> str:
+        """Return "tag 7776, which lies unexpected at rank 1"."""
+        message = misses.message
+        on = self._case.names.on(message.communicator) if misses.cause is Cause.COMMUNICATOR else ""
+        if message.queue is Queue.UNEXPECTED:
+            return f"tag {message.tag}{on}, which lies unexpected at {receivers}"
+        return f"tag {message.tag}{on}, which nobody has received"
+
+    # ------------------------------------------------------------ too small
+
+    def _too_small(self) -> Iterator[Finding]:
+        found: defaultdict[tuple[Certainty, int, int | None, int, int], list[Pending]] = defaultdict(list)
+        for operations in self._joined.operations:
+            for receive in users(operations):
+                size = _message_size(receive)
+                if size is not None and receive.length is not None and size > receive.length:
+                    certainty = self._case.certainty([receive.process])
+                    found[certainty, receive.communicator, receive.tag or 0, receive.length, size].append(receive)
+        for (certainty, _, _, capacity, size), receives in found.items():
+            yield self._small(receives, capacity, size, certainty)
+
+    def _small(self, receives: list[Pending], capacity: int, size: int, certainty: Certainty) -> Finding:
+        names, first = self._case.names, receives[0]
+        receivers = [each.process for each in receives]
+        senders = [each.peer for each in receives if each.peer is not None]
+        tag = "" if first.tag is None else f", tag {first.tag}"
+        source = f" from {names.ranks(senders)}" if senders else ""
+        sentence = (
+            f"{names.ranks(receivers, first.communicator)} receive{'s' if len({*receivers}) == 1 else ''} into "
+            f"{capacity} bytes{source}{tag}{names.on(first.communicator)}, but the message has {size} bytes."
+        )
+        places = (*receivers, *senders)
+        return self._case.finding(
+            Cause.TOO_SMALL, certainty, sentence, _ADVICE[Cause.TOO_SMALL], places, first.communicator
+        )
+
+
+def _tag(receive: Pending) -> str:
+    if receive.any_tag:
+        return "any tag"
+    return "a tag that isn't known" if receive.tag is None else f"tag {receive.tag}"
+
+
+def _message_size(receive: Pending) -> int | None:
+    """Return the bytes of the message that a receive has got, or will get; None where there is none."""
+    if receive.queue is not Queue.RECEIVES or receive.words.probe or receive.words.cancelled:
+        return None
+    if receive.status is not Status.PENDING:
+        return receive.arrived
+    return None if receive.partner is None else receive.partner.length
+
+
+class _Nearby:
+    """The loose messages at one process, by what a receive could nearly ask for."""
+
+    def __init__(self, messages: list[Pending], channel_of: Callable[[int], int]) -> None:
+        self._channel_of = channel_of
+        self._by_sender: defaultdict[tuple[int, int | None], list[Pending]] = defaultdict(list)
+        self._by_tag: defaultdict[tuple[int, int | None], list[Pending]] = defaultdict(list)
+        self._by_both: defaultdict[tuple[int | None, int | None], list[Pending]] = defaultdict(list)
+        self._on: defaultdict[int, list[Pending]] = defaultdict(list)
+        for each in messages:
+            channel = channel_of(each.communicator)
+            sender = each.peer if each.queue is Queue.UNEXPECTED else each.process
+            self._by_sender[channel, sender].append(each)
+            self._by_tag[channel, each.tag].append(each)
+            self._by_both[sender, each.tag].append(each)
+            self._on[channel].append(each)
+
+    def misses(self, receive: Pending) -> Iterator[tuple[Cause, Pending]]:
+        """Yield the nearest miss of a receive: another tag, else another communicator, else another source."""
+        if receive.asks_unknown:
+            return
+        channel = self._channel_of(receive.communicator)
+        if receive.any_source:
+            others = self._on.get(channel, ())
+            near = next((each for each in others if each.tag is not None and each.tag != receive.tag), None)
+            if near is not None and not receive.any_tag:
+                yield Cause.TAG, near
+            return
+        near = next(
+            (each for each in self._by_sender.get((channel, receive.peer), ()) if each.tag not in (None, receive.tag)),
+            None,
+        )
+        if near is not None and not receive.any_tag:
+            yield Cause.TAG, near
+            return
+        for each in self._by_both.get((receive.peer, receive.tag), ()):
+            if self._channel_of(each.communicator) != channel:
+                yield Cause.COMMUNICATOR, each
+                return
+        for each in self._by_tag.get((channel, receive.tag), ()):
+            yield Cause.SOURCE, each
+            return

@@ -1,0 +1,129 @@
+"""Peers that never come, or have not come yet: gone, outside MPI, not read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from mqs_dll.debugger.job.records import RankState
+from mqs_dll.verdict.findings.common import Case, are, waits
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.records import Cause, Finding, WaitKind
+from mqs_dll.verdict.states import State
+
+ADVICE = {
+    Cause.GONE: "Look at why it ended: its output, its exit code, a core file; or for the message that it left out.",
+    Cause.OUTSIDE: "Look at what it does there.",
+    Cause.NOT_READ: "",
+}
+_UNSTUCK = {
+    State.GONE: Cause.GONE,
+    State.NOT_READ: Cause.NOT_READ,
+    State.OUTSIDE: Cause.OUTSIDE,
+    State.POLLS: Cause.OUTSIDE,
+    State.IN_MPI: Cause.OUTSIDE,
+    State.IDLE: Cause.OUTSIDE,
+}
+
+
+@dataclass
+class _Absence:
+    """Processes that wait for the same thing of peers that are in the same state."""
+
+    need: Need
+    cause: Cause
+    waiters: list[int] = field(default_factory=list)
+    peers: set[int] = field(default_factory=set)
+
+
+def cause_of(case: Case, peer: int) -> Cause | None:
+    """Return why a peer doesn't come; None for one that is stuck itself."""
+    if case.analysis.certainty(peer) is not None:
+        return None
+    return _UNSTUCK.get(case.analysis.state(peer))
+
+
+class _Peers:
+    """The peers of needs that are not stuck themselves, by why they don't come; looked through once for each set."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._known: dict[int, dict[Cause, frozenset[int]]] = {}
+
+    def absent(self, need: Need) -> dict[Cause, frozenset[int]]:
+        """Return them by cause; of several any of which would do, gone ones only when there is nobody else."""
+        if len(need.peers) == 1:
+            return self._look(need)
+        key = id(need.peers)
+        if key not in self._known:
+            self._known[key] = self._look(need)
+        return self._known[key]
+
+    def _look(self, need: Need) -> dict[Cause, frozenset[int]]:
+        by_cause: dict[Cause, set[int]] = {}
+        stuck = 0
+        for peer in need.peers:
+            cause = None if peer is None else cause_of(self._case, peer)
+            if peer is None or cause is None:
+                stuck += 1
+            else:
+                by_cause.setdefault(cause, set()).add(peer)
+        only_itself = stuck <= 1 if len(need.peers) > 1 else stuck == 0
+        if not only_itself or len(by_cause) > 1:
+            by_cause.pop(Cause.GONE, None)
+        return {cause: frozenset(peers) for cause, peers in by_cause.items()}
+
+
+def of_peers(case: Case) -> Iterator[Finding]:
+    """Yield what point-to-point operations wait for in vain, merged where that is the same."""
+    found: dict[tuple[object, ...], _Absence] = {}
+    peers_of = _Peers(case)
+    for place in sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck):
+        for need in case.analysis.unmet(place):
+            if need.kind is WaitKind.COLLECTIVE or not need.peers:
+                continue
+            for cause, peers in peers_of.absent(need).items():
+                pending = need.pending
+                key = (
+                    case.analysis.certainty(place), cause, need.kind, need.what, need.communicator,
+                    pending and pending.tag, pending and pending.any_source, state_words(case, [min(peers)]),
+                )  # fmt: skip
+                absence = found.setdefault(key, _Absence(need, cause))
+                absence.waiters.append(place)
+                if len(peers) == 1 or not absence.peers:
+                    absence.peers |= peers
+    for absence in found.values():
+        yield _finding(case, absence)
+
+
+def _finding(case: Case, absence: _Absence) -> Finding:
+    names, need = case.names, absence.need
+    certainty = case.certainty(absence.waiters)
+    any_source = need.pending is not None and need.pending.any_source
+    whom = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
+    who_could = "of those who could send, " if any_source else ""
+    sentence = (
+        f"{names.ranks(absence.waiters, need.communicator)} {waits(absence.waiters)} in {need.what}{whom}"
+        f"{names.envelope(need)}, but {who_could}{names.ranks(absence.peers)} {state_words(case, absence.peers)}."
+    )
+    places = (*absence.waiters, *sorted(absence.peers))
+    return case.finding(absence.cause, certainty, sentence, ADVICE[absence.cause], places, need.communicator)
+
+
+def state_words(case: Case, peers: Collection[int]) -> str:
+    """Return what peers that aren't stuck do, as the end of a sentence: "exited", "is outside MPI at solver.c:42"."""
+    analysis, names = case.analysis, case.names
+    peer = min(peers)
+    process, state = analysis.job.processes[peer], analysis.state(peer)
+    verb = are(peers)
+    if state is State.GONE:
+        if process.state is RankState.EXITED:
+            return "exited"
+        return "called MPI_Finalize"
+    if state is State.NOT_READ:
+        return f"{verb} not read" if process.state is RankState.UNREADABLE else f"{verb} before MPI_Init"
+    line = names.where(analysis.waits.of_process[peer].stack)
+    at = f" at {line}" if line and len(peers) == 1 else ""
+    moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
+    return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}"

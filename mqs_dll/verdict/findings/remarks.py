@@ -1,0 +1,64 @@
+"""What is worth a line without being wrong: progress between samples, ranks that were not read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mqs_dll.debugger.job.records import RankState
+from mqs_dll.report.escape import visible
+from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.records import Cause, Certainty, Finding
+
+_SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
+
+
+def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
+    """Yield who went on between the samples; without other trouble also who computes, and who waits for them."""
+    analysis = case.analysis
+    kinds = (Motion.CHANGED,) if trouble else (Motion.CHANGED, Motion.COMPUTES)
+    moved = [place for place, motion in enumerate(analysis.motions) if motion in kinds]
+    if not moved:
+        return
+    waiting = [
+        place
+        for place, wait in enumerate(analysis.waits.of_process)
+        if wait.threads and not trouble and analysis.motions[place] not in kinds
+    ]
+    sentence = f"{case.names.ranks(moved)} went on between the samples"
+    if waiting:
+        sentence += f"; {case.names.ranks(waiting)} {waits(waiting)} for that: slow, not stuck"
+    yield case.finding(Cause.PROGRESS, Certainty.NOTED, f"{sentence}.", "", moved)
+
+
+def of_turning(case: Case) -> Iterator[Finding]:
+    """Yield the collective calls in which all wait, and nobody is missing: they end by themselves, if all is right.
+
+    Where all surely stood still between two looks nothing moves; else a loop over the call may look like this.
+    """
+    analysis = case.analysis
+    for part in analysis.suspected.turning:
+        if any(analysis.motions[place] is not Motion.SAME for place in part):
+            continue
+        threads = [thread for place in part for thread in analysis.waits.of_process[place].threads]
+        stood_still = all(analysis.stood_still(place) for place in part)
+        first = threads[0]
+        what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
+        sentence = f"{case.names.ranks(part)} are all in {what} in both looks: nobody is missing, but nothing "
+        sentence += "moves." if stood_still else "is seen to move."
+        certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
+        advice = _SAME_CALL if stood_still else f"A loop over that call looks like this too. {_SAME_CALL}"
+        yield case.finding(Cause.KNOT, certainty, sentence, advice, part, first.communicator)
+
+
+def of_unread(case: Case) -> Iterator[Finding]:
+    """Yield which ranks could not be read, merged by the reason."""
+    by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, process in enumerate(case.analysis.job.processes):
+        if process.state is RankState.UNREADABLE:
+            by_reason[process.why, process.way_out].append(place)
+    for (why, way_out), places in by_reason.items():
+        reason = f": {visible(why)}" if why else "."
+        sentence = f"{case.names.ranks(places)} could not be read{reason}"
+        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), places)

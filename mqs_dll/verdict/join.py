@@ -1,0 +1,108 @@
+"""The operations of a job, each with the process that it waits for, and with what could match it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
+from mqs_dll.debugger.job.records import Job, JobProcess
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.matching import pair
+from mqs_dll.verdict.pending import Pending
+from mqs_dll.verdict.words import read_words
+
+
+class Joined:
+    """A job with its operations joined across its processes, as they were in the last sample."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.places = _places(job)
+        self.communicators = Communicators(job, self.places)
+        self.overtaken: set[tuple[int, int, int]] = set()
+        """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
+        self.operations: list[list[Pending]] = [
+            list(self._operations(place, process)) for place, process in enumerate(job.processes)
+        ]
+        """By process: its sends, receives and unexpected messages, notes left out."""
+        self.to_process: list[list[Pending]] = [[] for _ in job.processes]
+        """By process: the pending sends of others, and its own, that go to it."""
+        for each in self.pending(Queue.SENDS):
+            if each.peer is not None:
+                self.to_process[each.peer].append(each)
+        pair((each for operations in self.operations for each in operations), self.communicators)
+
+    def pending(self, queue: Queue) -> Iterator[Pending]:
+        """Yield what is in one queue of all processes."""
+        for operations in self.operations:
+            for each in operations:
+                if each.queue is queue:
+                    yield each
+
+    # ------------------------------------------------------------ what there is
+
+    def _operations(self, place: int, process: JobProcess) -> Iterator[Pending]:
+        if not process.samples:
+            return
+        snapshots = process.samples[-1].snapshot.communicators
+        for communicator, snapshot in zip(self.communicators.of_process[place], snapshots, strict=True):
+            yield from self._of_communicator(place, process.world, communicator, snapshot)
+
+    def _of_communicator(
+        self, place: int, world: int, communicator: int, snapshot: CommunicatorSnapshot
+    ) -> Iterator[Pending]:
+        for queue in snapshot.queues:
+            for operation in queue.operations:
+                if not is_note(queue.queue, operation):
+                    yield self._pending(place, world, communicator, queue.queue, operation)
+                elif operation.desired_local_rank >= 0:
+                    for rank in (operation.desired_local_rank, INVALID_RANK):
+                        self.overtaken.add((place, communicator, rank))
+
+    def _pending(self, place: int, world: int, communicator: int, queue: Queue, operation: Operation) -> Pending:
+        got = queue is Queue.RECEIVES and operation.status is not Status.PENDING
+        rank = operation.desired_local_rank
+        world_rank = operation.desired_global_rank
+        if rank == INVALID_RANK and got:
+            rank, world_rank = operation.actual_local_rank, operation.actual_global_rank
+        tag = operation.desired_tag
+        if (operation.tag_wild or tag == UNKNOWN) and got:
+            tag = operation.actual_tag
+        known_tag = tag != UNKNOWN and not (operation.tag_wild and not got)
+        return Pending(
+            process=place,
+            communicator=communicator,
+            queue=queue,
+            status=operation.status,
+            peer=self._peer(world, communicator, rank, world_rank),
+            peer_rank=rank if rank >= 0 else None,
+            any_source=rank == INVALID_RANK and _leaves_peer_open(queue, operation),
+            tag=tag if known_tag else None,
+            any_tag=operation.tag_wild and not got,
+            length=operation.desired_length if operation.desired_length >= 0 else None,
+            arrived=operation.actual_length if got and operation.actual_length >= 0 else None,
+            words=read_words(operation.extra_text),
+        )
+
+    def _peer(self, world: int, communicator: int, rank: int, world_rank: int) -> int | None:
+        targets = self.communicators.targets(communicator)
+        if targets is not None and 0 <= rank < len(targets) and targets[rank] is not None:
+            return targets[rank]
+        return self.places.get((world, world_rank)) if world_rank >= 0 else None
+
+
+def _places(job: Job) -> dict[tuple[int, int], int]:
+    """Return the places of a job's processes by MPI_COMM_WORLD and rank."""
+    return {(each.world, each.rank): place for place, each in enumerate(job.processes) if each.rank is not None}
+
+
+def is_note(queue: Queue, operation: Operation) -> bool:
+    """Tell whether an entry of the unexpected queue is no message, but text that counts some."""
+    numbers = (operation.desired_tag, operation.desired_length, operation.actual_tag, operation.actual_length)
+    return queue is Queue.UNEXPECTED and all(number == UNKNOWN for number in numbers)
+
+
+def _leaves_peer_open(queue: Queue, operation: Operation) -> bool:
+    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
+    return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)

@@ -1,0 +1,90 @@
+"""Which receives and messages of a job are about to meet, by MPI's rules: the first that matches, on both sides."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.pending import Pending
+
+ANY = -1
+"""Stands for any source or any tag in the keys of the index."""
+
+Room: TypeAlias = "tuple[int, int, bool]"
+"""Where matching goes on: a receiving process, a channel, and whether it is the MPI's own traffic."""
+
+
+def pair(operations: Iterable[Pending], communicators: Communicators) -> None:
+    """Set ``partner`` of each receive that waits and of each message that it will match.
+
+    Where a receive asks for any source, what it takes depends on what arrives first: there each receive and each
+    message counts as matched if anything at all matches it, so that none is called stuck that may go on.
+    """
+    receives: defaultdict[Room, list[Pending]] = defaultdict(list)
+    messages: defaultdict[Room, list[tuple[int, Pending]]] = defaultdict(list)
+    sends = []
+    for each in operations:
+        if each.words.cancelled:
+            continue
+        channel = communicators.channel(each.communicator)
+        if each.queue is Queue.RECEIVES:
+            if each.status is Status.PENDING and not each.asks_unknown:
+                receives[each.process, channel, each.words.internal].append(each)
+        elif each.queue is Queue.UNEXPECTED:
+            if each.peer is not None and each.tag is not None:
+                messages[each.process, channel, each.words.internal].append((each.peer, each))
+        elif each.status is Status.PENDING and each.peer is not None and each.tag is not None:
+            sends.append(((each.peer, channel, each.words.internal), each))
+    for room, send in sends:
+        messages[room].append((send.process, send))
+    for room in receives.keys() & messages.keys():
+        if any(receive.any_source for receive in receives[room]):
+            _pair_any(receives[room], messages[room])
+        else:
+            _pair_in_order(receives[room], messages[room])
+
+
+def _pair_in_order(receives: list[Pending], messages: list[tuple[int, Pending]]) -> None:
+    index: defaultdict[tuple[int, int], deque[Pending]] = defaultdict(deque)
+    for source, message in messages:
+        for tag in (_tag_of(message), ANY):
+            index[source, tag].append(message)
+    for receive in receives:
+        found = index.get(_asked(receive), deque())
+        while found and found[0].partner is not None:
+            found.popleft()
+        if found:
+            receive.partner, found[0].partner = found[0], receive
+
+
+def _pair_any(receives: list[Pending], messages: list[tuple[int, Pending]]) -> None:
+    asked: dict[tuple[int, int], Pending] = {}
+    for receive in receives:
+        asked.setdefault(_asked(receive), receive)
+    there: dict[tuple[int, int], Pending] = {}
+    for source, message in messages:
+        for key in _envelopes(source, _tag_of(message)):
+            there.setdefault(key, message)
+            if message.partner is None:
+                message.partner = asked.get(key)
+    for receive in receives:
+        receive.partner = there.get(_asked(receive))
+
+
+def _asked(receive: Pending) -> tuple[int, int]:
+    source = ANY if receive.any_source or receive.peer is None else receive.peer
+    return source, ANY if receive.tag is None else receive.tag
+
+
+def _envelopes(source: int, tag: int) -> Iterator[tuple[int, int]]:
+    yield source, tag
+    yield source, ANY
+    yield ANY, tag
+    yield ANY, ANY
+
+
+def _tag_of(message: Pending) -> int:
+    return ANY if message.tag is None else message.tag

@@ -1,0 +1,66 @@
+"""Who has not entered a collective call: in one that nobody leaves before all have entered, all wait for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from mqs_dll.verdict.calls import Blocks, what_ends
+from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.records import WaitKind
+from mqs_dll.verdict.states import ProcessWait, ThreadWait
+
+MOST_CANDIDATES = 16
+"""Communicators that a call of which nothing else is known may be on; with more it proves nothing."""
+
+
+def add_missing(communicators: Communicators, waits: Sequence[ProcessWait]) -> None:
+    """Let each such call wait for all members of its communicator that are not in the same call.
+
+    Where it can't be told which communicator a call is on, it waits for those of one of them; and whoever is in such
+    a call counts as inside on all, which proves less.
+    """
+    calls = _Calls(communicators, waits)
+    for thread in calls.threads:
+        if thread.communicator is not None:
+            need = calls.need(thread.communicator, thread)
+            if need is not None:
+                thread.also.append(need)
+            continue
+        if len(thread.candidates) > MOST_CANDIDATES:
+            continue
+        needs = [calls.need(candidate, thread) for candidate in thread.candidates]
+        if None not in needs:
+            thread.either.extend(need for need in needs if need is not None)
+
+
+class _Calls:
+    """The collective calls of a job that wait for all."""
+
+    def __init__(self, communicators: Communicators, waits: Sequence[ProcessWait]) -> None:
+        self._communicators = communicators
+        self.threads: list[ThreadWait] = []
+        self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
+        self._missing: dict[tuple[int, str], tuple[int, ...]] = {}
+        for place, wait in enumerate(waits):
+            for thread in wait.threads:
+                if thread.call is not None and what_ends(thread.call) is Blocks.TOGETHER:
+                    self.threads.append(thread)
+                    for candidate in thread.candidates:
+                        self._inside[candidate, thread.call].add(place)
+
+    def need(self, communicator: int, thread: ThreadWait) -> Need | None:
+        """Return what a call waits for if it is on a communicator; None where nobody is missing, or can be told."""
+        call = thread.call
+        facts = self._communicators.all[communicator]
+        if call is None or facts.remote_size is not None:
+            return None
+        key = communicator, call
+        if key not in self._missing:
+            inside = self._inside[key]
+            self._missing[key] = tuple(each for each in facts.members if each is not None and each not in inside)
+        missing = self._missing[key]
+        if not missing:
+            return None
+        return Need(WaitKind.COLLECTIVE, call, communicator, None, missing, every=True)

@@ -1,0 +1,197 @@
+"""What verdicts call things: ranks in ranges, communicators, what a process does. All of it printable."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from pathlib import PurePath
+
+from mqs_dll.debugger.job.records import CallStack, RankState
+from mqs_dll.report.escape import printable, visible
+from mqs_dll.verdict.analysis import Analysis
+from mqs_dll.verdict.calls import Blocks, what_ends
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.ranges import rank_words
+from mqs_dll.verdict.records import WaitKind
+from mqs_dll.verdict.states import State
+
+_STANDARD = "MPI_COMM_"
+"""Begins the names that the standard gives to communicators."""
+
+_ONE_WAY = (Blocks.SEND, Blocks.RECEIVE, Blocks.PROBE)
+"""Calls of which it is clear whether they wait for a message or for its receiver."""
+
+_STATES = {
+    State.OUTSIDE: "outside MPI",
+    State.IDLE: "perhaps outside MPI",
+    State.GONE: "in MPI_Finalize",
+}
+_GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
+
+
+class Names:
+    """Names for the processes and communicators of one job."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._processes = analysis.job.processes
+        self._worlds = len({process.world for process in self._processes})
+        self.communicators = [printable(each.name) for each in analysis.communicators.all]
+        """By place, as they are printed."""
+        self._local_ranks: dict[int, dict[int, int]] = {}
+
+    # ------------------------------------------------------------ ranks
+
+    def ranks(self, places: Iterable[int], communicator: int | None = None) -> str:
+        """Return "rank 7" or "ranks [0-3,7]" of MPI_COMM_WORLD, and those of a communicator where they differ."""
+        distinct = sorted({*places})
+        text = " and ".join(self._of_worlds(distinct)) or "nobody"
+        return text + self._ranks_in(distinct, communicator)
+
+    def _of_worlds(self, places: list[int]) -> Iterable[str]:
+        by_world: defaultdict[int, list[int]] = defaultdict(list)
+        for place in places:
+            process = self._processes[place]
+            if process.rank is None:
+                yield f"process {process.pid}"
+            else:
+                by_world[process.world].append(process.rank)
+        for world, ranks in by_world.items():
+            yield rank_words(ranks) + (f" of world {world}" if self._worlds > 1 else "")
+
+    def _ranks_in(self, places: list[int], communicator: int | None) -> str:
+        """Return " (2 of 'rows')" where ranks of a communicator are others than those of MPI_COMM_WORLD."""
+        if communicator is None:
+            return ""
+        known = self._ranks_of(communicator)
+        local = [known[place] for place in places if place in known]
+        if len(local) != len(places) or local == [self._processes[place].rank for place in places]:
+            return ""
+        return f" ({rank_words(local).partition(' ')[2]} of {self.communicator(communicator)})"
+
+    def _ranks_of(self, communicator: int) -> dict[int, int]:
+        if communicator not in self._local_ranks:
+            all_of_them = self._analysis.communicators.all
+            remote = all_of_them[communicator].remote
+            sides = (communicator,) if remote is None else (remote, communicator)
+            self._local_ranks[communicator] = {
+                place: rank
+                for side in sides
+                for rank, place in enumerate(all_of_them[side].members)
+                if place is not None
+            }
+        return self._local_ranks[communicator]
+
+    # ------------------------------------------------------------ communicators
+
+    def communicator(self, place: int | None) -> str:
+        """Return MPI_COMM_WORLD, or a name in quotes."""
+        if place is None:
+            return "a communicator that can't be told"
+        place = self._analysis.communicators.whole(place)
+        name = self.communicators[place]
+        if name.startswith(_STANDARD):
+            return name
+        if name:
+            return f"'{name}'"
+        size = self._analysis.communicators.all[place].size
+        return f"an unnamed communicator of {size}"
+
+    def on(self, place: int | None) -> str:
+        """Return " on 'halo'"; empty where the communicator isn't known."""
+        return "" if place is None else f" on {self.communicator(place)}"
+
+    # ------------------------------------------------------------ what they do
+
+    def need(self, need: Need) -> str:
+        """Return "MPI_Recv from rank 2, tag 7 on 'halo'"."""
+        pending = need.pending
+        if need.kind is WaitKind.COLLECTIVE or pending is None:
+            return need.what + self.on(need.communicator)
+        return f"{need.what}{self.peer(need)}{self.envelope(need)}"
+
+    def peer(self, need: Need) -> str:
+        """Return " from rank 2", " to rank 1", " from any source"; empty where it isn't known."""
+        pending = need.pending
+        if pending is None:
+            return ""
+        if pending.any_source:
+            return f"{self.direction(need)}any source"
+        if pending.peer is not None:
+            return self.direction(need) + self.ranks([pending.peer], need.communicator)
+        return ""
+
+    def direction(self, need: Need) -> str:
+        """Return " from ", " to ", or where the call doesn't tell which of the two, ", receiving from "."""
+        sends = need.kind is WaitKind.SEND
+        if what_ends(need.what) in _ONE_WAY:
+            return " to " if sends else " from "
+        return ", sending to " if sends else ", receiving from "
+
+    def envelope(self, need: Need) -> str:
+        """Return ", tag 7 on 'halo'"."""
+        pending = need.pending
+        if pending is None or pending.words.internal:
+            return self.on(need.communicator)
+        tag = ", any tag" if pending.any_tag else "" if pending.tag is None else f", tag {pending.tag}"
+        return tag + self.on(need.communicator)
+
+    def where(self, stack: CallStack | None) -> str:
+        """Return the program's file and line, the Python one where there is one; empty where it isn't known."""
+        frame = None if stack is None else stack.python or stack.caller
+        if frame is None or not frame.file:
+            return ""
+        name = visible(PurePath(frame.file).name)
+        return name if frame.line is None else f"{name}:{frame.line}"
+
+    def does(self, place: int) -> str:
+        """Return what a process does: "in MPI_Recv from rank 2, tag 7 on 'halo'", "outside MPI", "exited"."""
+        wait = self._analysis.waits.of_process[place]
+        process = self._processes[place]
+        if wait.state is State.GONE:
+            return _GONE.get(process.state, "in MPI_Finalize")
+        if wait.state is State.NOT_READ:
+            return "before MPI_Init" if process.state is RankState.NOT_INITIALIZED else "not read"
+        if not wait.threads:
+            return _STATES.get(wait.state) or f"in {wait.call}"
+        thread = wait.threads[0]
+        others = len(thread.needs) - 1
+        text = self.need(self._telling(place, thread.needs))
+        more = f" and {others} more" if others and not self._same_collective(thread.needs) else ""
+        return f"in {text}{more}"
+
+    def _telling(self, place: int, needs: list[Need]) -> Need:
+        """Return the need that tells most: one that can't be met."""
+        unmet = {id(need) for need in self._analysis.unmet(place)}
+        return next((need for need in needs if id(need) in unmet), needs[0])
+
+    @staticmethod
+    def _same_collective(needs: list[Need]) -> bool:
+        return all(need.kind is WaitKind.COLLECTIVE for need in needs)
+
+    def do(self, places: Collection[int], most: int = 3) -> str:
+        """Return what several processes do, in a few words: "in MPI_Recv or MPI_Wait, or outside MPI"."""
+        if len(places) == 1:
+            return self.does(next(iter(places))) + self._at(places)
+        counts = Counter(self._short(place) for place in places)
+        texts = [text for text, _ in counts.most_common(most)]
+        rest = len(counts) - len(texts)
+        if rest:
+            texts.append(f"{rest} other{'s' if rest > 1 else ''}")
+        inside = [text for text in texts if text.startswith("MPI_")]
+        outside = [text for text in texts if not text.startswith("MPI_")]
+        parts = ([f"in {' or '.join(inside)}"] if inside else []) + outside
+        return ", or ".join(parts) + self._at(places)
+
+    def _short(self, place: int) -> str:
+        wait = self._analysis.waits.of_process[place]
+        if wait.threads:
+            return wait.call or wait.threads[0].needs[0].what
+        text = self.does(place)
+        return text.removeprefix("in ")
+
+    def _at(self, places: Collection[int]) -> str:
+        """Return " at solver.c:42" where all processes are there."""
+        found = {self.where(self._analysis.waits.of_process[place].stack) for place in places}
+        line = found.pop() if len(found) == 1 else ""
+        return f" at {line}" if line else ""

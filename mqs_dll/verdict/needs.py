@@ -1,0 +1,192 @@
+"""What would end the wait for one operation, or for one call: who has to do something, or that all is done already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.pending import Pending
+from mqs_dll.verdict.records import WaitKind
+
+EVERYBODY: tuple[int, ...] = ()
+"""Peers of a need of which nothing tells who could end it: any process of the job might."""
+
+ANY = -1
+
+
+@dataclass(eq=False, slots=True)
+class Need:
+    """One thing that has to happen."""
+
+    kind: WaitKind
+    what: str
+    """The MPI call or operation, as for Wait.what."""
+    communicator: int | None
+    pending: Pending | None
+    """The operation; None where only the call is known."""
+    peers: Sequence[int | None]
+    """Processes that could end it, None for one that isn't known; shared where they are many. EVERYBODY: any of all."""
+    every: bool = False
+    """All of the peers have to, not any one of them."""
+    opened: bool = False
+    """Somebody else than the job's known processes could end it too."""
+    done: bool = False
+    """It ends by itself: matched, or something that matches is there."""
+    maybe: bool = False
+    """Something is there that could match: what is known of it doesn't tell."""
+    lasting: bool = False
+    """No message that is under way could end it: also one look proves that. Of a send whose message has arrived; not of
+    a receive, whose message may have been sent before its peer exited."""
+
+
+class Needs:
+    """Makes the needs of a job's operations."""
+
+    def __init__(self, joined: Joined, gone: set[int]) -> None:
+        """Index what could match.
+
+        Args:
+            joined: the job's operations.
+            gone: places of processes that never act again.
+        """
+        self._joined = joined
+        self._gone = gone
+        self._communicators = joined.communicators
+        self._strangers: dict[int, bool] = {}
+        self._under_way: Counter[tuple[int, int, bool, int | None, int | None]] = Counter()
+        """Receives that have their message, by target, channel, kind, source and tag; again with None for the tag."""
+        self._open_receives: Counter[tuple[int, int, bool, int | None]] = Counter()
+        """Receives that wait, by target, channel, kind and source (ANY; None where it isn't known)."""
+        for each in joined.pending(Queue.RECEIVES):
+            channel = self._communicators.channel(each.communicator)
+            if each.status is Status.MATCHED and not each.words.held:
+                for tag in {each.tag, None}:
+                    self._under_way[each.process, channel, each.words.internal, each.peer, tag] += 1
+            elif each.status is Status.PENDING and each.partner is None:
+                source = ANY if each.any_source else each.peer
+                self._open_receives[each.process, channel, each.words.internal, source] += 1
+        self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
+        """Messages that no receive has matched, by target, channel, source and tag; and again with None for the tag."""
+        for each in joined.pending(Queue.UNEXPECTED):
+            if each.partner is None:
+                channel = self._communicators.channel(each.communicator)
+                self._arrived[each.process, channel, each.peer, each.tag] += 1
+                self._arrived[each.process, channel, each.peer, None] += 1
+        self._vague_sends: Counter[tuple[int, int, int]] = Counter()
+        """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
+        for each in joined.pending(Queue.SENDS):
+            vague = each.status is Status.PENDING and each.partner is None and each.tag is None
+            if vague and each.peer is not None and not self._has_arrived(each):
+                channel = self._communicators.channel(each.communicator)
+                self._vague_sends[each.peer, channel, each.process] += 1
+                self._vague_sends[each.peer, channel, ANY] += 1
+
+    def _has_arrived(self, send: Pending) -> bool:
+        if send.peer is None:
+            return False
+        channel = self._communicators.channel(send.communicator)
+        return self._arrived[send.peer, channel, send.process, send.tag] > 0
+
+    def of(self, pending: Pending, what: str, kind: WaitKind | None = None) -> Need:
+        """Return what has to happen for an operation to end.
+
+        Args:
+            pending: a send or a receive that isn't complete.
+            what: the call that waits for it, or that made it.
+            kind: COLLECTIVE for a part of a collective call; else it is what the operation is.
+        """
+        of_queue = self._of_send if pending.queue is Queue.SENDS else self._of_receive
+        need = of_queue(pending, what)
+        need.kind = kind or need.kind
+        return need
+
+    def _of_receive(self, receive: Pending, what: str) -> Need:
+        need = Need(WaitKind.RECEIVE, what, receive.communicator, receive, EVERYBODY)
+        self._set_peers(need, receive)
+        need.done = self._is_done(receive)
+        if not need.done:
+            channel = self._communicators.channel(receive.communicator)
+            source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
+            need.maybe = (
+                self._vague_sends[receive.process, channel, source] > 0
+                or self._is_under_way(receive)
+                or (receive.asks_unknown and self._could_get_something(receive))
+            )
+        return need
+
+    def _is_under_way(self, receive: Pending) -> bool:
+        """Tell whether a message for a receive is surely under way, because later ones of its sender are here."""
+        rank = ANY if receive.peer_rank is None else receive.peer_rank
+        return (receive.process, receive.communicator, rank) in self._joined.overtaken
+
+    def _could_get_something(self, receive: Pending) -> bool:
+        """Tell whether any message at all is there for a receive of which it isn't known what it asks for."""
+        channel = self._communicators.channel(receive.communicator)
+        messages = (
+            *self._joined.to_process[receive.process],
+            *(each for each in self._joined.operations[receive.process] if each.queue is Queue.UNEXPECTED),
+        )
+        return any(
+            each.partner is None
+            and each.status is not Status.MATCHED
+            and each.words.internal == receive.words.internal
+            and self._communicators.channel(each.communicator) == channel
+            for each in messages
+        )
+
+    def _of_send(self, send: Pending, what: str) -> Need:
+        need = Need(WaitKind.SEND, what, send.communicator, send, EVERYBODY)
+        self._set_peers(need, send)
+        channel = self._communicators.channel(send.communicator)
+        internal = send.words.internal
+        need.done = self._is_done(send) or (
+            send.peer is not None and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
+        )
+        if not need.done and send.peer is not None:
+            arrived = self._has_arrived(send)
+            vague = send.tag is None and any(
+                self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
+            )
+            unclear = self._open_receives[send.peer, channel, internal, None] > 0
+            need.maybe = (vague and not arrived) or unclear
+            need.lasting = arrived
+        return need
+
+    def _is_done(self, pending: Pending) -> bool:
+        if pending.status is Status.PENDING:
+            return pending.partner is not None
+        return pending.peer not in self._gone
+
+    def _set_peers(self, need: Need, pending: Pending) -> None:
+        if pending.peer is not None:
+            need.peers = (pending.peer,)
+        elif pending.any_source:
+            targets = self._communicators.targets(pending.communicator)
+            need.peers = EVERYBODY if targets is None else targets
+            need.opened = self.has_strangers(pending.communicator)
+        else:
+            need.opened = self.sees_strangers(pending.process)
+
+    def of_call(self, process: int, call: str, kind: WaitKind = WaitKind.CALL, *, moves_data: bool = True) -> Need:
+        """Return the need of a call of which no operation can be seen: somebody has to do something.
+
+        A call that moves data may be at that, unseen: it may go on without anybody.
+        """
+        opened = moves_data or self.sees_strangers(process)
+        return Need(kind, call, None, None, EVERYBODY, opened=opened)
+
+    def sees_strangers(self, process: int) -> bool:
+        """Tell whether a process has a communicator with members that the job's records don't have."""
+        return any(self.has_strangers(place) for place in self._communicators.of_process[process])
+
+    def has_strangers(self, communicator: int) -> bool:
+        """Tell whether it isn't known of all members of a communicator which processes they are."""
+        found = self._strangers.get(communicator)
+        if found is None:
+            each = self._communicators.all[communicator]
+            targets = self._communicators.targets(communicator)
+            found = self._strangers[communicator] = targets is None or None in targets or None in each.members
+        return found

@@ -1,0 +1,45 @@
+"""One operation of one process, joined with the process that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.words import Words
+
+
+@dataclass(eq=False, slots=True)
+class Pending:
+    """One operation of one process, or a message that lies unexpected in it."""
+
+    process: int
+    communicator: int
+    queue: Queue
+    status: Status
+    peer: int | None
+    """The process that it is to or from; None for any, and where it can't be told."""
+    peer_rank: int | None
+    """The peer's rank in the communicator (of the remote group)."""
+    any_source: bool
+    tag: int | None
+    """None for any, and where it isn't known."""
+    any_tag: bool
+    length: int | None
+    """Bytes of a receive's buffer, or of the message; None where they aren't known."""
+    arrived: int | None
+    """Bytes of the message that a receive has got; None where there is none, or it isn't known."""
+    words: Words
+    partner: Pending | None = None
+    """What matches it: they will meet."""
+
+    @property
+    def asks_unknown(self) -> bool:
+        """Whether it can't be told what would match it."""
+        source_open = self.peer_rank is None and not self.any_source
+        return source_open or (self.tag is None and not self.any_tag)
+
+
+def users(operations: Iterable[Pending]) -> list[Pending]:
+    """Return the operations that are the program's own: no traffic of collectives, nothing cancelled."""
+    return [each for each in operations if not each.words.internal and not each.words.cancelled]

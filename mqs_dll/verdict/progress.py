@@ -1,0 +1,65 @@
+"""Whether a process went on between two samples.
+
+One look can't prove a deadlock: a message that is under way shows on neither side, and a job that is stopped rank after
+rank nearly always has one. What stays the same in two looks, while everybody had time to answer, does.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mqs_dll.abi import Operation, Queue
+from mqs_dll.debugger.job.records import JobProcess, Sample
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.verdict.calls import Blocks, what_ends
+
+
+class Motion(Enum):
+    """What the last two samples of a process say together."""
+
+    CHANGED = "went on"
+    SAME = "did not go on"
+    COMPUTES = "computes, and made no progress in MPI"
+    """It is outside MPI, or asks MPI again and again whether something has happened; its operations are the same."""
+    UNKNOWN = "seen once"
+    """Or nothing in it can be compared."""
+
+
+def motion(process: JobProcess) -> Motion:
+    """Return whether a process went on between its last two samples."""
+    if len(process.samples) < 2:
+        return Motion.UNKNOWN
+    before, after = process.samples[-2:]
+    if after.went_on or _operations(before) != _operations(after):
+        return Motion.CHANGED
+    if not _moved(before, after):
+        return Motion.SAME
+    return Motion.COMPUTES if _is_free(before) and _is_free(after) else Motion.CHANGED
+
+
+def _moved(before: Sample, after: Sample) -> bool:
+    """Tell whether a thread is somewhere else; not where one of the two samples has no stacks."""
+    if isinstance(before.stacks, Hidden) or isinstance(after.stacks, Hidden):
+        return False
+    first, second = (
+        [(stack.thread, stack.call, stack.fingerprint) for stack in stacks] for stacks in (before.stacks, after.stacks)
+    )
+    return first != second
+
+
+def _is_free(sample: Sample) -> bool:
+    """Tell whether no thread is in an MPI call but one that only asks."""
+    stacks = () if isinstance(sample.stacks, Hidden) else sample.stacks
+    return all(stack.call is None or what_ends(stack.call) is Blocks.POLLS for stack in stacks)
+
+
+def _operations(sample: Sample) -> list[tuple[int, int, tuple[tuple[Operation, ...], ...]]]:
+    """Return the sends and receives of a process; what lies unexpected in it is the doing of others."""
+    return [
+        (
+            each.communicator.unique_id,
+            each.communicator.local_rank,
+            tuple(queue.operations for queue in each.queues if queue.queue is not Queue.UNEXPECTED),
+        )
+        for each in sample.snapshot.communicators
+    ]

@@ -1,0 +1,65 @@
+"""Ranks as people write them: "[0-3,7]", in linear time, and never longer than a line or so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MOST_RUNS = 12
+"""More parts than that are cut, and counted."""
+
+SHORTEST_STRIDE = 5
+"""Members of a progression that is worth "0-98:2"."""
+
+
+def ranges(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+    """Return ranks in brackets: "[0-3,7]", every second one "[0-98:2]"; each once, ascending.
+
+    Args:
+        ranks: in any order.
+        most: parts to show; of more the first are shown, and how many ranks there are in all; None shows every one.
+    """
+    ordered = sorted({*ranks})
+    runs = _runs(ordered)
+    if most is None or len(runs) <= most:
+        return f"[{','.join(map(_run_text, runs))}]"
+    return f"[{','.join(map(_run_text, runs[:most]))},... {len(ordered)} in all]"
+
+
+def rank_words(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+    """Return "rank 7" or "ranks [0-3,7]"."""
+    distinct = {*ranks}
+    if len(distinct) == 1:
+        return f"rank {distinct.pop()}"
+    return f"ranks {ranges(distinct, most)}"
+
+
+def _runs(ordered: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return first, last and step of each run; a step of more than 1 only where the run is long."""
+    runs = []
+    begin = 0
+    while begin < len(ordered):
+        end = _end_of_run(ordered, begin)
+        step = ordered[begin + 1] - ordered[begin] if end - begin > 1 else 1
+        if step > 1 and end - begin < SHORTEST_STRIDE:
+            end, step = begin + 1, 1
+        runs.append((ordered[begin], ordered[end - 1], step))
+        begin = end
+    return runs
+
+
+def _end_of_run(ordered: Sequence[int], begin: int) -> int:
+    """Return the place behind the longest progression that begins at a place."""
+    end = begin + 1
+    if end == len(ordered):
+        return end
+    step = ordered[end] - ordered[begin]
+    while end < len(ordered) and ordered[end] - ordered[end - 1] == step:
+        end += 1
+    return end
+
+
+def _run_text(run: tuple[int, int, int]) -> str:
+    first, last, step = run
+    if first == last:
+        return str(first)
+    return f"{first}-{last}" if step == 1 else f"{first}-{last}:{step}"

@@ -1,0 +1,241 @@
+"""What each process waits for: from the MPI call that it is in, and from the operations that are pending in it.
+
+Where the call is known but not which of several operations it waits for, all of them are named, and ``sure`` is false:
+a proof then takes any one of them for enough to go on, a suspicion asks for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.verdict import calls
+from mqs_dll.verdict.calls import Blocks
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.missing import add_missing
+from mqs_dll.verdict.needs import EVERYBODY, Needs
+from mqs_dll.verdict.pending import Pending, users
+from mqs_dll.verdict.records import Mode, WaitKind
+from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
+
+_NEVER_AGAIN = frozenset({RankState.EXITED, RankState.FINALIZED})
+
+
+class Waits:
+    """The waits of all processes of a job, in their last samples."""
+
+    def __init__(self, joined: Joined) -> None:
+        self._joined = joined
+        self._communicators = joined.communicators
+        processes = joined.job.processes
+        self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
+        self._needs = Needs(joined, self.gone)
+        self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
+        add_missing(self._communicators, self.of_process)
+
+    # ------------------------------------------------------------ one process
+
+    def _of(self, place: int, process: JobProcess) -> ProcessWait:
+        stacks = _stacks(process)
+        main = stacks[0] if stacks else None
+        if place in self.gone:
+            return ProcessWait(State.GONE, main, [])
+        if not process.samples:
+            return ProcessWait(State.NOT_READ, None, [])
+        if main is None:
+            return self._without_stack(place)
+        inside = [stack for stack in stacks if stack.call is not None]
+        blocked = [(stack, stack.call) for stack in inside if stack.call and _blocks(stack.call)]
+        if not blocked:
+            return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
+        threads = [self._thread(place, call, alone=len(blocked) == 1) for _, call in blocked]
+        free = main.call is None or len(blocked) < len(inside)
+        return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
+
+    def _thread(self, place: int, call: str, *, alone: bool) -> ThreadWait:
+        blocks = calls.what_ends(call)
+        if blocks in calls.COLLECTIVE:
+            return self._collective(place, call)
+        pending = [each for each in users(self._open(place)) if not each.words.gone_on]
+        marked = [each for each in pending if each.words.in_wait]
+        if marked and alone and calls.takes_requests(blocks):
+            return self._marked(call, marked, _MODES[blocks])
+        candidates = list(self._candidates(place, call, blocks, pending))
+        needs = [self._needs.of(each, call) for each in candidates]
+        if not needs or (calls.takes_requests(blocks) and self._is_hidden(place)):
+            moves_data = blocks is not Blocks.PROBE or self._is_hidden(place)
+            needs.append(self._needs.of_call(place, call, moves_data=moves_data))
+        mode = Mode.ALL if len(needs) == 1 else _MODES[blocks]
+        sure = len(needs) == 1 or blocks is Blocks.SOME
+        return ThreadWait(call, mode, sure, needs)
+
+    def _marked(self, call: str | None, marked: Sequence[Pending], mode: Mode) -> ThreadWait:
+        """Return the wait for requests that Open MPI says a thread waits for, and for how many of them."""
+        what = call or _call_of(marked[0])
+        counts = {each.words.needs for each in marked}
+        count = counts.pop() if len(counts) == 1 else None
+        if count is not None:
+            mode = Mode.ALL if count >= len(marked) else Mode.ANY if count == 1 else Mode.UNKNOWN
+        needs = [self._needs.of(each, what) for each in marked]
+        return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
+
+    def _candidates(self, place: int, call: str, blocks: Blocks, pending: list[Pending]) -> Iterable[Pending]:
+        """Return the operations that a call may wait for."""
+        if calls.takes_requests(blocks):
+            yield from (each for each in pending if calls.may_have_request(each.words.calls))
+            yield from (each for each in self._open(place) if each.words.nonblocking_collective)
+            return
+        if blocks in (Blocks.RECEIVE, Blocks.BOTH):
+            calls_of = ("MPI_Recv", "MPI_Irecv") if blocks is Blocks.BOTH else (call,)
+            yield from _last_posted(
+                each
+                for each in pending
+                if each.queue is Queue.RECEIVES and _made_by(each, calls_of) and not each.words.probe
+            )
+        if blocks in (Blocks.SEND, Blocks.BOTH):
+            calls_of = ("MPI_Send", "MPI_Isend") if blocks is Blocks.BOTH else (call,)
+            yield from _last_posted(each for each in pending if each.queue is Queue.SENDS and _made_by(each, calls_of))
+        if blocks is Blocks.PROBE:
+            yield from (each for each in pending if each.words.probe and not each.words.held)
+        if call == "MPI_Mrecv":
+            yield from (each for each in pending if each.words.held)
+
+    def _open(self, place: int) -> list[Pending]:
+        """Return the sends and receives of a process that are not complete."""
+        return [
+            each
+            for each in self._joined.operations[place]
+            if each.queue is not Queue.UNEXPECTED and each.status is not Status.COMPLETE
+        ]
+
+    def _is_hidden(self, place: int) -> bool:
+        """Tell whether operations of a process may be missing from what was read."""
+        snapshot = self._joined.job.processes[place].samples[-1].snapshot
+        return any(
+            queue.hidden is not None or queue.broken is not None
+            for each in snapshot.communicators
+            for queue in each.queues
+        )
+
+    def _without_stack(self, place: int) -> ProcessWait:
+        """Return what the operations of a process alone prove; those that may be nonblocking ones prove nothing."""
+        pending = [each for each in self._open(place) if not each.words.gone_on and not each.words.cancelled]
+        marked = [each for each in pending if each.words.in_wait]
+        if marked:
+            return ProcessWait(State.BLOCKED, None, [self._marked(None, marked, Mode.UNKNOWN)])
+        inside = [each for each in pending if each.words.collective and each.queue is Queue.RECEIVES]
+        if inside:
+            what = inside[0].words.collective or "a collective call"
+            thread = self._collective(place, what)
+            thread.call = None
+            return ProcessWait(State.BLOCKED, None, [thread])
+        blocking = [each for each in users(pending) if _blocks_for_sure(each)]
+        if not blocking:
+            return ProcessWait(State.IDLE, None, [])
+        needs = [self._needs.of(each, _call_of(each)) for each in blocking]
+        mode = Mode.ALL if len(needs) == 1 else Mode.UNKNOWN
+        return ProcessWait(State.BLOCKED, None, [ThreadWait(None, mode, len(needs) == 1, needs)])
+
+    # ------------------------------------------------------------ collective calls
+
+    def _collective(self, place: int, call: str) -> ThreadWait:
+        traffic = [each for each in self._open(place) if each.words.internal and not each.words.gone_on]
+        blocking = [each for each in traffic if each.words.collective] or traffic
+        needs = [self._needs.of(each, call, WaitKind.COLLECTIVE) for each in blocking]
+        candidates = self._candidate_communicators(place, call, blocking)
+        communicator = candidates[0] if len(candidates) == 1 else None
+        if not needs:
+            needs.append(self._needs.of_call(place, call, WaitKind.COLLECTIVE))
+            needs[0].communicator = communicator
+            if communicator is not None:
+                needs[0].peers = self._communicators.targets(communicator) or EVERYBODY
+        mode = Mode.ALL if len(needs) == 1 else Mode.UNKNOWN
+        return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)
+
+    def _candidate_communicators(self, place: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
+        """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
+
+        Empty for a call on a window or a file, whose communicator may be gone.
+        """
+        if not calls.names_communicator(call):
+            return ()
+        everyone = self._communicators.all
+        usual = [
+            each
+            for each in self._communicators.of_process[place]
+            if not everyone[each].internal and (everyone[each].size > 1 or everyone[each].remote_size is not None)
+        ]
+        seen = {self._communicators.whole(each.communicator) for each in traffic}
+        known = seen.intersection(usual)
+        if len(known) == 1:
+            return (known.pop(),)
+        return () if seen else tuple(usual)
+
+
+_MODES = {
+    Blocks.SEND: Mode.UNKNOWN,
+    Blocks.RECEIVE: Mode.UNKNOWN,
+    Blocks.PROBE: Mode.UNKNOWN,
+    Blocks.BOTH: Mode.ALL,
+    Blocks.ONE: Mode.UNKNOWN,
+    Blocks.EVERY: Mode.ALL,
+    Blocks.SOME: Mode.ANY,
+}
+
+
+def _is_gone(process: JobProcess) -> bool:
+    if process.state in _NEVER_AGAIN:
+        return True
+    return any(stack.call is not None and calls.what_ends(stack.call) is Blocks.END for stack in _stacks(process))
+
+
+def _stacks(process: JobProcess) -> tuple[CallStack, ...]:
+    if not process.samples or isinstance(process.samples[-1].stacks, Hidden):
+        return ()
+    return process.samples[-1].stacks
+
+
+def _blocks(call: str) -> bool:
+    return calls.what_ends(call) not in (Blocks.NOTHING, Blocks.POLLS, Blocks.UNKNOWN)
+
+
+def _state_in(inside: Sequence[CallStack]) -> State:
+    if not inside:
+        return State.OUTSIDE
+    polls = all(stack.call is not None and calls.what_ends(stack.call) is Blocks.POLLS for stack in inside)
+    return State.POLLS if polls else State.IN_MPI
+
+
+def _made_by(pending: Pending, names: Iterable[str]) -> bool:
+    return any(calls.may_be_made_by(pending.words.calls, name) for name in names)
+
+
+def _last_posted(operations: Iterable[Pending]) -> list[Pending]:
+    """Return those that can be a blocking call's: it posted its operation last, and lists are in that order.
+
+    Receives are listed by communicator, sends by communicator and receiver; what has its message may be listed before.
+    """
+    last: dict[tuple[int, Queue, int | None], Pending] = {}
+    matched = []
+    for each in operations:
+        if each.status is Status.MATCHED:
+            matched.append(each)
+        else:
+            peer = each.peer_rank if each.queue is Queue.SENDS else None
+            last[each.communicator, each.queue, peer] = each
+    return [*matched, *last.values()]
+
+
+def _blocks_for_sure(pending: Pending) -> bool:
+    """Tell whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
+    return pending.words.probe and not pending.words.held
+
+
+def _call_of(pending: Pending) -> str:
+    """Return how to call an operation whose call isn't known."""
+    names = pending.words.calls
+    if pending.words.collective:
+        return pending.words.collective
+    return " or ".join(names[:2]) if names else "a send" if pending.queue is Queue.SENDS else "a receive"

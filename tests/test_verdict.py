@@ -1,0 +1,788 @@
+"""What a verdict says of a job: each behaviour on a made-up job of a few ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mqs_dll.abi import Communicator, Queue, Status
+from mqs_dll.debugger.job.records import JobProcess, RankState
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.records import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
+from tests.support.made_up_job import (
+    ANY,
+    Pending,
+    Rank,
+    collective,
+    communicator,
+    gone,
+    inter,
+    job,
+    note,
+    rank,
+    receive,
+    send,
+    stack,
+    unexpected,
+)
+
+IRECV = ("MPI_Irecv, nonblocking",)
+ISEND = ("MPI_Isend, nonblocking",)
+SEND = ("MPI_Send or MPI_Isend",)
+MARKED = "request 0x5561, in a wait for several requests, needs {} more of them"
+NO_STACK = Hidden("made up to have no stacks")
+
+
+def still(number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank that two looks saw in the same state."""
+    return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+def moving(number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank whose own part of the stack changed between two looks, inside MPI."""
+    call = facts.pop("call", "MPI_Recv")
+    before, after = ([stack(call, fingerprint=text)] for text in ("before", "after"))
+    return rank(number, *operations, stacks=after, earlier=rank(number, *operations, stacks=before, **facts), **facts)
+
+
+def the(verdict: Verdict, cause: Cause) -> Finding:
+    """Return the one finding of a cause."""
+    (found,) = [finding for finding in verdict.findings if finding.cause is cause]
+    return found
+
+
+def causes(verdict: Verdict) -> list[Cause]:
+    """Return what was found, in order."""
+    return [finding.cause for finding in verdict.findings]
+
+
+def stuck(verdict: Verdict, certainty: Certainty) -> list[int]:
+    """Return the processes that are stuck, as sure as that."""
+    return [place for place, activity in enumerate(verdict.activities) if activity.certainty is certainty]
+
+
+# ---------------------------------------------------------------- cycles and knots
+
+
+def test_two_sends_head_to_head_are_a_cycle_in_its_order() -> None:
+    """Each names its call, its peer, its tag and the communicator; the sentence says what each waits for."""
+    halo = communicator("halo exchange", range(2))
+    verdict = conclude(
+        job(
+            still(0, send(1, tag=5, on=halo, text=SEND), call="MPI_Send"),
+            still(1, send(0, tag=5, on=halo, text=SEND), call="MPI_Send"),
+        )
+    )
+    finding = the(verdict, Cause.CYCLE)
+    assert verdict.outcome is Outcome.PROVED
+    assert finding.sentence == (
+        "Rank 0 waits in MPI_Send to rank 1, tag 5 on 'halo exchange'; "
+        "rank 1 in MPI_Send to rank 0, tag 5 on 'halo exchange': each waits for the other to receive."
+    )
+    assert (finding.certainty, finding.processes, finding.communicator_id) == (Certainty.PROVED, (0, 1), 1)
+    assert verdict.headline == "Stuck for good: rank 0" + finding.sentence.removeprefix("Rank 0")
+
+
+def test_a_cycle_of_three_has_others_behind_it() -> None:
+    """Who waits for one of the three is stuck too, but no part of the cycle."""
+    ranks = [still(number, receive((number + 1) % 3, tag=4), call="MPI_Recv") for number in range(3)]
+    verdict = conclude(job(*ranks, still(3, receive(0, tag=4), call="MPI_Recv")))
+    assert the(verdict, Cause.CYCLE).processes == (0, 1, 2)
+    assert the(verdict, Cause.BEHIND).processes == (3,)
+
+
+def test_receives_from_any_source_without_a_sender_are_a_knot() -> None:
+    """All who could send wait themselves; one arrow to all of them, not one for each."""
+    verdict = conclude(job(*(still(number, receive(ANY, tag=1), call="MPI_Recv") for number in range(3))))
+    assert the(verdict, Cause.KNOT).sentence == (
+        "Each of ranks [0-2] waits in MPI_Recv from any source, tag 1 on MPI_COMM_WORLD, "
+        "and all who could send wait too."
+    )
+    assert [(wait.peers, wait.any_source) for wait in verdict.waits] == [((0, 1, 2), True)] * 3
+    assert verdict.waits[0].peers is verdict.waits[1].peers
+
+
+def test_a_knot_may_have_members_that_are_gone() -> None:
+    """That one is gone is no finding of its own, as long as others could send."""
+    ranks = [still(number, receive(ANY, tag=1), call="MPI_Recv") for number in range(2)]
+    verdict = conclude(job(*ranks, gone(2)))
+    assert causes(verdict) == [Cause.KNOT]
+    assert the(verdict, Cause.KNOT).sentence.endswith("all who could send wait too, or are gone.")
+
+
+def test_one_who_could_send_unties_the_knot() -> None:
+    """A rank outside MPI may send to any of them: nothing is proved."""
+    ranks = [still(number, receive(ANY, tag=1), call="MPI_Recv") for number in range(2)]
+    verdict = conclude(job(*ranks, still(2)))
+    assert stuck(verdict, Certainty.PROVED) == []
+    assert causes(verdict) == [Cause.OUTSIDE]
+
+
+def test_a_blocking_send_to_itself_never_ends() -> None:
+    """Nobody else can receive it."""
+    verdict = conclude(job(still(0, send(0, tag=1), call="MPI_Ssend"), still(1)))
+    finding = the(verdict, Cause.SELF)
+    assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0,))
+
+
+def test_ranks_of_the_communicator_are_given_where_they_differ() -> None:
+    """Rank 3 of MPI_COMM_WORLD is rank 1 of 'rows': the sentence has both."""
+    rows = communicator("rows", (2, 3))
+    verdict = conclude(
+        job(
+            still(0),
+            still(1),
+            still(2, receive(1, on=rows), call="MPI_Recv"),
+            still(3, receive(0, on=rows), call="MPI_Recv"),
+        )
+    )
+    assert "Rank 2 waits in MPI_Recv from rank 3 (1 of 'rows'), tag 0 on 'rows'" in the(verdict, Cause.CYCLE).sentence
+
+
+# ---------------------------------------------------------------- AND and OR
+
+
+def test_a_waitall_needs_every_request() -> None:
+    """One that never ends is enough, though the others may."""
+    wait = [receive(1, tag=1, text=(*IRECV, MARKED.format(2))), receive(2, tag=2, text=(*IRECV, MARKED.format(2)))]
+    verdict = conclude(job(still(0, *wait, call="MPI_Waitall"), still(1, receive(0), call="MPI_Recv"), still(2)))
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+    assert verdict.activities[0].mode is Mode.ALL
+
+
+def test_a_waitany_needs_one_request() -> None:
+    """It goes on as soon as anyone may send; with nobody left it is a knot."""
+    wait = [receive(1, tag=1, text=(*IRECV, MARKED.format(1))), receive(2, tag=2, text=(*IRECV, MARKED.format(1)))]
+    first, second = still(0, *wait, call="MPI_Waitany"), still(1, receive(0), call="MPI_Recv")
+    assert stuck(conclude(job(first, second, still(2))), Certainty.PROVED) == []
+    all_stuck = conclude(job(first, second, still(2, receive(0), call="MPI_Recv")))
+    assert the(all_stuck, Cause.KNOT).processes == (0, 1, 2)
+
+
+def test_what_one_of_several_operations_could_end_is_only_suspected() -> None:
+    """MPI_Wait doesn't tell which of two receives it waits for: one of them may come, so that nothing is proved."""
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV), call="MPI_Wait"),
+            still(1, receive(0), call="MPI_Recv"),
+            still(2),
+        )
+    )
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
+    assert verdict.activities[0].mode is Mode.UNKNOWN
+
+
+def test_what_none_of_several_operations_could_end_is_proved() -> None:
+    """Whichever of them MPI_Wait waits for."""
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV), call="MPI_Wait"),
+            still(1, receive(0), call="MPI_Recv"),
+            still(2, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert stuck(verdict, Certainty.PROVED) == [0, 1, 2]
+
+
+def test_which_requests_an_unmarked_waitall_waits_for_is_not_known() -> None:
+    """One that may come could be all that it waits for."""
+    wait = [receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV)]
+    verdict = conclude(job(still(0, *wait, call="MPI_Waitall"), still(1, receive(0), call="MPI_Recv"), still(2)))
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
+
+
+def test_a_blocking_receive_was_posted_last() -> None:
+    """Of several receives on a communicator the last is MPI_Recv's; those before it are nonblocking ones."""
+    verdict = conclude(
+        job(
+            still(0, receive(2, tag=1), receive(1, tag=2), call="MPI_Recv"),
+            still(1, receive(0, tag=3), call="MPI_Recv"),
+            still(2),
+        )
+    )
+    assert the(verdict, Cause.CYCLE).certainty is Certainty.PROVED
+
+
+def test_one_thread_that_can_go_on_is_enough() -> None:
+    """A process whose main thread is outside MPI may still send."""
+    threads = [stack(None), stack("MPI_Recv")]
+    verdict = conclude(
+        job(still(0, receive(1), stacks=threads), still(1, receive(0), call="MPI_Recv")),
+    )
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+# ---------------------------------------------------------------- what can still end
+
+
+def test_a_message_that_matches_ends_the_wait() -> None:
+    """A receive with its message unexpected there, and a send with its receive posted, are about to meet."""
+    arrived = conclude(
+        job(still(0, receive(1, tag=7), unexpected(1, tag=7), call="MPI_Recv"), still(1, call="MPI_Recv"))
+    )
+    meeting = conclude(job(still(0, receive(1, tag=7), call="MPI_Recv"), still(1, send(0, tag=7), call="MPI_Ssend")))
+    assert stuck(arrived, Certainty.PROVED) == []
+    assert meeting.outcome is Outcome.NOTHING_STUCK
+
+
+def test_one_message_ends_one_receive() -> None:
+    """The first of two receives takes it; the second waits on."""
+    wait = (*IRECV, MARKED.format(2))
+    verdict = conclude(
+        job(
+            still(0, receive(1, text=wait), receive(1, text=wait), unexpected(1), call="MPI_Waitall"),
+            still(1, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_message_under_way_ends_the_wait() -> None:
+    """A matched receive gets its data while the sender is in any MPI call, but not from one that exited."""
+    half = receive(1, status=Status.MATCHED, message=(1, 0, 8))
+    busy = conclude(job(still(0, half, call="MPI_Recv"), still(1, send(0, text=SEND), call="MPI_Send")))
+    assert busy.outcome is Outcome.NOTHING_STUCK
+    assert causes(conclude(job(still(0, half, call="MPI_Recv"), gone(1)))) == [Cause.GONE]
+
+
+def test_a_send_of_unknown_tag_may_match() -> None:
+    """MPICH doesn't keep the tags of some sends: such a one proves nothing, until its message shows at the receiver."""
+    vague = still(1, send(0, tag=-1), call="MPI_Ssend")
+    unclear = conclude(job(still(0, receive(1, tag=7), call="MPI_Recv"), vague))
+    shown = still(0, receive(1, tag=7), unexpected(1, tag=8, status=Status.PENDING), call="MPI_Recv")
+    assert stuck(unclear, Certainty.PROVED) == []
+    assert stuck(conclude(job(shown, vague)), Certainty.PROVED) == [0, 1]
+
+
+def test_internal_traffic_never_matches_the_programs_own() -> None:
+    """Also where the numbers are the same: a collective's receive leaves the program's message alone."""
+    verdict = conclude(
+        job(
+            still(0, collective("MPI_Barrier", source=1, tag=5), unexpected(1, tag=5), call="MPI_Barrier"),
+            still(1, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_message_of_a_collective_is_none_for_the_program() -> None:
+    """Though tag and source are the same."""
+    internal = unexpected(1, tag=5, text=("eager: all of it is here", "collective: MPI_Barrier"))
+    verdict = conclude(
+        job(still(0, receive(1, tag=5), internal, call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
+    )
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_vague_send_may_go_to_a_nonblocking_receive() -> None:
+    """Neither end can be called stuck: the send may match what its receiver has posted, though it is elsewhere."""
+    receiver = still(0, receive(1, tag=7, text=IRECV), send(1, tag=3), call="MPI_Ssend")
+    vague = still(1, send(0, tag=-1), call="MPI_Ssend")
+    assert stuck(conclude(job(receiver, vague)), Certainty.PROVED) == []
+    waiting = still(0, receive(1, tag=7), call="MPI_Recv")
+    elsewhere = still(1, send(0, tag=-1, text=ISEND), receive(0, tag=9), call="MPI_Recv")
+    assert stuck(conclude(job(waiting, elsewhere)), Certainty.PROVED) == []
+
+
+def test_a_send_ends_whose_message_is_being_received() -> None:
+    """The receiver has matched it, and is in MPI, whatever it waits for there."""
+    matched = receive(0, tag=5, status=Status.MATCHED, text=IRECV, message=(0, 5, 8))
+    verdict = conclude(
+        job(still(0, send(1, tag=5), call="MPI_Ssend"), still(1, matched, receive(0, tag=6), call="MPI_Recv"))
+    )
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+def test_a_message_that_others_overtook_is_under_way() -> None:
+    """Open MPI tells of messages that can't be matched before one that isn't here yet: that one will come."""
+    early = Pending(Queue.UNEXPECTED, note("").operation._replace(desired_local_rank=1, actual_local_rank=1), None)
+    verdict = conclude(job(still(0, receive(1), early, call="MPI_Recv"), still(1, receive(0), call="MPI_Recv")))
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+def test_disjoint_communicators_of_one_split_are_two() -> None:
+    """They share their number; messages never go from one to the other."""
+    even, odd = (communicator("half", members, unique_id=77) for members in ((0, 2), (1, 3)))
+    verdict = conclude(
+        job(
+            still(0, receive(1, on=even), call="MPI_Recv"),
+            still(1, send(0, on=odd), call="MPI_Ssend"),
+            still(2, receive(0, on=even), call="MPI_Recv"),
+            still(3, receive(0, on=odd), call="MPI_Recv"),
+        )
+    )
+    assert the(verdict, Cause.CYCLE).processes == (0, 2)
+    assert sum(each.name == "half" for each in verdict.communicators) == 2
+
+
+def test_both_sides_of_an_intercommunicator_are_joined() -> None:
+    """Ranks in operations are those of the other side."""
+    between = inter("coupling", (0, 1), (2,))
+    verdict = conclude(
+        job(
+            still(0, receive(0, tag=1, on=between), call="MPI_Recv"),
+            still(1),
+            still(2, receive(0, tag=1, on=between), call="MPI_Recv"),
+        )
+    )
+    assert the(verdict, Cause.CYCLE).processes == (0, 2)
+
+
+def test_spawned_processes_are_joined_by_the_ranks_that_they_claim() -> None:
+    """They have another MPI_COMM_WORLD: only an inter-communicator leads to them, where world ranks mean nothing."""
+    plain = job(still(0, call="MPI_Recv"), still(0, call="MPI_Recv", world=1))
+    parent, child = plain.processes
+    verdict = conclude(replace(plain, processes=(_with_spawned(parent), _with_spawned(child))))
+    assert the(verdict, Cause.CYCLE).processes == (0, 1)
+    assert "Rank 0 of world 0 waits in MPI_Recv from rank 0 of world 1" in the(verdict, Cause.CYCLE).sentence
+
+
+def _with_spawned(process: JobProcess) -> JobProcess:
+    """Return a process with an inter-communicator to one of another world, and a receive from there."""
+    operation = receive(0, tag=1).operation
+    queues = tuple(QueueSnapshot(queue, (operation,) if queue is Queue.RECEIVES else ()) for queue in Queue)
+    between = CommunicatorSnapshot(Communicator(77, 0, 1, b"spawned [inter, 1 remote]"), (0,), queues)
+    samples = (
+        replace(sample, snapshot=replace(sample.snapshot, communicators=(*sample.snapshot.communicators, between)))
+        for sample in process.samples
+    )
+    return replace(process, samples=tuple(samples))
+
+
+# ---------------------------------------------------------------- peers that don't come
+
+
+@pytest.mark.parametrize(
+    ("peer", "fate"),
+    [(gone(1), "rank 1 exited"), (still(1, call="MPI_Finalize"), "rank 1 called MPI_Finalize")],
+)
+def test_a_peer_that_is_gone_never_answers(peer: Rank, fate: str) -> None:
+    """Whether its process is gone or in MPI_Finalize; in one look, what it sent before may be under way."""
+    once = conclude(job(rank(0, receive(1, tag=8), call="MPI_Recv"), peer))
+    finding = the(conclude(job(still(0, receive(1, tag=8), call="MPI_Recv"), peer)), Cause.GONE)
+    assert the(once, Cause.GONE).certainty is Certainty.SUSPECTED
+    assert finding.sentence == f"Rank 0 waits in MPI_Recv from rank 1, tag 8 on MPI_COMM_WORLD, but {fate}."
+    assert finding.certainty is Certainty.PROVED
+
+
+def test_a_straggler_is_suspected() -> None:
+    """It may come: ranks that wait for it are merged, with where it is."""
+    waiters = [still(number, receive(2, tag=1), call="MPI_Recv") for number in range(2)]
+    finding = the(conclude(job(*waiters, still(2, where="solver.c:42"))), Cause.OUTSIDE)
+    assert finding.certainty is Certainty.SUSPECTED
+    assert finding.sentence == (
+        "Ranks [0-1] wait in MPI_Recv from rank 2, tag 1 on MPI_COMM_WORLD, "
+        "but rank 2 is outside MPI at solver.c:42, and did not move between two looks."
+    )
+
+
+def test_a_peer_that_was_not_read_proves_nothing() -> None:
+    """It may be about to send; that it wasn't read is said twice: as what is waited for, and why."""
+    unread = rank(1, state=RankState.UNREADABLE, why="no permission", way_out="run as the job's user")
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), unread))
+    assert verdict.outcome is Outcome.SUSPECTED
+    sentences = [finding.sentence for finding in verdict.findings if finding.cause is Cause.NOT_READ]
+    assert sentences == [
+        "Rank 0 waits in MPI_Recv from rank 1, tag 0 on MPI_COMM_WORLD, but rank 1 is not read.",
+        "Rank 1 could not be read: no permission",
+    ]
+
+
+# ---------------------------------------------------------------- near misses
+
+
+def test_a_tag_mismatch_explains_a_deadlock() -> None:
+    """It comes before the cycle that follows from it."""
+    halo = communicator("halo exchange", range(3))
+    verdict = conclude(
+        job(
+            still(0),
+            still(1, receive(2, tag=7777, on=halo), unexpected(2, tag=7776, on=halo), call="MPI_Recv"),
+            still(2, receive(1, tag=7778, on=halo), call="MPI_Recv"),
+        )
+    )
+    assert causes(verdict) == [Cause.TAG, Cause.CYCLE]
+    assert verdict.findings[0].certainty is Certainty.PROVED
+    assert verdict.findings[0].sentence == (
+        "Rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; "
+        "rank 2 sent tag 7776, which lies unexpected at rank 1."
+    )
+
+
+def test_a_send_that_waits_shows_the_mismatch_too() -> None:
+    """A rendezvous whose message hasn't reached the receiver's queue is known from the sender alone."""
+    verdict = conclude(job(still(0, receive(1, tag=1), call="MPI_Recv"), still(1, send(0, tag=2), call="MPI_Ssend")))
+    assert the(verdict, Cause.TAG).sentence.endswith("rank 1 sent tag 2, which nobody has received.")
+
+
+def test_the_wrong_communicator_is_named() -> None:
+    """The message is right but for where it was sent."""
+    halo, results = (communicator(name, range(2)) for name in ("halo", "results"))
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=6, on=halo), call="MPI_Recv"),
+            still(1, receive(0, tag=5, on=results), unexpected(0, tag=5, on=halo), call="MPI_Recv"),
+        )
+    )
+    finding = the(verdict, Cause.COMMUNICATOR)
+    assert (finding.certainty, finding.communicator_id) == (Certainty.PROVED, None)
+    assert "waits for tag 5 from rank 0 on 'results'; rank 0 sent tag 5 on 'halo'" in finding.sentence
+
+
+def test_the_wrong_source_is_a_guess() -> None:
+    """A message of another rank with that tag may be for a later receive: it is said, and only suspected."""
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=9), unexpected(2, tag=9), call="MPI_Recv"),
+            still(1, receive(0), call="MPI_Recv"),
+            still(2, receive(0), call="MPI_Recv"),
+        )
+    )
+    finding = the(verdict, Cause.SOURCE)
+    assert finding.certainty is Certainty.SUSPECTED
+    assert "waits for tag 9 from rank 1 on MPI_COMM_WORLD; rank 2 sent tag 9" in finding.sentence
+
+
+def test_equal_mismatches_are_one_finding() -> None:
+    """Three ranks that wait for one tag of rank 0 and have got another are one sentence with a range."""
+    ranks = [still(number, receive(0, tag=1), unexpected(0, tag=2), call="MPI_Recv") for number in (1, 2, 3)]
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), *ranks))
+    assert the(verdict, Cause.TAG).sentence == (
+        "Ranks [1-3] wait for tag 1 from rank 0 on MPI_COMM_WORLD; rank 0 sent tag 2, which lies unexpected at each."
+    )
+
+
+def test_a_near_miss_of_ranks_that_are_not_blocked_is_noted() -> None:
+    """Both are outside MPI: the message may be for later, which is ordinary MPI."""
+    verdict = conclude(job(still(0, receive(1, tag=1, text=IRECV), unexpected(1, tag=2)), still(1)))
+    assert (verdict.outcome, the(verdict, Cause.TAG).certainty) == (Outcome.NOTHING_STUCK, Certainty.NOTED)
+
+
+def test_a_near_miss_of_ranks_that_go_on_is_none() -> None:
+    """A program may send what is received later."""
+    early = unexpected(1, tag=2)
+    after = rank(0, receive(1, tag=1, text=IRECV), early, earlier=rank(0, receive(1, tag=0, text=IRECV), early))
+    assert causes(conclude(job(after, still(1)))) == [Cause.PROGRESS]
+
+
+def test_a_receive_that_is_too_small_is_named_with_both_sizes() -> None:
+    """Whether it has its message already or is about to get it; a probe has no buffer to be too small."""
+    small = still(0, receive(1, tag=2, length=4), unexpected(1, tag=2, length=9), call="MPI_Recv")
+    got = still(0, receive(1, tag=2, length=4, status=Status.COMPLETE, message=(1, 2, 9), text=IRECV))
+    probe = still(0, receive(1, tag=2, length=0, text=("MPI_Probe, blocking",)), unexpected(1, tag=2, length=9))
+    for first in (small, got):
+        finding = the(conclude(job(first, still(1))), Cause.TOO_SMALL)
+        assert "receives into 4 bytes from rank 1, tag 2 on MPI_COMM_WORLD, but the message has 9" in finding.sentence
+    assert Cause.TOO_SMALL not in causes(conclude(job(probe, still(1))))
+
+
+def test_a_note_is_no_message() -> None:
+    """It counts messages of which nothing else is known."""
+    verdict = conclude(
+        job(
+            still(0, receive(1), note("2 for communicators that this process has not made yet"), call="MPI_Recv"),
+            still(1, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert causes(verdict) == [Cause.CYCLE]
+
+
+# ---------------------------------------------------------------- collective calls
+
+
+def test_a_collective_that_one_did_not_enter_names_who_and_what_it_does() -> None:
+    """Who is inside waits for the missing one even where no traffic of the call can be seen."""
+    inside = [still(number, call="MPI_Barrier") for number in (0, 1)]
+    verdict = conclude(job(*inside, still(2, receive(0, tag=1), call="MPI_Recv")))
+    finding = the(verdict, Cause.COLLECTIVE_MISSING)
+    assert (finding.certainty, causes(verdict)) == (Certainty.PROVED, [Cause.COLLECTIVE_MISSING])
+    assert finding.sentence == (
+        "Ranks [0-1] are in MPI_Barrier on MPI_COMM_WORLD, rank 2 is not: "
+        "it is in MPI_Recv from rank 0, tag 1 on MPI_COMM_WORLD at solver.c:42."
+    )
+    assert {wait.kind for wait in verdict.waits if wait.process == 0} == {WaitKind.COLLECTIVE}
+
+
+def test_the_communicator_of_a_collective_is_told_by_its_traffic() -> None:
+    """Without it, what is proved has to hold on all communicators that it can be on."""
+    solver = communicator("solver", range(3))
+    missing = still(2, receive(0, tag=1), call="MPI_Recv")
+    seen = [
+        still(0, collective("MPI_Allreduce", source=2, on=solver), call="MPI_Allreduce"),
+        still(1, collective("MPI_Allreduce", source=0, on=solver), call="MPI_Allreduce"),
+    ]
+    unseen = [still(number, call="MPI_Allreduce") for number in (0, 1)]
+    told = the(conclude(job(*seen, missing, communicators=[solver])), Cause.COLLECTIVE_MISSING)
+    untold = the(conclude(job(*unseen, missing, communicators=[solver])), Cause.COLLECTIVE_MISSING)
+    assert told.sentence.startswith("Ranks [0-1] are in MPI_Allreduce on 'solver', rank 2 is not")
+    assert untold.sentence.startswith("Ranks [0-1] are in MPI_Allreduce, rank 2 is not")
+    assert untold.certainty is Certainty.PROVED
+
+
+def test_different_collectives_on_one_communicator_are_one_finding() -> None:
+    """Neither can end; both are named."""
+    calls = ("MPI_Barrier", "MPI_Barrier", "MPI_Allreduce")
+    verdict = conclude(job(*(still(number, call=call) for number, call in enumerate(calls))))
+    assert the(verdict, Cause.COLLECTIVE_ORDER).sentence == (
+        "Ranks [0-1] are in MPI_Barrier, rank 2 in MPI_Allreduce on MPI_COMM_WORLD: "
+        "neither call can end before the other ranks make it too."
+    )
+
+
+def test_two_communicators_in_different_order_are_one_finding() -> None:
+    """The same call on each: rank 0 on one of them, rank 1 on the other."""
+    rows, columns = (communicator(name, range(2)) for name in ("rows", "columns"))
+    verdict = conclude(
+        job(
+            still(0, collective("MPI_Barrier", source=1, on=rows), call="MPI_Barrier"),
+            still(1, collective("MPI_Barrier", source=0, on=columns), call="MPI_Barrier"),
+            communicators=[rows, columns],
+        )
+    )
+    finding = the(verdict, Cause.COLLECTIVE_ORDER)
+    assert "rank 0 is in MPI_Barrier on 'rows', rank 1 in MPI_Barrier on 'columns'" in finding.sentence.lower().replace(
+        "mpi_barrier", "MPI_Barrier"
+    )
+    assert (finding.certainty, finding.communicator_id) == (Certainty.PROVED, None)
+
+
+def test_a_collective_without_its_missing_rank_never_ends_by_itself() -> None:
+    """The others wait for each other inside, but those who are missing are stuck elsewhere."""
+    inside = [still(number, collective("MPI_Barrier", source=1 - number), call="MPI_Barrier") for number in range(2)]
+    selves = [still(number, send(number), call="MPI_Ssend") for number in (2, 3)]
+    assert stuck(conclude(job(*inside, *selves)), Certainty.PROVED) == [0, 1, 2, 3]
+    rooted = [
+        still(0, collective("MPI_Bcast", source=1), call="MPI_Bcast"),
+        still(1, collective("MPI_Bcast", source=0), collective("MPI_Bcast", source=2), call="MPI_Bcast"),
+    ]
+    assert stuck(conclude(job(*rooted, selves[0])), Certainty.PROVED) == [0, 1, 2]
+
+
+def test_one_look_at_a_collective_is_a_suspicion() -> None:
+    """It may be about to end, and who is elsewhere may have left it."""
+    inside = [rank(number, call="MPI_Barrier") for number in (0, 1)]
+    verdict = conclude(job(*inside, rank(2, receive(0), call="MPI_Recv")))
+    assert (verdict.outcome, causes(verdict)) == (Outcome.SUSPECTED, [Cause.COLLECTIVE_MISSING])
+
+
+def test_a_collective_in_which_all_are_is_not_stuck() -> None:
+    """However it goes on inside: nobody is missing."""
+    verdict = conclude(job(*(still(number, call="MPI_Barrier") for number in range(3))))
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+@pytest.mark.parametrize("call", ["MPI_Barrier", "MPI_Bcast", "MPI_Neighbor_alltoall"])
+def test_waits_inside_one_collective_end_by_themselves(call: str) -> None:
+    """All are in it, and its own messages go round: that is a moment of it; only a barrier needs one who is outside."""
+    inside = [still(number, collective(call, source=(number + 1) % 3), call=call, watched=False) for number in range(3)]
+    alone = conclude(job(*inside))
+    watched = [still(number, collective(call, source=(number + 1) % 3), call=call) for number in range(3)]
+    with_another = conclude(job(*watched, still(3, receive(0), call="MPI_Recv")))
+    assert (alone.outcome, the(alone, Cause.KNOT).certainty) == (Outcome.NOTHING_STUCK, Certainty.NOTED)
+    assert (3 in stuck(with_another, Certainty.PROVED)) == (call == "MPI_Barrier")
+
+
+def test_a_collective_that_surely_stands_still_is_suspected() -> None:
+    """A loop over the call would have been seen; the ranks may have called it with different arguments."""
+    inside = [still(number, collective("MPI_Bcast", source=1 - number), call="MPI_Bcast") for number in range(2)]
+    finding = the(conclude(job(*inside)), Cause.KNOT)
+    assert (finding.certainty, finding.processes) == (Certainty.SUSPECTED, (0, 1))
+    assert "root" in finding.advice
+
+
+def test_a_rooted_collective_that_a_rank_may_have_left_proves_nothing_of_it() -> None:
+    """The root of MPI_Bcast goes on before others have entered: who is elsewhere may have made the call."""
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), still(1, call="MPI_Bcast")))
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+def test_a_collective_waits_for_a_straggler_by_name() -> None:
+    """That is a suspicion: it may still enter."""
+    inside = [still(number, call="MPI_Barrier") for number in (0, 1)]
+    finding = the(conclude(job(*inside, still(2, where="solver.c:7"))), Cause.OUTSIDE)
+    assert finding.sentence.startswith(
+        "Ranks [0-1] are in MPI_Barrier on MPI_COMM_WORLD, rank 2 is not: it is outside MPI at solver.c:7"
+    )
+
+
+def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
+    """A barrier's traffic within a node is on a communicator of MPICH's own; its number tells which one it is in."""
+    rows = communicator("rows", range(3), unique_id=0x20)
+    within = communicator("[internal]", range(3), unique_id=0x22)
+    ranks = [still(number, collective("MPI_Barrier", source=2, on=within), call="MPI_Barrier") for number in (0, 1)]
+    verdict = conclude(
+        job(*ranks, still(2, receive(0), call="MPI_Recv"), communicators=[rows, within], mpi="MPICH 4.3.2, ch4")
+    )
+    assert the(verdict, Cause.COLLECTIVE_MISSING).sentence.startswith("Ranks [0-1] are in MPI_Barrier on 'rows'")
+
+
+# ---------------------------------------------------------------- one look, two looks
+
+
+def test_one_look_at_two_receives_is_a_suspicion() -> None:
+    """The message of one of them may be under way, where no queue shows it: a second look would tell."""
+    ranks = [rank(number, receive(1 - number), call="MPI_Recv") for number in range(2)]
+    verdict = conclude(job(*ranks))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert "--samples 2" in the(verdict, Cause.CYCLE).advice
+
+
+def test_ranks_that_ran_while_they_were_read_prove_nothing() -> None:
+    """Neither do core files, which are of different moments: what each says may not fit together."""
+    ranks = [still(number, send(1 - number), unexpected(1 - number), call="MPI_Ssend") for number in range(2)]
+    running = conclude(job(*ranks, stopped=False))
+    cores = conclude(replace(job(*ranks, stopped=False), source="core files"))
+    assert running.outcome is Outcome.SUSPECTED
+    assert "--no-stop" in the(running, Cause.CYCLE).advice
+    assert "different moments" in the(cores, Cause.CYCLE).advice
+
+
+def test_one_look_proves_sends_whose_messages_have_arrived_and_wait() -> None:
+    """Nothing that is under way could end them: each is at its receiver, who is in a send itself."""
+    verdict = conclude(
+        job(
+            rank(0, send(1, tag=1), unexpected(1, tag=1, status=Status.PENDING), call="MPI_Ssend"),
+            rank(1, send(0, tag=1), unexpected(0, tag=1, status=Status.PENDING), call="MPI_Ssend"),
+        )
+    )
+    assert the(verdict, Cause.CYCLE).certainty is Certainty.PROVED
+
+
+def test_a_rank_that_went_on_is_not_stuck() -> None:
+    """Though both looks show it in the same call: the program's own part of its stack changed, and nobody is stuck."""
+    verdict = conclude(job(moving(0, receive(1)), still(1, receive(0), call="MPI_Recv")))
+    assert verdict.outcome is Outcome.NOTHING_STUCK
+    assert the(verdict, Cause.PROGRESS).sentence == (
+        "Rank 0 went on between the samples; rank 1 waits for that: slow, not stuck."
+    )
+
+
+def test_operations_that_change_are_progress_but_unexpected_messages_are_not() -> None:
+    """What comes in is the doing of others: it may pile up at a rank that is stuck."""
+    before = rank(0, receive(1), call="MPI_Recv")
+    after = rank(0, receive(1), unexpected(1, tag=9), call="MPI_Recv", earlier=before)
+    other = still(1, receive(0), call="MPI_Recv")
+    assert stuck(conclude(job(after, other)), Certainty.PROVED) == [0, 1]
+    changed = rank(0, receive(1, tag=2), call="MPI_Recv", earlier=before)
+    assert stuck(conclude(job(changed, other)), Certainty.PROVED) == []
+
+
+def test_a_rank_that_was_seen_to_go_on_between_the_looks_is_not_stuck() -> None:
+    """Both looks are equal in everything, but somebody watched it meanwhile."""
+    plain = job(still(0, receive(1), call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
+    first, second = plain.processes
+    seen = replace(first, samples=(first.samples[0], replace(first.samples[1], went_on=True)))
+    assert conclude(replace(plain, processes=(seen, second))).outcome is Outcome.NOTHING_STUCK
+
+
+def test_two_equal_looks_prove_nothing_where_a_loop_looks_the_same() -> None:
+    """A healthy loop may be in the same call each time, its message under way: its returns have to be watched for."""
+    ranks = [still(number, receive(1 - number), call="MPI_Recv", watched=False) for number in range(2)]
+    finding = the(conclude(job(*ranks)), Cause.CYCLE)
+    assert finding.certainty is Certainty.SUSPECTED
+    assert "perf_event_paranoid" in finding.advice
+
+
+def test_two_equal_looks_at_numbered_operations_are_a_proof() -> None:
+    """Another turn of a loop would have another number."""
+    numbered = ("MPI_Recv or MPI_Irecv", "no. 7 of the communicator's receives")
+    ranks = [still(number, receive(1 - number, text=numbered), call="MPI_Recv", watched=False) for number in range(2)]
+    assert conclude(job(*ranks)).outcome is Outcome.PROVED
+
+
+def test_a_straggler_that_computes_is_still_one() -> None:
+    """Its stack changes, but it stays outside MPI, and the others stay where they are."""
+    computes = rank(1, stacks=[stack(None, fingerprint="b")], earlier=rank(1, stacks=[stack(None, fingerprint="a")]))
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), computes))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.OUTSIDE).sentence.endswith("rank 1 is outside MPI at solver.c:42, and computes.")
+
+
+# ---------------------------------------------------------------- what can't be seen
+
+
+def test_without_stacks_what_may_be_nonblocking_is_no_wait() -> None:
+    """A receive may be that of MPI_Recv or of MPI_Irecv; that nothing was stuck isn't said either."""
+    verdict = conclude(job(*(still(number, receive(1 - number), stacks=NO_STACK) for number in range(2))))
+    assert (verdict.outcome, verdict.findings) == (Outcome.NOT_READ, ())
+    assert verdict.headline == (
+        "Nothing is known to be stuck, but too little could be seen: 2 ranks read; the call stacks of 2 can't be seen."
+    )
+
+
+def test_without_stacks_a_probe_that_waits_is_one() -> None:
+    """No nonblocking call leaves it."""
+    probe = receive(ANY, length=0, text=("MPI_Probe, blocking",))
+    verdict = conclude(job(*(still(number, probe, stacks=NO_STACK) for number in range(2))))
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_without_stacks_marked_requests_and_collective_traffic_prove_that_a_rank_is_blocked() -> None:
+    """Open MPI marks what a thread waits for right now; and only inside the call is its traffic pending."""
+    wait = receive(1, text=(*IRECV, MARKED.format(1)))
+    inside = collective("MPI_Barrier", source=0)
+    verdict = conclude(job(still(0, wait, stacks=NO_STACK), still(1, inside, stacks=NO_STACK)))
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_call_whose_operations_are_hidden_proves_nothing() -> None:
+    """Data may be moving, unseen; that all are in blocking calls is a suspicion, and says so."""
+    hidden = (Queue.SENDS, Queue.RECEIVES, Queue.UNEXPECTED)
+    verdict = conclude(job(*(still(number, call="MPI_Recv", hidden=hidden) for number in range(2))))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.KNOT).sentence == (
+        "Ranks [0-1] wait in MPI_Recv, for what can't be seen, and nobody is left to end that."
+    )
+
+
+def test_probes_that_leave_no_operation_are_stuck_when_everybody_is() -> None:
+    """MPICH's MPI_Probe shows nowhere: with all others blocked nobody can send what it waits for."""
+    verdict = conclude(job(still(0, call="MPI_Probe"), still(1, receive(0), call="MPI_Recv")))
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_job_of_which_nothing_was_read_has_no_verdict() -> None:
+    """Neither "stuck" nor "nothing stuck" may be said of it."""
+    unread = [rank(number, state=RankState.UNREADABLE, why="no permission") for number in range(2)]
+    verdict = conclude(job(*unread))
+    assert (verdict.outcome, verdict.headline) == (
+        Outcome.NOT_READ,
+        "Nothing can be said: none of 2 ranks could be read.",
+    )
+    blind = [rank(number, stacks=NO_STACK, hidden=tuple(Queue)) for number in range(2)]
+    assert conclude(job(*blind)).outcome is Outcome.NOT_READ
+
+
+def test_an_empty_job_has_no_verdict() -> None:
+    """There is nothing to look at."""
+    empty = replace(job(rank(0)), processes=(), sizes=())
+    assert conclude(empty).outcome is Outcome.NOT_READ
+
+
+# ---------------------------------------------------------------- jobs that are fine
+
+
+def test_a_job_outside_mpi_is_not_stuck() -> None:
+    """Whatever is pending of nonblocking calls."""
+    verdict = conclude(job(still(0, receive(1, text=IRECV), send(1, text=ISEND)), still(1)))
+    assert (verdict.outcome, verdict.findings) == (Outcome.NOTHING_STUCK, ())
+    assert verdict.headline == "Nothing is stuck: 2 ranks read."
+
+
+def test_names_from_a_target_are_made_printable() -> None:
+    """A communicator's name is anybody's to choose."""
+    evil = communicator(b"evil\x1b[31m\n", range(2))
+    verdict = conclude(job(*(still(number, receive(1 - number, on=evil), call="MPI_Recv") for number in range(2))))
+    assert verdict.communicators[1].name == r"evil\x1b[31m\x0a"
+    assert r"on 'evil\x1b[31m\x0a'" in the(verdict, Cause.CYCLE).sentence
+
+
+def test_findings_of_one_kind_fill_no_screen() -> None:
+    """The first ones are told, the others counted with their ranks."""
+    ranks = [still(number, send(number ^ 1), call="MPI_Ssend") for number in range(40)]
+    cycles = conclude(job(*ranks)).findings
+    assert len(cycles) == 5
+    assert cycles[-1].sentence == "16 more of this kind (cycle), among ranks [8-39]."
