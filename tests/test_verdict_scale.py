@@ -1,0 +1,47 @@
+"""Verdicts on jobs of thousands of ranks, which are made up; benchmarks/verdict.py times them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from benchmarks import verdict as benchmark
+from mqs_dll.report.job import text
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.records import Cause, Outcome
+from tests.support import synthetic_job
+
+SCREEN = 50
+"""Lines."""
+
+
+def test_the_one_wrong_tag_among_ten_thousand_ranks_is_named_on_a_screen() -> None:
+    """Everybody else waits behind the two whom it is about."""
+    job = synthetic_job.halo(10_000)
+    verdict = conclude(job)
+    assert verdict.outcome is Outcome.PROVED
+    assert [finding.cause for finding in verdict.findings] == [Cause.TAG, Cause.CYCLE, Cause.BEHIND]
+    assert "rank 3333 waits for tag 7777 from rank 3332 on 'halo exchange'" in verdict.headline
+    page = Console(width=120, file=io.StringIO())
+    page.print(text.render(job, verdict))
+    assert len(page.file.getvalue().splitlines()) <= SCREEN  # type: ignore[attr-defined]
+
+
+def test_receives_from_any_source_share_one_set_of_peers() -> None:
+    """A thousand of them are a thousand arrows to it, not a million."""
+    verdict = conclude(synthetic_job.any_source(1000))
+    assert verdict.outcome is Outcome.PROVED
+    assert len({id(wait.peers) for wait in verdict.waits}) == 1
+
+
+def test_the_benchmark_prints_a_row_for_each_kind_of_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It saves, loads, concludes and renders all of them."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert benchmark.main(["--ranks", "40"]) == 0
+    rows = [line.split("│") for line in capsys.readouterr().out.splitlines() if "│" in line]
+    verdicts = ["proved", "proved", "suspected", "proved"]
+    assert [(row[1].strip(), row[-2].strip()) for row in rows] == [*zip(synthetic_job.SCENARIOS, verdicts, strict=True)]
