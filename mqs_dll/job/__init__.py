@@ -1,1 +1,1 @@
-"""``mqs job``, ``mqs diff`` and ``mqs watch``: their arguments, and the Python interface behind them."""
+"""``mqs job``, ``mqs watch`` and ``mqs diff``: their arguments, where a job comes from, and where its report goes."""
