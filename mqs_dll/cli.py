@@ -7,7 +7,9 @@ subcommand needs is imported when it runs, so that ``mqs dll-path`` and ``mqs en
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import resource
 import shlex
 import sys
 import traceback
@@ -36,6 +38,8 @@ EXIT_USAGE = 64
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (docs/command.md lists them)."""
@@ -53,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains about the rest at its end
         return EXIT_SHOWN
+    except OSError as error:
+        return _apologise(error) if error.errno not in _TOO_MANY_FILES else _explain_files()
     except Exception as error:
         return _apologise(error)
     return code
@@ -60,6 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explain(error: MqsError) -> int:
     _complain(f"{str(error).rstrip('.')}.", error.help)
+    return EXIT_UNREADABLE
+
+
+def _explain_files() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    _complain(
+        f"too many files are open: each rank that is read takes some fifty, and this user may have {limit} at once.",
+        "Raise the hard limit (ulimit -Hn, limits.conf), or look at single ranks with `mqs show PID`.",
+    )
     return EXIT_UNREADABLE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import io
 import json
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import jsonschema
 import pytest
@@ -19,6 +20,7 @@ import pytest
 import mqs_dll.report
 from mqs_dll import __version__, cli, library_path
 from mqs_dll.debugger import collect
+from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
 from mqs_dll.report.escape import printable
 from tests.support.jobs import TAG, Compiler, processes_with_tag
@@ -342,6 +344,18 @@ def test_a_path_that_cannot_be_preloaded(mqs: Command, tmp_path: Path, monkeypat
     result = mqs("env")
     assert (result.code, result.out) == (3, "")
     assert "can't be preloaded" in result.err
+
+
+def test_too_many_open_files_are_explained(mqs: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who may open few files learns how many, and is not told of a bug."""
+
+    def refuse(*arguments: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(find, "find_jobs", refuse)
+    result = mqs("job")
+    assert (result.code, result.out) == (3, "")
+    assert "too many files are open" in result.err
 
 
 # ---------------------------------------------------------------- mqs demo

@@ -200,7 +200,7 @@ def test_ids_that_differ_between_ranks_are_noticed() -> None:
     true = TrueCommunicator("field", b"field", True, (0, 1), None, False, 0, -1, 1)
     truth = Truth(1, 0, 2, "", "", (true,), (), (), ())
     shown = CommunicatorSnapshot(Communicator(3, 0, 2, b"field"), (0, 1), ())
-    another = shown._replace(communicator=shown.communicator._replace(unique_id=4))
+    another = replace(shown, communicator=shown.communicator._replace(unique_id=4))
     assert compare_ids([(truth, [shown]), (truth, [shown])]) == []
     assert compare_ids([(truth, [shown]), (truth, [another])]) != []
 
