@@ -1,0 +1,22 @@
+/* Rank 0 waits for whichever of the ranks 1 and 2 answers first, and both wait for rank 0. With the argument "alive"
+ * rank 2 computes, and may still answer. */
+#include "hang.h"
+
+int main(int argc, char **argv)
+{
+    int answers[2], question = 0, which;
+    MPI_Request requests[2];
+    begin(argc, argv);
+    ready();
+    if (rank == 0) {
+        MPI_Irecv(&answers[0], 1, MPI_INT, 1, 6, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(&answers[1], 1, MPI_INT, 2, 6, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
+    } else if (rank == 2 && is("alive")) {
+        compute();
+    } else {
+        MPI_Recv(&question, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&question, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+}

