@@ -1,0 +1,226 @@
+"""``mqs job`` and ``mqs diff``: their options, where the report goes, and exit codes, on a real job that hangs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mqs_dll import cli
+from mqs_dll.debugger.job.file import load, save
+from mqs_dll.debugger.proc import read_status, thread_ids
+from tests.support.jobs import Compiler, Job, running
+from tests.support.mpis import OB1, open_mpis
+from tests.support.targets import wait_until
+
+MPI = open_mpis()[0]
+MISMATCH = "rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776"
+PROVED, SUSPECTED, NOT_READ, USAGE, INTERRUPTED = 1, 2, 3, 64, 130
+
+
+@pytest.fixture(scope="module")
+def hung(compiler: Compiler) -> Iterator[Job]:
+    """Return a job whose rank 1 waits for another tag than rank 2 has sent."""
+    if MPI.missing:
+        pytest.skip(MPI.missing)
+    with running(compiler, MPI, OB1, "hangs/tag_mismatch", 3) as job:
+        job.wait_until_ready()
+        wait_until(lambda: cli.main(["job", str(job.launcher.pid), "--interval", "100ms"]) == PROVED)
+        yield job
+
+
+@pytest.fixture(scope="module")
+def saved(hung: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the job in a file."""
+    path = tmp_path_factory.mktemp("saved") / "hang.json.gz"
+    assert cli.main(["job", str(hung.launcher.pid), "--interval", "100ms", "--save", str(path)]) == PROVED
+    return path
+
+
+def mqs(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Run the command in this process; return its exit code and what it printed."""
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as end:  # argparse's way out
+        code = int(end.code or 0)
+    return code, *capsys.readouterr()
+
+
+def ranks_of(job: Job) -> list[int]:
+    """Return the PIDs of a job's ranks."""
+    return [truth["pid"] for truth in job.wait_until_ready()]
+
+
+def run_on(pid: int) -> bool:
+    """Tell whether all threads of a process run and nobody holds them."""
+    statuses = [read_status(thread) for thread in thread_ids(pid)]
+    return bool(statuses) and all(each.state in "RS" and not each.tracer for each in statuses)
+
+
+# ---------------------------------------------------------------- which job
+
+
+def test_the_list_names_each_job_with_its_launcher(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without more words the command lists the jobs of this machine."""
+    capsys.readouterr()
+    code, out, err = mqs(capsys, "job")
+    (line,) = [line for line in out.splitlines() if line.split()[:1] == [str(hung.launcher.pid)]]
+    assert (code, err) == (0, "")
+    assert line.split()[1:3] == ["3", "tag_mismatch"]
+
+
+def test_a_job_is_named_by_launcher_rank_or_program(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    """All three lead to the same job, which goes on afterwards."""
+    for what in (hung.launcher.pid, ranks_of(hung)[2], "tag_mismatch"):
+        capsys.readouterr()
+        code, out, err = mqs(capsys, "job", what, "--interval", "100ms")
+        assert (code, err) == (PROVED, "")
+        assert out.startswith(f"STUCK FOR GOOD: {MISMATCH}")
+    assert [run_on(pid) for pid in ranks_of(hung)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["0"],
+        ["4711", "--load", "x"],
+        ["4711", "--core", "x"],
+        ["--sysroot", "/", "4711"],
+        ["--load", "x", "--no-stop"],
+        ["4711", "--samples", "0"],
+        ["4711", "--interval", "1h"],
+        ["4711", "--json", "--csv"],
+        ["4711", "--dll", "x", "--direct"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What contradicts itself is exit code 64 and a usage, and nothing is looked at."""
+    code, out, err = mqs(capsys, "job", *arguments)
+    assert (code, out) == (USAGE, "")
+    assert err.startswith("usage: mqs job")
+
+
+# ---------------------------------------------------------------- how it is read
+
+
+def test_one_look_proves_nothing_that_a_message_under_way_could_change(
+    hung: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --samples 1 the deadlock is suspected, and the report says what would prove it."""
+    capsys.readouterr()
+    code, out, _ = mqs(capsys, "job", hung.launcher.pid, "--samples", "1")
+    assert code == SUSPECTED
+    assert "--samples 2" in out
+
+
+def test_without_stopping_nothing_is_proved(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --no-stop no rank stands still, and the report says so."""
+    capsys.readouterr()
+    code, out, _ = mqs(capsys, "job", hung.launcher.pid, "--no-stop", "--interval", "100ms")
+    assert code == SUSPECTED
+    assert "STUCK FOR GOOD" not in out
+    assert "the ranks ran while they were read" in out
+
+
+def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:
+    """It is exit code 130 without more words, and the ranks go on."""
+    arguments = [sys.executable, "-m", "mqs_dll", "job", str(hung.launcher.pid), "--interval", "60s"]
+    ranks = ranks_of(hung)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: Path(f"/proc/{process.pid}/fd").exists() and _reads(process.pid, ranks[0]))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (INTERRUPTED, "", "")
+    assert [run_on(pid) for pid in ranks] == [True] * 3
+
+
+def _reads(pid: int, rank: int) -> bool:
+    """Tell whether a process has opened the memory of a rank."""
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            links.append(str(entry.readlink()))
+        except OSError:  # closed meanwhile
+            continue
+    return f"/proc/{rank}/mem" in links
+
+
+# ---------------------------------------------------------------- where the report goes
+
+
+def test_a_saved_job_gives_the_same_report(hung: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What --save has kept gives --load the same verdict, to the letter."""
+    capsys.readouterr()
+    path = tmp_path / "hang.json"
+    live = mqs(capsys, "job", hung.launcher.pid, "--interval", "100ms", "--json", "--save", path)
+    again = mqs(capsys, "job", "--load", path, "--json")
+    assert live[0] == PROVED
+    assert (again[0], json.loads(again[1])) == (live[0], json.loads(live[1]))
+
+
+def test_the_report_as_csv_and_as_a_graph(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--csv and --dot print that and nothing else."""
+    capsys.readouterr()
+    _, table, _ = mqs(capsys, "job", "--load", saved, "--csv")
+    assert {row["call"] for row in csv.DictReader(io.StringIO(table))} >= {"MPI_Barrier", "MPI_Recv"}
+    _, graph, _ = mqs(capsys, "job", "--load", saved, "--dot")
+    assert graph.startswith("digraph")
+    assert "7777" in graph
+
+
+def test_pictures_are_written_beside_the_text(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--html and --svg write files; the text is printed as well."""
+    if shutil.which("dot") is None:
+        pytest.skip("Graphviz is not installed: apt-get install graphviz")
+    capsys.readouterr()
+    page, picture = tmp_path / "hang.html", tmp_path / "hang.svg"
+    code, out, _ = mqs(capsys, "job", "--load", saved, "--html", page, "--svg", picture)
+    assert (code, out.startswith("STUCK FOR GOOD")) == (PROVED, True)
+    assert MISMATCH.partition(" ")[2].partition("'")[0] in page.read_text()
+    assert "<svg" in picture.read_text()
+
+
+def test_all_ranks_are_printed_on_demand(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--all-ranks adds each rank with its stack and its queues."""
+    capsys.readouterr()
+    _, out, _ = mqs(capsys, "job", "--load", saved, "--all-ranks")
+    assert [f"Rank {rank} on" in out for rank in range(4)] == [True, True, True, False]
+    assert '"halo exchange"' in out
+
+
+@pytest.mark.parametrize("option", ["--html", "--save"])
+def test_a_file_that_cannot_be_written(
+    saved: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is exit code 3 and a sentence with the file's name."""
+    capsys.readouterr()
+    path = tmp_path / "missing" / "file"
+    code, out, err = mqs(capsys, "job", "--load", saved, option, path)
+    assert (code, out) == (NOT_READ, "")
+    assert str(path) in err
+
+
+# ---------------------------------------------------------------- mqs diff
+
+
+def test_two_saved_jobs_are_compared(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0 says that nothing differs, 1 that something does, in text and in JSON."""
+    capsys.readouterr()
+    job = load(str(saved))
+    fewer = tmp_path / "fewer.json"
+    save(replace(job, processes=job.processes[:2]), str(fewer))
+    code, out, err = mqs(capsys, "diff", saved, saved)
+    assert (code, err) == (0, "")
+    assert "nothing differs" in out
+    assert mqs(capsys, "diff", saved, fewer)[0] == 1
+    code, out, _ = mqs(capsys, "diff", saved, fewer, "--json")
+    assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/1")
