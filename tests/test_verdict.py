@@ -756,6 +756,17 @@ def test_a_job_of_which_nothing_was_read_has_no_verdict() -> None:
     assert conclude(job(*blind)).outcome is Outcome.NOT_READ
 
 
+def test_one_rank_that_was_not_read_may_be_stuck() -> None:
+    """That nothing is stuck can only be said where all that live were seen; an exited rank hides nothing."""
+    unread = rank(1, state=RankState.UNREADABLE, why="no permission")
+    verdict = conclude(job(still(0), unread, still(2)))
+    assert (verdict.outcome, verdict.headline) == (
+        Outcome.NOT_READ,
+        "Nothing is known to be stuck, but too little could be seen: 2 of 3 ranks read.",
+    )
+    assert conclude(job(still(0), gone(1), still(2))).outcome is Outcome.NOTHING_STUCK
+
+
 def test_an_empty_job_has_no_verdict() -> None:
     """There is nothing to look at."""
     empty = replace(job(rank(0)), processes=(), sizes=())

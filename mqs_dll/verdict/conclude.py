@@ -42,16 +42,16 @@ def _outcome(analysis: Analysis, found: tuple[Finding, ...]) -> Outcome:
 
 
 def _saw_enough(analysis: Analysis) -> bool:
-    """Tell whether enough was seen to say that nothing is stuck: half of the ranks, with what they do.
+    """Tell whether what each rank does was seen: else one of the others may be stuck.
 
     What is pending in a rank whose stack can't be seen doesn't tell whether it waits for that.
     """
-    processes = analysis.job.processes
     seen = [
-        place for place, process in enumerate(processes) if process.samples and analysis.state(place) is not State.IDLE
+        bool(process.samples) and analysis.state(place) is not State.IDLE
+        for place, process in enumerate(analysis.job.processes)
+        if process.state not in (RankState.EXITED, RankState.FINALIZED)
     ]
-    over = [process for process in processes if process.state in (RankState.EXITED, RankState.FINALIZED)]
-    return bool(seen) and 2 * len(seen) >= len(processes) - len(over)
+    return bool(seen) and all(seen)
 
 
 def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[Finding, ...]) -> str:
@@ -68,7 +68,7 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if outcome is Outcome.NOTHING_STUCK:
         blocked = sum(bool(wait.threads) for wait in analysis.waits.of_process)
         waiting = f", {blocked} of them in a call that waits" if blocked else ""
-        return f"Nothing is stuck: {of_all} read{waiting}{unseen}."
+        return f"Nothing is stuck: {of_all} read{waiting}."
     if read:
         return f"Nothing is known to be stuck, but too little could be seen: {of_all} read{unseen}."
     if processes and all(process.state is RankState.EXITED for process in processes):
