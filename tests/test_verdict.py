@@ -617,6 +617,7 @@ def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
         job(*ranks, still(2, receive(0), call="MPI_Recv"), communicators=[rows, within], mpi="MPICH 4.3.2, ch4")
     )
     assert the(verdict, Cause.COLLECTIVE_MISSING).sentence.startswith("Ranks [0-1] are in MPI_Barrier on 'rows'")
+    assert {wait.communicator for wait in verdict.waits if wait.what == "MPI_Barrier"} == {"rows"}
 
 
 # ---------------------------------------------------------------- one look, two looks

@@ -105,12 +105,13 @@ def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
 
 def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: Certainty) -> Wait:
     pending = need.pending
+    communicator = None if need.communicator is None else analysis.communicators.whole(need.communicator)
     return Wait(
         process=place,
         kind=need.kind,
         what=need.what,
-        communicator=None if need.communicator is None else names.communicators[need.communicator],
-        communicator_id=need.communicator,
+        communicator=None if communicator is None else names.communicators[communicator],
+        communicator_id=communicator,
         peers=analysis.known_peers(need),
         any_source=len(need.peers) > 1 and not need.every,
         peer_rank=None if pending is None else pending.peer_rank,
