@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.abi import Communicator, Operation, Queue, Status
+from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
+from mqs_dll.debugger import callbacks
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
@@ -150,6 +151,55 @@ def test_process_callbacks(vendor: DynamicLibrary) -> None:
     process = process_with_plan(Plan.SHOW)
     with closing(vendor.setup_image(process.image)) as image, closing(image.setup_process(process)) as queues:
         assert queues.has_queues() == "41 2 4 8 8 8"
+
+
+def strike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Ctrl-C strike in the next callback."""
+    find = callbacks._object
+    handles = iter([KeyboardInterrupt()])
+
+    def struck(handle: object) -> object:
+        for error in handles:
+            raise error
+        return find(handle)
+
+    monkeypatch.setattr(callbacks, "_object", struck)
+
+
+def test_ctrl_c_never_takes_from_a_library_what_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library would crash on NULL: what it has put comes back, also where Ctrl-C strikes, which is noted."""
+    process = process_with_plan(Plan.SHOW)
+    image = callbacks.ImageHandle(process.image)
+    handle = callbacks.ProcessHandle(process, image)
+    info = callbacks.ffi.cast("mqs_process_info *", 0x1000)
+    table = callbacks.BASIC_CALLBACKS
+    for call, answer in (
+        (lambda: table.put_process_info(handle.c, info), None),
+        (lambda: table.get_process_info(handle.c), info),
+        (lambda: callbacks.PROCESS_CALLBACKS.get_image(handle.c), image.c),
+    ):
+        with monkeypatch.context() as patch:
+            strike(patch)
+            assert call() == answer
+        assert isinstance(callbacks.take_trouble(), KeyboardInterrupt)
+
+
+def test_after_ctrl_c_a_library_gets_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that would go on for long meets failures until it gives up."""
+    process = process_with_plan(Plan.SHOW)
+    handle = callbacks.ProcessHandle(process, callbacks.ImageHandle(process.image))
+    data = callbacks.ffi.new("char[4]")
+
+    def fetch() -> int:
+        code: int = callbacks.PROCESS_CALLBACKS.fetch_data(handle.c, PLAN_AT, 4, data)
+        return code
+
+    with monkeypatch.context() as patch:
+        strike(patch)
+        assert fetch() != ResultCode.OK
+    assert fetch() != ResultCode.OK
+    callbacks.take_trouble()
+    assert fetch() == ResultCode.OK
 
 
 def test_processes_are_not_mixed_up(vendor: DynamicLibrary) -> None:

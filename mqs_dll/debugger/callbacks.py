@@ -63,8 +63,13 @@ def take_trouble() -> BaseException | None:
 
 
 def _note_trouble(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
-    if isinstance(getattr(_per_thread, "trouble", None), (type(None), Exception)):
+    if not _interrupted():
         _per_thread.trouble = error  # but a Ctrl-C is never covered by what follows from it
+
+
+def _interrupted() -> bool:
+    """Tell whether a Ctrl-C has struck in a callback of the call that is being made."""
+    return not isinstance(getattr(_per_thread, "trouble", None), (type(None), Exception))
 
 
 def _note_and_answer_code(kind: type[BaseException], error: BaseException, trace: Any) -> int:
@@ -81,11 +86,37 @@ def _callback(signature: str, failure: Any = None) -> Callable[[Callable[..., An
     return make
 
 
+def _hands_over(signature: str, failure: Any = None) -> Callable[[Callable[..., Any]], Any]:
+    """Make a C function of a Python one that only keeps something for the library, or gives it back.
+
+    A library takes that for granted: given NULL, it would crash. So a Ctrl-C that strikes here is noted, and the
+    function is called again.
+    """
+
+    def make(function: Callable[..., Any]) -> Any:
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+        def note_and_repeat(kind: type[BaseException], error: BaseException, trace: Any) -> Any:
+            _note_trouble(kind, error, trace)
+            if isinstance(error, Exception) or trace is None:
+                return None
+            return function(*(trace.tb_frame.f_locals[name] for name in names))
+
+        return ffi.callback(signature, function, error=failure, onerror=note_and_repeat)
+
+    return make
+
+
 def _answers_code(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Make a C function that answers mqs_ok when the Python one returns True, mqs_no_information for False."""
+    """Make a C function that answers mqs_ok when the Python one returns True, mqs_no_information for False.
+
+    After a Ctrl-C it fails, so that a library that goes on for long gives up.
+    """
 
     def make(function: Callable[..., bool]) -> Any:
         def answer(*arguments: Any) -> int:
+            if _interrupted():
+                return MqsError.code
             return ResultCode.OK if function(*arguments) else ResultCode.NO_INFORMATION
 
         return ffi.callback(signature, answer, error=MqsError.code, onerror=_note_and_answer_code)
@@ -123,22 +154,22 @@ def _errorstring(code: int) -> Any:
     return _ERROR_STRINGS.get(code, _UNKNOWN_ERROR)
 
 
-@_callback("void(mqs_image *, mqs_image_info *)")
+@_hands_over("void(mqs_image *, mqs_image_info *)")
 def _put_image_info(image: Any, info: Any) -> None:
     _object(image).info = info
 
 
-@_callback("mqs_image_info *(mqs_image *)", ffi.NULL)
+@_hands_over("mqs_image_info *(mqs_image *)", ffi.NULL)
 def _get_image_info(image: Any) -> Any:
     return _object(image).info
 
 
-@_callback("void(mqs_process *, mqs_process_info *)")
+@_hands_over("void(mqs_process *, mqs_process_info *)")
 def _put_process_info(process: Any, info: Any) -> None:
     _object(process).info = info
 
 
-@_callback("mqs_process_info *(mqs_process *)", ffi.NULL)
+@_hands_over("mqs_process_info *(mqs_process *)", ffi.NULL)
 def _get_process_info(process: Any) -> Any:
     return _object(process).info
 
@@ -207,7 +238,7 @@ def _get_global_rank(process: Any) -> int:
     return rank
 
 
-@_callback("mqs_image *(mqs_process *)", ffi.NULL)
+@_hands_over("mqs_image *(mqs_process *)", ffi.NULL)
 def _get_image(process: Any) -> Any:
     return _object(process).image.c
 
