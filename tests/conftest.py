@@ -23,8 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of this test suite."""
-    # A shell starts background jobs with SIGINT ignored, and children inherit that: Ctrl-C would be tested in vain.
+    # A shell starts background jobs with these ignored, and children inherit that: neither Ctrl-C nor cores would come.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "after_all: looks at what all other tests of the session saw")
 
 
