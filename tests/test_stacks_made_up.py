@@ -10,6 +10,8 @@ from typing import Any
 import drgn
 import pytest
 
+from mqs_dll.debugger.job.records import Frame
+from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
@@ -17,6 +19,7 @@ from mqs_dll.debugger.job.stacks.follow import Step, Walk, trace_of, walk
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveImage
+from tests.support.made_up_job import stack
 from tests.support.memory_image import MemoryImage
 
 OWNERS = {
@@ -356,3 +359,13 @@ def test_a_stack_gives_what_was_copied_of_it() -> None:
     assert stack.fetch(STACK + 2, 4) == b"2345"
     assert stack.fetch(STACK + 8, 100) == b"89"
     assert stack.fetch(STACK - 1, 4) == b""
+
+
+def test_only_python_programs_are_told_of_pystack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pystack, and where the stack goes through the interpreter, its absence is said."""
+    native = stack("MPI_Recv")
+    interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))
+    assert python.missing_for([native, interpreted]) == ""
+    monkeypatch.setattr(python, "_engine", lambda: None)
+    assert python.missing_for([native, interpreted]) == python.MISSING
+    assert python.missing_for([native]) == ""

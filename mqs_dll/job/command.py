@@ -119,6 +119,8 @@ def run(options: argparse.Namespace) -> int:
     verdict = conclude(job)
     _write_pictures(options, job, verdict)
     _print(options, job, verdict)
+    if not options.load:
+        _hint(job)
     return int(verdict.outcome)
 
 
@@ -218,3 +220,14 @@ def _print(options: argparse.Namespace, job: Job, verdict: Verdict) -> None:
         from mqs_dll.report.job import text
 
         terminal.console().print(text.render(job, verdict, everything=options.all_ranks))
+
+
+def _hint(job: Job) -> None:
+    """Say on standard error what would show more of this job."""
+    from mqs_dll.debugger.job.stacks.python import missing_for
+    from mqs_dll.debugger.snapshot import Hidden
+
+    last = [process.samples[-1].stacks for process in job.processes if process.samples]
+    missing = missing_for(stack for stacks in last if not isinstance(stacks, Hidden) for stack in stacks)
+    if missing:
+        print(f"mqs: {missing}", file=sys.stderr)

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from mqs_dll.debugger.job.records import Frame, Language
+from mqs_dll.debugger.job.records import CallStack, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
 
 MISSING = "pystack is not installed, which tells the line of a Python program: pip install 'libmqs[python]'"
 _MPI4PY = "mpi4py"
+_INTERPRETERS = ("libpython3", "python3")
+"""How the names of modules begin that hold the interpreter: a library, or the program itself."""
+
 _MOST_FRAMES = 256
 
 
@@ -33,9 +36,13 @@ class PythonStack:
     """A hash of where each function is and of what its variables hold, as far as that can be told in few words."""
 
 
-def is_available() -> bool:
-    """Return whether pystack is installed."""
-    return _engine() is not None
+def missing_for(stacks: Iterable[CallStack]) -> str:
+    """Return how to get the Python lines of stacks that go through an interpreter; empty where nothing is missing."""
+    in_python = any(
+        stack.python is None and any(frame.module.startswith(_INTERPRETERS) for frame in stack.frames)
+        for stack in stacks
+    )
+    return MISSING if in_python and _engine() is None else ""
 
 
 def python_stacks(pid: int) -> Mapping[int, PythonStack]:
