@@ -120,25 +120,16 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     show.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
 
-    whole = commands.add_parser("job", help="say what is wrong with a whole job: who waits for whom, and why")
-    whole.set_defaults(command=job.run)
-    job.add_arguments(whole)
-
-    live = commands.add_parser("watch", help="show a job live, without stopping it")
-    live.set_defaults(command=watch.run)
-    watch.add_arguments(live)
-
-    comparison = commands.add_parser("diff", help="compare two jobs that `mqs job --save` wrote")
-    comparison.set_defaults(command=diff.run)
-    diff.add_arguments(comparison)
-
-    calibrate = commands.add_parser("calibrate", help="learn the layout of an MPI that libmqs doesn't know")
-    calibrate.set_defaults(command=calibration.run)
-    calibration.add_arguments(calibrate)
-
-    diagnosis = commands.add_parser("doctor", help="say what libmqs knows of an MPI, what it can't see, and what to do")
-    diagnosis.set_defaults(command=doctor.run)
-    doctor.add_arguments(diagnosis)
+    for name, module, words in (
+        ("job", job, "say what is wrong with a whole job: who waits for whom, and why"),
+        ("watch", watch, "show a job live, without stopping it"),
+        ("diff", diff, "compare two jobs that `mqs job --save` wrote"),
+        ("calibrate", calibration, "learn the layout of an MPI that libmqs doesn't know"),
+        ("doctor", doctor, "say what libmqs knows of an MPI, what it can't see, and what to do"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.set_defaults(command=module.run)
+        module.add_arguments(command)
 
     demo = commands.add_parser("demo", help="start a small MPI job that hangs, and show its queues")
     demo.set_defaults(command=_demo)
