@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,18 @@ class ProcessStatus(NamedTuple):
     """The PID of the debugger that holds it, or 0."""
     user: int
     """The effective user ID."""
+
+
+class Mapping(NamedTuple):
+    """A line of /proc/PID/maps (proc(5))."""
+
+    begin: int
+    end: int
+    """The address behind it."""
+    permissions: str
+    """Like "r-xp"."""
+    path: str
+    """As the kernel writes it; empty for memory without a name."""
 
 
 def read_status(pid: int) -> ProcessStatus:
@@ -106,16 +119,22 @@ def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
 
 def file_at(pid: int, address: int) -> str | None:
     """Return the file that a process has mapped at an address, None where there is none or it can't be told."""
+    for mapping in mappings(pid):
+        if mapping.begin <= address < mapping.end:
+            return mapping.path if mapping.path.startswith("/") else None
+    return None
+
+
+def mappings(pid: int) -> Iterator[Mapping]:
+    """Yield what a process has mapped, by address; nothing where that can't be told."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
     except OSError:
-        return None
+        return
     for line in lines:
         fields = line.split(maxsplit=5)
         begin, _, end = fields[0].partition("-")
-        if int(begin, 16) <= address < int(end, 16):
-            return fields[5] if len(fields) == 6 and fields[5].startswith("/") else None
-    return None
+        yield Mapping(int(begin, 16), int(end, 16), fields[1], fields[5] if len(fields) == 6 else "")
 
 
 def thread_ids(pid: int) -> list[int]:

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from mqs_dll.debugger.proc import mappings
+
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
     r"hydra_pmi_proxy|hydra_bstrap_pr.*|pmi_proxy|orted|prted|prte|orte-dvm|slurmstepd|flux-shell|flux-broker.*|palsd"
@@ -174,14 +176,9 @@ def _mpi_library(pid: int) -> str | None:
 
     Loaded is what it can execute: debuggers map the file to read it.
     """
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        fields = line.split(maxsplit=5)
-        path = fields[5].removesuffix(_DELETED) if len(fields) == 6 else ""
-        if "x" in fields[1] and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
+    for mapping in mappings(pid):
+        path = mapping.path.removesuffix(_DELETED)
+        if "x" in mapping.permissions and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
             return path
     return None
 
