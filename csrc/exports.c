@@ -22,6 +22,7 @@ _Static_assert(sizeof(mqs_taddr_t) == 8 && sizeof(mqs_tword_t) == 8, "addresses 
 _Static_assert(sizeof(mqs_target_type_sizes) == 20, "mqs_target_type_sizes");
 _Static_assert(sizeof(mqs_communicator) == 88, "mqs_communicator");
 _Static_assert(offsetof(mqs_communicator, name) == 24, "mqs_communicator.name");
+_Static_assert(sizeof(libmqs_comm_label) == 144, "libmqs_comm_label");
 _Static_assert(sizeof(mqs_pending_operation) == 416, "mqs_pending_operation");
 _Static_assert(offsetof(mqs_pending_operation, tag_wild) == 24, "mqs_pending_operation.tag_wild");
 _Static_assert(offsetof(mqs_pending_operation, desired_tag) == 32, "mqs_pending_operation.desired_tag");
@@ -132,6 +133,11 @@ static int find_process(const char *call, mqs_process *process, mqs_taddr_t *tok
 }
 
 /* ---------------------------------------------------------------- the library itself */
+
+const char *mqsc_words_of_debugger(int code)
+{
+    return debugger.mqs_errorstring_fp != NULL ? debugger.mqs_errorstring_fp(code) : NULL;
+}
 
 void mqs_setup_basic_callbacks(const mqs_basic_callbacks *callbacks)
 {
@@ -342,6 +348,19 @@ int mqs_get_comm_group(mqs_process *process, int *ranks)
     }
     code = find_process(__func__, process, &token);
     return code == mqs_ok ? ASK(mqspy_get_comm_group(token, ranks)) : code;
+}
+
+int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
+{
+    mqs_taddr_t token;
+    int code;
+
+    if (label == NULL) {
+        return refuse(__func__, mqs_bad_call, "the place for the label is NULL");
+    }
+    memset(label, 0, sizeof *label);
+    code = find_process(__func__, process, &token);
+    return code == mqs_ok ? ASK(mqspy_get_comm_label(token, label)) : code;
 }
 
 int mqs_next_communicator(mqs_process *process)

@@ -8,10 +8,13 @@
 
 #include "mqs_interface.h"
 
-/* Written in C (python_start.c, log.c), called by Python. */
+/* Written in C (python_start.c, exports.c, log.c), called by Python. */
 
 /* All mqspy_ functions are attached: exports.c may call them. */
 void mqsc_glue_is_ready(void);
+
+/* The debugger's own words for one of its codes; NULL where it has none. */
+const char *mqsc_words_of_debugger(int code);
 
 /* 1 when MQS_LOG asks for a log and its file could be opened, which is tried once. */
 int mqsc_log_is_open(void);
@@ -37,6 +40,7 @@ int mqspy_update_communicator_list(mqs_taddr_t token);
 int mqspy_setup_communicator_iterator(mqs_taddr_t token);
 int mqspy_get_communicator(mqs_taddr_t token, mqs_communicator *communicator);
 int mqspy_get_comm_group(mqs_taddr_t token, int *ranks);
+int mqspy_get_comm_label(mqs_taddr_t token, libmqs_comm_label *label);
 int mqspy_next_communicator(mqs_taddr_t token);
 int mqspy_setup_operation_iterator(mqs_taddr_t token, int queue);
 int mqspy_next_operation(mqs_taddr_t token, mqs_pending_operation *operation);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,39 @@ int mqsc_log_is_open(void)
     pthread_once(&opened, open_log);
     errno = errno_of_host;
     return log_file >= 0;
+}
+
+/* Writes in one go, so that lines of several threads and processes don't mix. What can't be written is lost.
+ *
+ * A FIFO whose reader has left, or a file that has reached its limit, sends a signal that would end the host. The kernel
+ * sends it to this thread, before write is back: it is blocked for so long, and taken away. Where the host blocks it and
+ * has one that waits, ours has become one with it. A terminal could stop the host; it doesn't while SIGTTOU is blocked. */
+static void write_line(const char *line, size_t length)
+{
+    static const struct timespec at_once = {0, 0};
+    sigset_t deadly, waiting, before;
+    int error;
+
+    sigemptyset(&deadly);
+    sigaddset(&deadly, SIGPIPE);
+    sigaddset(&deadly, SIGXFSZ);
+    sigaddset(&deadly, SIGTTOU);
+    if (sigpending(&waiting) != 0 || pthread_sigmask(SIG_BLOCK, &deadly, &before) != 0) {
+        return;
+    }
+    error = write(log_file, line, length) < 0 ? errno : 0;
+    sigemptyset(&deadly);
+    if (error == EPIPE && sigismember(&waiting, SIGPIPE) == 0) {
+        sigaddset(&deadly, SIGPIPE);
+    }
+    if (error == EFBIG && sigismember(&waiting, SIGXFSZ) == 0) {
+        sigaddset(&deadly, SIGXFSZ);
+    }
+    if (error == EPIPE || error == EFBIG) {
+        while (sigtimedwait(&deadly, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void mqs_log(const char *format, ...)
@@ -62,10 +96,7 @@ void mqs_log(const char *format, ...)
             }
         }
         line[end] = '\n';
-        /* One write, so that lines of several threads and processes don't mix. */
-        if (write(log_file, line, end + 1) < 0) {
-            errno = errno_of_host; /* The disk may be full: nothing to be done about that here. */
-        }
+        write_line(line, end + 1);
     }
     errno = errno_of_host;
 }

@@ -38,6 +38,9 @@ enum {
     mqs_first_user_code = 100 /* The library's own codes begin here. */
 };
 
+/* What the MQS document calls the answers of the two next calls: there is another one, or the end was reached. */
+enum { mqs_true = 0, mqs_false = 2 };
+
 /* Values that are no valid rank. */
 enum { MQS_INVALID_PROCESS = -1 };
 
@@ -61,13 +64,30 @@ typedef struct {
 
 /* One communicator, as one process sees it. */
 typedef struct {
-    mqs_taddr_t unique_id;  /* The same number in every process of the communicator. */
-    mqs_tword_t local_rank; /* This process's rank in it. */
-    mqs_tword_t size;       /* Processes in its local group. */
-    char name[64];          /* Ends in NUL. */
+    /* The same number in every process of the communicator, on both sides of an inter-communicator, and another one for
+     * each communicator of the job. In libmqs the lower 40 bits are the MPI's own number, which disjoint communicators
+     * may share (the parts of a split, each process's MPI_COMM_SELF), and the upper ones the lowest MPI_COMM_WORLD rank
+     * of all its processes, those of a remote group too, which two of the same number never share.
+     * - Open MPI: the lower 25 bits are its number (the context id, or c_index), the next 15 tell the MPI_COMM_WORLDs of
+     *   spawned jobs apart: 0 for the first job. With processes of several, the rank is of the first of these jobs. With
+     *   bit 63 it is a hash of an extended id (communicators made from a group, since 5.0) and the lowest rank.
+     * - MPICH: the lower 20 bits are its context id, or the lower one of an inter-communicator, whose higher one is in the
+     *   next 20. Processes of several MPI_COMM_WORLDs have no ranks that all agree on: the upper bits are 0x7fffff then.
+     *   MPI_COMM_WORLDs themselves, and what is made within them, can't be told from those of another spawned job. */
+    mqs_taddr_t unique_id;
+    mqs_tword_t local_rank; /* This process's rank in its local group. */
+    mqs_tword_t size;       /* Processes in its local group, which mqs_get_comm_group lists. */
+    /* Ends in NUL. The first 63 bytes of what MPI_Comm_get_name gives in the process (of a UTF-8 name whole
+     * characters), without trailing blanks. What libmqs has to add follows in brackets where all of it fits behind the
+     * whole name, and never cuts it: "halo [inter, 2 remote]", "halo [freed]". One without a name is empty or described
+     * in brackets: "[dup of halo]", "[dup of halo] [freed]", "[inter, 2 remote]". */
+    char name[64];
 } mqs_communicator;
 
-/* One operation. Ranks are -1 where they are open or not known; lengths are bytes. */
+/* One operation. Ranks are -1 where they are open or not known; lengths are bytes.
+ * Local ranks are ranks of the communicator under the cursor: of an inter-communicator those of its remote group, where
+ * the messages come from and go to, while size and mqs_get_comm_group are of the local group. Global ranks are ranks of
+ * the process's own MPI_COMM_WORLD. */
 typedef struct {
     int status; /* An enum mqs_status. */
     mqs_tword_t desired_local_rank;
@@ -76,14 +96,23 @@ typedef struct {
     mqs_tword_t desired_tag;
     mqs_tword_t desired_length;
     int system_buffer; /* 1: buffer is the MPI's own memory. */
-    mqs_taddr_t buffer;
-    /* Filled when the status is matched or complete. */
+    mqs_taddr_t buffer; /* Where the message's bytes begin; 0 where nothing tells, and a line of the text may say more. */
+    /* Of a receive: filled when the status is matched or complete. Of a send and an unexpected message: what is desired. */
     mqs_tword_t actual_local_rank;
     mqs_tword_t actual_global_rank;
     mqs_tword_t actual_tag;
     mqs_tword_t actual_length;
     char extra_text[5][64]; /* Lines for the user; an unused one is empty. */
 } mqs_pending_operation;
+
+/* libmqs's own: what the field mqs_communicator.name holds, taken apart, and whole where that has no room. */
+typedef struct {
+    char name[64];           /* Of the program or of the standard; empty when there is none. */
+    char description[64];    /* Of one without a name, in libmqs's words; empty where nothing helps. */
+    mqs_tword_t remote_size; /* Processes in its remote group; -1: it is no inter-communicator. */
+    int is_freed;            /* 1: the program has freed it, and operations hold it. */
+    int is_internal;         /* 1: the MPI keeps it for itself. */
+} libmqs_comm_label;
 
 /* What the debugger offers without regard to an image. */
 typedef void *(*mqs_malloc_ft)(unsigned long size);
@@ -152,7 +181,8 @@ extern int mqs_dll_taddr_width(void);       /* sizeof(mqs_taddr_t) as the librar
 extern char *mqs_dll_error_string(int code);
 
 extern int mqs_setup_image(mqs_image *image, const mqs_image_callbacks *callbacks);
-/* Sets *message to a text for the user, or to NULL. It stays valid until the call is made again or the image is destroyed. */
+/* mqs_ok: the image has an MPI that libmqs knows, with the symbols that every build of it exports. Sets *message to a
+ * text for the user, or to NULL. It stays valid until the call is made again or the image is destroyed. */
 extern int mqs_image_has_queues(mqs_image *image, char **message);
 extern int mqs_destroy_image_info(mqs_image_info *info);
 
@@ -163,7 +193,8 @@ extern int mqs_destroy_process_info(mqs_process_info *info);
 /* Reads the communicators anew: the process may have run. */
 extern int mqs_update_communicator_list(mqs_process *process);
 
-/* A cursor over the communicators. next answers mqs_end_of_list past the last one. */
+/* A cursor over the communicators. next answers mqs_end_of_list past the last one. The set-up reads the communicators
+ * where mqs_update_communicator_list has not. */
 extern int mqs_setup_communicator_iterator(mqs_process *process);
 extern int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator);
 extern int mqs_next_communicator(mqs_process *process);
@@ -174,6 +205,9 @@ extern int mqs_get_comm_group(mqs_process *process, int *ranks);
 /* Lists one queue (mqs_op_class) of the communicator under the cursor; mqs_no_information: it can't be seen. */
 extern int mqs_setup_operation_iterator(mqs_process *process, int queue);
 extern int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation);
+
+/* libmqs's own, to be looked for with dlsym: the label of the communicator under the cursor. */
+extern int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label);
 
 /* The process's rank in MPI_COMM_WORLD itself, not a result code; MQS_INVALID_PROCESS: not known. */
 extern int mqs_get_global_rank(mqs_process *process);

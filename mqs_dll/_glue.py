@@ -31,6 +31,7 @@ from mqs_dll.interface import ImageQueues, ProcessQueues, TypeHandle
 _OK: Final = ResultCode.OK + 1
 _END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
 
+_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqii")
 _COMMUNICATOR = struct.Struct(f"=Qqq{NAME_SIZE}s")
 _OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE}s" * TEXT_LINES)
 _QUEUES = tuple(Queue)
@@ -93,6 +94,21 @@ class DebuggerImage:
         return TypeSizes(sizes.short_size, sizes.int_size, sizes.long_size, sizes.long_long_size, sizes.pointer_size)
 
 
+_STANDARD_CODES = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)
+_MOST_WORDS = 200
+"""Bytes of a debugger's words; more is no sentence."""
+
+
+def _words_of_debugger(code: int) -> str:
+    """Return what the debugger says of a code of its own; empty where it has no words, or says what libmqs says."""
+    words = _NULL if code in _STANDARD_CODES else lib.mqsc_words_of_debugger(code)
+    if words == _NULL:
+        return ""
+    text = ffi.string(words, _MOST_WORDS).decode("utf-8", "replace")
+    text = " ".join(text.split()).rstrip(".")
+    return "" if text == session.explain(code) else text
+
+
 class DebuggerProcess:
     """A TargetProcess over a debugger's mqs_process_callbacks."""
 
@@ -115,8 +131,9 @@ class DebuggerProcess:
         if size > self._room:
             self._room = max(size, 1 << 16)
             self._memory = _new("char[]", self._room)
-        if self._fetch_data(self._process, address, size, self._memory) != ResultCode.OK:
-            raise TargetReadError(address, size)
+        code = self._fetch_data(self._process, address, size, self._memory)
+        if code != ResultCode.OK:
+            raise TargetReadError(address, size, why=_words_of_debugger(code))
         return cast(bytes, _buffer(self._memory, size)[:])
 
     def to_host(self, data: bytes) -> bytes:
@@ -363,6 +380,16 @@ def mqspy_get_comm_group(token: int, ranks: Any) -> int:
     if size:
         _buffer(ranks, 4 * size)[:] = struct.pack(f"={size}i", *group)
     return _OK if current is not None else _END_OF_LIST
+
+
+@_answers
+def mqspy_get_comm_label(token: int, label: Any) -> int:
+    """Fill ``*label`` with what the communicator under the cursor is called."""
+    held = _processes[token]
+    name, description, remote, freed, internal = held.queues.get_comm_label()
+    texts = name[: NAME_SIZE - 1], description[: NAME_SIZE - 1]
+    _buffer(label)[:] = _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal)
+    return _OK
 
 
 @_answers

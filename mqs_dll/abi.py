@@ -21,13 +21,6 @@ TEXT_LINES = 5
 TEXT_SIZE = 64
 """Bytes of one line of extra_text, the closing NUL included."""
 
-IN_A_WAIT = "in a wait"
-"""In extra_text, behind the handle of a request that some thread waits for right now; " that needs N more" may follow:
-so many of the requests in waits of this process have to complete before that thread goes on."""
-
-COLLECTIVE = "collective: "
-"""Begins the line of extra_text that names the collective operation which a message belongs to."""
-
 INVALID_RANK = -1
 """A rank that is not known, or that a receive leaves open (MPI_ANY_SOURCE)."""
 
@@ -60,17 +53,27 @@ class Status(enum.IntEnum):
     COMPLETE = 2
 
 
+NUMBER_BITS = 40
+"""Of libmqs's unique_id, the lower bits: the number of the communicator in its MPI, which disjoint ones share."""
+
+SEVERAL_WORLDS = 0x7FFFFF
+"""In the bits above: no rank, since the lowest can't be told the same in all processes."""
+
+
 class Communicator(NamedTuple):
     """One communicator, as one process sees it (mqs_communicator)."""
 
     unique_id: int
-    """The same number in every process of the communicator, another one for each communicator of a process."""
+    """The same number in every process of the communicator, another one for each communicator of the job.
+
+    In libmqs it joins the MPI's own number with the lowest rank in MPI_COMM_WORLD of its processes (mqs_interface.h).
+    """
     local_rank: int
     """This process's rank in the communicator."""
     size: int
     """Processes in the local group."""
     name: bytes
-    """At most 63 bytes, without the NUL, in whatever encoding the program used."""
+    """At most 63 bytes, without the NUL, in whatever encoding the program used; marks may follow (names.py)."""
 
 
 class Operation(NamedTuple):
@@ -108,7 +111,26 @@ class TypeSizes(NamedTuple):
 
 # ---------------------------------------------------------------- beyond the MQS interface
 # The MPI standard (4.1, section 8.8) names three kinds of object; MQS has calls for communicators alone.
-# These records come from the Python core (session.ProcessSession), never through the C interface.
+# These records come from the Python core (session.ProcessSession), never through the C interface; Label has a call of
+# libmqs's own there.
+
+
+class Label(NamedTuple):
+    """What a communicator is called in one process, and what libmqs says of it besides (libmqs_comm_label).
+
+    It is what the 64-byte field of mqs_communicator says in one text, taken apart, and whole where that has no room.
+    """
+
+    name: bytes
+    """As MPI_Comm_get_name gives it, at most 63 bytes of it; empty when none was set."""
+    description: bytes
+    """Of one without a name, in words of libmqs: "dup of halo exchange"; empty where nothing helps."""
+    remote: int | None = None
+    """Processes of the remote group; None for an intra-communicator."""
+    freed: bool = False
+    """The program has freed it; operations that are pending hold it."""
+    internal: bool = False
+    """The MPI keeps it for itself: no handle of it was ever given to the program."""
 
 
 class Window(NamedTuple):
@@ -120,6 +142,19 @@ class Window(NamedTuple):
     """Processes in the window's group."""
     address: int
     """Of the MPI's own struct, which is the handle MPI_Win in Open MPI."""
+    communicator: int | None = None
+    """The unique_id of its communicator, which is the same in all its processes; None where it can't be told."""
+    ranks: tuple[int, ...] = ()
+    """The MPI_COMM_WORLD rank of each process of its group; empty where they can't be told."""
+    started: tuple[int, ...] | None = None
+    """MPI_COMM_WORLD ranks of the group of this process's MPI_Win_start that isn't complete, or waits for its posts;
+    empty without one, None where it can't be told. So it is with the next two."""
+    posted: tuple[int, ...] | None = None
+    """The same of its MPI_Win_post that MPI_Win_wait hasn't ended."""
+    locked: tuple[int, ...] | None = None
+    """Of the processes whose part of the window it has locked, or with MPI_Win_lock_all wants to."""
+    queued: tuple[int, ...] | None = None
+    """Of those who wait in this process for the lock of its part; None where the MPI keeps no queue, or it is empty."""
 
 
 class Datatype(NamedTuple):

@@ -107,8 +107,8 @@ class TargetReadError(MqsError):
     code = 110
     help = "The pointer may be wild because the process was stopped in the middle of an update: continue and retry."
 
-    def __init__(self, address: int, size: int, what: str = "memory") -> None:
-        super().__init__(f"cannot read {size} bytes of {what} at {address:#x} in the target")
+    def __init__(self, address: int, size: int, what: str = "memory", why: str = "") -> None:
+        super().__init__(f"cannot read {size} bytes of {what} at {address:#x} in the target{why and f': {why}'}")
         self.address = address
         self.size = size
 
@@ -125,6 +125,16 @@ class WordSizeError(MqsError):
 
     code = 112
     help = "libmqs reads 64-bit little-endian processes (x86_64, aarch64)."
+
+
+class TooMuchError(MqsError):
+    """One call would have to read more, or go more steps, than libmqs lets any do."""
+
+    code = 113
+    help = "The process's memory may be damaged: compare with another rank; other calls and communicators still answer."
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(f"there is more to read than one call may: it was given up after {steps} steps")
 
 
 # ---------------------------------------------------------------- the debugger side only
@@ -165,6 +175,16 @@ class StopError(ProcessError):
 
     code = 154
     help = "A thread may sleep in the kernel (state D); retry later."
+
+
+class LimitError(ProcessError):
+    """Processes stood still for as long as they may, and were let go before all was read."""
+
+    code = 155
+    help = (
+        "What reads them hangs, or takes long: --limit SECONDS lets them stand for longer, another library may be "
+        "quicker (--dll, --direct), and `mqs job --no-stop` stops nothing."
+    )
 
 
 class DllError(MqsError):

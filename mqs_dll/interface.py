@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from mqs_dll.abi import Communicator, Operation, Queue, TypeSizes
+from mqs_dll.abi import Communicator, Label, Operation, Queue, TypeSizes
 
 TypeHandle = Any
 """A type of the target as the debugger names it: opaque, never NULL or None."""
@@ -157,6 +157,14 @@ class ProcessQueues(Protocol):
         """Return the MPI_COMM_WORLD ranks of the local group, in order of local rank (mqs_get_comm_group).
 
         A process that is not in this process's MPI_COMM_WORLD is -1.
+        """
+        ...
+
+    def get_comm_label(self) -> Label:
+        """Return what the communicator under the cursor is called, taken apart (libmqs_get_comm_label).
+
+        Raises:
+            NoInformation: the library isn't libmqs.
         """
         ...
 

@@ -3,7 +3,8 @@
 A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
 whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
 were asked for, and what was read is remembered until ``forget``. Target memory is hostile: every walk here
-is bounded by a count that the caller gives, and a null or wild pointer fails without a round trip.
+is bounded by a count that the caller gives, all that one call of the interface does by one bound for all of it
+(``begin``, ``spend``), and a null or wild pointer fails without a round trip.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
+from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.interface import TargetProcess
 
 PAGE = 4096
@@ -33,6 +34,15 @@ HIGHEST_ADDRESS = 1 << 56
 WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
 
+MOST_STEPS = 1 << 22
+"""What one call may do: four times what a communicator of a million processes takes. A step is one of a walk, or a
+struct that is read, or BYTES_OF_A_STEP bytes that are fetched, so that bounds of walks within walks can't multiply."""
+
+BYTES_OF_A_STEP = 256
+
+RANKS_OF_A_STEP = 8
+"""Of a group's processes that are computed, not read."""
+
 
 class Memory:
     """The memory of one stopped process, read through its debugger."""
@@ -51,19 +61,38 @@ class Memory:
             )
         if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
             raise WordSizeError("the target has another byte order than this host")
-        self._fetch = process.fetch
+        self._process = process
+        self.begin()
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
 
     def forget(self) -> None:
         """Drop all that was read: the process may have run."""
         self._pages.clear()
 
+    def begin(self) -> None:
+        """Begin a call of the interface: it may do as much as any."""
+        self._left = MOST_STEPS
+
+    def spend(self, steps: int) -> None:
+        """Take steps from what this call may do, before they are done.
+
+        For what a number in the target decides, and what is not a read for each step: members of a range, bits.
+
+        Raises:
+            TooMuchError: the call has done, or would do, more than any may.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise TooMuchError(MOST_STEPS)
+
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
         """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
 
         Raises:
             TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
         """
+        self.spend(1)
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
@@ -79,11 +108,13 @@ class Memory:
 
         Raises:
             TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
         """
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
             if address + format.size <= base + len(data):
+                self.spend(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
         return format.unpack_from(data, offset)
@@ -128,6 +159,10 @@ class Memory:
         return text
 
     # ------------------------------------------------------------ fetching
+
+    def _fetch(self, address: int, size: int) -> bytes:
+        self.spend(size // BYTES_OF_A_STEP)
+        return self._process.fetch(address, size)
 
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""

@@ -1,47 +1,134 @@
-"""The MPI standard's rules of names (MPI 4.1 section 8.8), applied to the 64-byte field of the MQS interface.
+"""Names by the MPI standard's rules (MPI 4.1 section 8.8) in the 64-byte field of the MQS interface, written and read.
 
 Leading blanks count, trailing blanks don't; a name that doesn't fit is cut, on a character boundary where it is
 UTF-8; other bytes (a Fortran program's Latin-1) pass unchanged.
+
+``marked`` writes what the field holds, ``read_marks`` reads its marks again. What a program calls "halo [freed]"
+itself, or "[dup of halo]", can't be told from libmqs's words in the field: libmqs_get_comm_label gives them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from functools import lru_cache
 
-from mqs_dll.abi import NAME_SIZE
+from mqs_dll.abi import NAME_SIZE, Label
 
 MAX_NAME_BYTES = NAME_SIZE - 1
+
+_LONGEST_CHARACTER = 4
+"""Bytes of UTF-8."""
+
+_CUT = b"..."
+"""Ends a description that didn't fit."""
+
+_MARKS = re.compile(rb"(?:^| )\[((?:inter, \d{1,9} remote|freed|internal)(?:, (?:freed|internal))*)\]\Z")
 
 
 def fit(name: bytes, limit: int = MAX_NAME_BYTES) -> bytes:
     """Return the part of a name that fits in ``limit`` bytes, without trailing blanks.
 
-    A name of 63 bytes that ends within a UTF-8 character was cut there by the MPI itself (Open MPI keeps 63
-    bytes): it loses the rest of that character.
+    A character that the limit cuts is left out. A name of 63 bytes may have been cut by the MPI itself (Open MPI keeps
+    63 bytes), so that nobody knows what followed: what may be the begin of a character at its end is left out only
+    where another one before it shows that the name is UTF-8. Where all before it is ASCII, it may as well be a letter
+    of Latin-1; it stays then, as MPI_Comm_get_name gives it.
     """
     cut = name[:limit]
-    if len(name) >= MAX_NAME_BYTES or len(cut) < len(name):
-        cut = _without_partial_character(cut)
+    begin = _partial_character(cut)
+    if begin is not None and (_begins_with_character(name[begin:]) or _was_cut(name, begin)):
+        cut = cut[:begin]
     return cut.rstrip(b" ")
 
 
-def marked(name: bytes, marks: Sequence[bytes]) -> bytes:
-    """Return a name followed by marks in brackets, ``halo [inter, 4 remote]``, all within the 64-byte field.
+def marked(label: Label) -> bytes:
+    """Return what the field holds: ``halo [inter, 4 remote]``, ``[dup of halo] [freed]``, at most 63 bytes.
 
-    The marks come whole; it is the name that is cut. Without marks it is ``fit(name)``.
+    No mark cuts a name: those follow that fit whole behind the whole name. A description gives way to the marks.
     """
-    if not marks:
-        return fit(name)
-    suffix = b"[" + b", ".join(marks) + b"]"
-    kept = fit(name, MAX_NAME_BYTES - len(suffix) - 1)
-    return kept + b" " + suffix if kept else suffix
+    marks = marks_of(label)
+    name = fit(label.name) or _described(label.description, _bracket(marks))
+    kept: list[bytes] = []
+    for mark in marks:
+        if len(name) + 1 + len(_bracket([*kept, mark])) <= MAX_NAME_BYTES:
+            kept.append(mark)
+    return b" ".join(filter(None, (name, _bracket(kept))))
 
 
-def _without_partial_character(cut: bytes) -> bytes:
-    """Drop a UTF-8 character that would end beyond the cut, if all before it is UTF-8."""
+def window_words(name: bytes) -> bytes:
+    """Return the description of a communicator that the MPI keeps for a window: "window 'halo'", "window"."""
+    return b"window '%s'" % fit(name, MAX_NAME_BYTES - len(b"[window '']")) if name else b"window"
+
+
+FILE_WORDS = b"file"
+"""The description of a communicator that the MPI keeps for an open file."""
+
+
+def is_of_owner(description: bytes) -> bool:
+    """Tell whether a description names the window or the file that a communicator is kept for."""
+    return description in (FILE_WORDS, b"window") or (
+        description.startswith(b"window '") and description.endswith(b"'")
+    )
+
+
+def marks_of(label: Label) -> list[bytes]:
+    """Return what libmqs says of a communicator besides its name: "inter, 4 remote", "freed", "internal"."""
+    marks = [b"inter, %d remote" % label.remote] if label.remote is not None else []
+    marks += [b"freed"] if label.freed else []
+    return [*marks, b"internal"] if label.internal else marks
+
+
+def called(label: Label) -> bytes:
+    """Return the name, the description in brackets of one without a name, or nothing."""
+    return label.name or (b"[" + label.description + b"]" if label.description else b"")
+
+
+@lru_cache(maxsize=1 << 12)
+def read_marks(field: bytes) -> Label:
+    """Return what a communicator's field says by itself, in a job that was saved long ago or from a vendor's library.
+
+    Marks that had no room behind a long name are missing, and words in the place of a name count as its name.
+    """
+    found = _MARKS.search(field)
+    marks = found[1].split(b", ") if found else []
+    return Label(
+        name=field[: found.start()] if found else field,
+        description=b"",
+        remote=int(marks[1].partition(b" ")[0]) if b"inter" in marks else None,
+        freed=b"freed" in marks,
+        internal=b"internal" in marks,
+    )
+
+
+def _described(description: bytes, marks: bytes) -> bytes:
+    room = MAX_NAME_BYTES - len(b"[]") - (len(marks) + 1 if marks else 0)
+    if len(description) > room:
+        description = fit(description, room - len(_CUT)) + _CUT
+    return b"[" + description + b"]" if description else b""
+
+
+def _bracket(marks: list[bytes]) -> bytes:
+    return b"[" + b", ".join(marks) + b"]" if marks else b""
+
+
+def _partial_character(text: bytes) -> int | None:
+    """Return where a UTF-8 character begins that would end beyond a text whose other bytes are UTF-8."""
     try:
-        cut.decode()
+        text.decode()
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data":
-            return cut[: error.start]
-    return cut
+            return error.start
+    return None
+
+
+def _begins_with_character(text: bytes) -> bool:
+    """Tell whether a text begins with a whole UTF-8 character."""
+    try:
+        text[:_LONGEST_CHARACTER].decode()
+    except UnicodeDecodeError as error:
+        return error.start > 0
+    return True
+
+
+def _was_cut(name: bytes, begin: int) -> bool:
+    """Tell whether an MPI that keeps 63 bytes has cut a name of several-byte characters within that at ``begin``."""
+    return len(name) == MAX_NAME_BYTES and _partial_character(name) == begin and not name[:begin].isascii()

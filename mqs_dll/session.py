@@ -17,6 +17,7 @@ from mqs_dll.abi import (
     VERSION_COMPATIBILITY,
     Communicator,
     Datatype,
+    Label,
     LayoutOrigin,
     MpiFacts,
     Operation,
@@ -100,6 +101,9 @@ class _Session:
         self.lock = threading.RLock()
         self.closed = False
 
+    def begin(self) -> None:
+        """Begin a call: what an earlier one did doesn't count any more."""
+
 
 SessionT = TypeVar("SessionT", bound=_Session)
 Params = ParamSpec("Params")
@@ -117,6 +121,7 @@ def _call(
             try:
                 if self.closed:
                     raise BadCallError(f"{method.__name__} was called after the session's end")
+                self.begin()
                 return method(self, *args, **kwargs)
             except MqsError as error:
                 self.library.remember(error)
@@ -144,8 +149,11 @@ class ImageSession(_Session):
 
         Raises:
             UnknownMpiError: none that libmqs knows.
+            LayoutError: a symbol is missing that every build of this MPI has.
         """
-        return self.need_adapter().describe()
+        adapter = self.need_adapter()
+        adapter.check_symbols()
+        return adapter.describe()
 
     def need_adapter(self) -> Adapter:
         """Return the adapter of the image's MPI, detected at the first call that finds one."""
@@ -185,6 +193,11 @@ class ProcessSession(_Session):
         self._operations: Iterator[Operation] | None = None
         self._failure: MqsError | None = None
         self._listed: set[tuple[int, Queue]] = set()
+
+    def begin(self) -> None:
+        """Begin a call: it may read as much as any."""
+        if self._memory is not None:
+            self._memory.begin()
 
     # ------------------------------------------------------------ the process
 
@@ -265,13 +278,9 @@ class ProcessSession(_Session):
 
     @_call
     def setup_communicator_iterator(self) -> None:
-        """Put the cursor on the first communicator.
-
-        Raises:
-            BadCallError: update_communicator_list was not called, or it failed.
-        """
+        """Put the cursor on the first communicator; reads them where update_communicator_list has not."""
         if self._entries is None:
-            raise BadCallError("the communicator iterator was set up before mqs_update_communicator_list succeeded")
+            self.update_communicator_list()
         if self._cursor is not None:
             self._forget()
         self._cursor = 0
@@ -287,6 +296,11 @@ class ProcessSession(_Session):
     def get_comm_group(self) -> list[int]:
         """Return the MPI_COMM_WORLD ranks of the local group of the communicator under the cursor."""
         return list(self._need_current().world_ranks())
+
+    @_call
+    def get_comm_label(self) -> Label:
+        """Return what the communicator under the cursor is called, taken apart."""
+        return self._need_current().label
 
     @_call
     def next_communicator(self) -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 import mqs_dll
 from mqs_dll import cli, profiles
-from mqs_dll.calibrate import job, store
+from mqs_dll.calibrate import command, job, store
 from mqs_dll.calibrate.discovery import Given, find
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.families import FAMILIES
@@ -135,10 +135,16 @@ def test_what_names_no_mpi_is_refused_in_a_sentence(calibrate: Calibrate, tmp_pa
         str(other): "is not the mpiexec of Open MPI or MPICH: it says 'GNU true 9.1'",
         str(mute): "is of Open MPI, but there is no library of that in",
         "2147483647": "there is no process 2147483647",
-        str(os.getpid()): f"process {os.getpid()} has no library of Open MPI or MPICH",
     }
-    for where, sentence in sentences.items():
-        result = calibrate(where)
+    with subprocess.Popen(
+        ["sleep", "600"]
+    ) as bystander:  # not we: a debugger maps the libraries that it has looked into
+        try:
+            sentences[str(bystander.pid)] = f"process {bystander.pid} has no library of Open MPI or MPICH"
+            results = {sentence: calibrate(where) for where, sentence in sentences.items()}
+        finally:
+            bystander.kill()
+    for sentence, result in results.items():
         assert (result.code, result.out) == (3, "")
         assert sentence in result.err
         assert "Traceback" not in result.err
@@ -215,6 +221,15 @@ def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
         job.run(mpi, odd)
 
 
+def test_what_a_job_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of a run that could be done without are printed with their control characters escaped."""
+    mpi, odd = rank_that(tmp_path, "printf '\\033[31mred'; exit 1")
+    with pytest.raises(CalibrationError) as failure:
+        job.run(mpi, odd)
+    command._say(f"left out: {failure.value}")
+    assert capsys.readouterr().out.endswith("did not reach its end: \\x1b[31mred\n")
+
+
 def test_a_launcher_that_cannot_be_started(tmp_path: Path) -> None:
     """The sentence names it."""
     _, odd = rank_that(tmp_path, "exit 1")
@@ -249,6 +264,44 @@ def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.
         job.run(mpi, odd)
     assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
     assert not Path((tmp_path / "rank.scratch").read_text().strip()).exists()
+
+
+DEATHLESS = """
+import ctypes, os, signal, sys
+from mqs_dll.debugger.tracer import _libc, _PTRACE_SEIZE
+TRACE_EXIT, HOLD = 0x40, "held"
+pid = int(sys.argv[1])
+assert _libc.ptrace(_PTRACE_SEIZE, pid, None, TRACE_EXIT) == 0
+print(HOLD, flush=True)
+signal.pause()
+"""
+"""Holds a process so that it stops at its end, and doesn't end until this one does (ptrace(2), PTRACE_O_TRACEEXIT)."""
+
+
+def test_a_process_that_cannot_be_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits for ever."""
+    monkeypatch.setattr(job, "RUN_SECONDS", 5.0)
+    monkeypatch.setattr(job, "KERNEL_PATIENCE", 0.5)
+    mpi, odd = rank_that(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60')
+    written = tmp_path / "rank.pid"
+
+    def run_held() -> None:
+        with job.running(mpi, odd):
+            wait_until(lambda: written.exists() and written.read_text().strip())
+            command = [sys.executable, "-c", DEATHLESS, written.read_text().strip()]
+            holders.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            assert holders[0].stdout is not None
+            assert holders[0].stdout.readline() == "held\n"
+
+    holders: list[subprocess.Popen[str]] = []
+    try:
+        with pytest.raises(CalibrationError, match=r"process \d+ \(sleep, state t\) was killed 0 seconds ago"):
+            run_held()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
 
 
 def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(

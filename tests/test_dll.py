@@ -23,6 +23,7 @@ from mqs_dll.errors import (
     BadCallError,
     DllError,
     ForeignLibraryError,
+    LayoutError,
     MqsError,
     NoInformation,
     TargetReadError,
@@ -32,6 +33,7 @@ from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.session import Library
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.targets import Plan, compile_target, compile_vendor, running, states
+from tests.support.ways import run_host
 
 PLAN_AT = 0x10000
 
@@ -492,3 +494,17 @@ def test_a_relative_path_is_a_file(vendors: Path, monkeypatch: pytest.MonkeyPatc
     """A path that is there is that file, though dlopen would search for a name without a slash elsewhere."""
     monkeypatch.chdir(vendors)
     assert choose_library(MemoryImage({}), "good.so", {}) == str(vendors / "good.so")
+
+
+def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -> None:
+    """mqs_image_has_queues is ok only where all symbols are there that every build exports; else it names one."""
+    with running(compile_target(tmp_path / "half", "half.c")) as process, LiveProcess(process.pid) as target:
+        for library in (Library(), DynamicLibrary(library_path.library())):
+            with (
+                closing(library.setup_image(target.image)) as image,
+                pytest.raises(LayoutError, match="mca_pml_base_recv_requests is missing"),
+            ):
+                image.has_queues()
+        answer = run_host(library_path.library(), process.pid)["image_has_queues"]
+    assert answer["code"] == LayoutError.code
+    assert "mca_pml_base_recv_requests is missing" in answer["error"]

@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -545,10 +546,13 @@ def test_callbacks_are_understood(made_up: Path) -> None:
 
 
 def test_a_failed_fetch_is_an_error_with_its_address(made_up: Path) -> None:
-    """When the debugger can't read, the call fails and the error's text names address and size."""
+    """When the debugger can't read, the call fails; the text names address and size, and has the debugger's words."""
     result = misuse(made_up, [*SET_UP, "update_communicator_list"])[-1]
     assert result["code"] == errors.TargetReadError.code
-    assert "cannot read 2 bytes of memory at 0x10fff" in result["error"]
+    assert "cannot read 2 bytes of memory at 0x10fff in the target: the core file ends there (" in result["error"]
+    silent = misuse(made_up, ["setup_basic_callbacks:without-3", *SET_UP[1:], "update_communicator_list"])[-1]
+    assert silent["code"] == errors.TargetReadError.code
+    assert "cannot read 2 bytes of memory at 0x10fff in the target (" in silent["error"]
 
 
 def test_communicators_are_written_whole(made_up: Path) -> None:
@@ -638,6 +642,37 @@ def test_the_log_has_calls_and_errors(made_up: Path, tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_harms_nothing(path: str) -> None:
     """An MQS_LOG that can't be opened or written is passed over silently."""
     assert WORKING_VERSION.fullmatch(version_of(libmqs(), {"MQS_LOG": path}))
+
+
+def test_a_log_whose_reader_leaves_harms_nothing(made_up: Path, tmp_path: Path) -> None:
+    """Writing into a FIFO that nobody reads any more raises no SIGPIPE in the host: its signals are as they were.
+
+    One that the host blocks, and that waits for it, goes on waiting.
+    """
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    calls = ["update_communicator_list", "host_state"]
+    blocked = [f"block_signal:{signal.SIGPIPE}", f"raise_signal:{signal.SIGPIPE}", "host_state", *calls]
+    *results, before, _, after = misuse(
+        made_up,
+        [f"open_reader:{fifo}", "host_state", *SET_UP, "close_reader", *calls, *blocked],
+        {"MQS_LOG": str(fifo)},
+    )
+    (gone,) = (each for each in results if each["command"] == "close_reader")
+    states = [each for each in results if each["command"] == "host_state"]
+    assert gone["read"] > 0
+    assert (states[0]["pending"], before["pending"]) == ([], [signal.SIGPIPE])
+    assert states[0] == states[1]
+    assert before == after
+
+
+def test_a_log_beyond_the_limit_of_file_sizes_harms_nothing(made_up: Path, tmp_path: Path) -> None:
+    """A file that may not grow any more takes no more lines, and raises no SIGXFSZ in the host."""
+    log = tmp_path / "log"
+    calls = ["host_state", *SET_UP, "update_communicator_list", "host_state"]
+    results = misuse(made_up, ["limit_file_size:100", *calls], {"MQS_LOG": str(log)})
+    assert log.stat().st_size == 100
+    assert results[1] == results[-1]
 
 
 # ---------------------------------------------------------------- the library to preload

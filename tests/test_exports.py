@@ -37,8 +37,8 @@ def needed(compiler: str) -> str:
 
 def test_the_library_exports_what_the_header_declares_and_nothing_else() -> None:
     """libmqs.so defines exactly the functions of mqs_interface.h."""
-    declared = set(re.findall(r"^extern \w+ \*?(mqs_\w+)\(", HEADER, flags=re.MULTILINE))
-    assert len(declared) == 19
+    declared = set(re.findall(r"^extern \w+ \*?((?:lib)?mqs_\w+)\(", HEADER, flags=re.MULTILINE))
+    assert len(declared) == 20
     assert exported(libmqs()) == declared
 
 
@@ -62,6 +62,8 @@ def test_the_header_and_abi_agree() -> None:
         "mqs_no_information": abi.ResultCode.NO_INFORMATION,
         "mqs_end_of_list": abi.ResultCode.END_OF_LIST,
         "mqs_first_user_code": abi.ResultCode.FIRST_USER_CODE,
+        "mqs_true": abi.ResultCode.OK,
+        "mqs_false": abi.ResultCode.END_OF_LIST,
         "MQS_INVALID_PROCESS": abi.INVALID_RANK,
         "mqs_pending_sends": abi.Queue.SENDS,
         "mqs_pending_receives": abi.Queue.RECEIVES,

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import BrokenStructureError, LayoutError, MqsError
+from mqs_dll.errors import BadCallError, BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.communicators import Entry
@@ -170,10 +170,12 @@ def test_a_failed_update_leaves_no_old_list(target: Tampered, session: ProcessSe
     session.update_communicator_list()
     table = _mpi(session)._symbols.need("ompi_mpi_communicators")
     target.write(table + views.OpalPointerArray.bind(_mpi(session)._layouts).offsets["addr"], 0xDEAD0000)
-    with pytest.raises(MqsError):
+    with pytest.raises(TargetReadError):
         session.update_communicator_list()
-    with pytest.raises(MqsError, match="update"):
+    with pytest.raises(TargetReadError):
         session.setup_communicator_iterator()
+    with pytest.raises(BadCallError):
+        session.get_communicator()
 
 
 @pytest.mark.parametrize("member", ["c_my_rank", "c_local_group", "c_flags"])

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from mqs_dll.abi import TypeSizes
-from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
-from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded
+from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.memory import BLOCK, BYTES_OF_A_STEP, LARGEST_FETCH, MOST_STEPS, PAGE, Memory, bounded
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x10000
@@ -63,6 +63,24 @@ def test_long_arrays_are_fetched_in_pieces() -> None:
     target = MemoryImage({BASE: struct.pack(f"<{count}Q", *range(count))})
     assert Memory(target).pointers(BASE, count) == tuple(range(count))
     assert max(size for _, size in target.fetches) <= LARGEST_FETCH
+
+
+def test_one_call_may_do_so_much_whatever_it_does() -> None:
+    """Steps of walks, structs that are read and bytes that are fetched have one bound, anew for each call."""
+    memory = Memory(MemoryImage({BASE: b"a" * BLOCK}))
+    memory.spend(MOST_STEPS - BLOCK // BYTES_OF_A_STEP - 3)
+    memory.pointer(BASE)
+    memory.unpack(struct.Struct("<Q"), BASE)
+    memory.spend(1)
+    for step in (
+        lambda: memory.spend(1),
+        lambda: memory.pointer(BASE),
+        lambda: memory.unpack(struct.Struct("<Q"), BASE),
+    ):
+        with pytest.raises(TooMuchError, match=str(MOST_STEPS)):
+            step()
+    memory.begin()
+    assert memory.read(BASE, 1) == b"a"
 
 
 def test_a_string_ends_at_its_nul_or_at_the_limit() -> None:

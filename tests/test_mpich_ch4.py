@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -89,9 +91,9 @@ class Process(MpichProcess):
         return self.make(Kind.RECV, {"tag": tag, "source": source}, {"status": 0}, **members)
 
     def matched(self, tag: int, **extension: int) -> int:
-        """Make a receive that rank 2's message of 4 bytes has matched."""
+        """Make a receive that rank 2's message of 4 bytes has matched, and of which nothing has come."""
         state = {"status": IN_PROGRESS, "in_data_sz": 4, **extension}
-        return self.make(Kind.RECV, {"tag": tag, "source": 2}, state, comm=self.world)
+        return self.make(Kind.RECV, {"tag": tag, "source": 2}, state, comm=self.world, status_count_lo=4)
 
     def message(self, tag: int, state: int = UNEXPECTED, following: int = 0, **am: int) -> int:
         """Make an unexpected message of 24 bytes from rank 2."""
@@ -368,10 +370,45 @@ def test_a_rendezvous_whose_data_flow_is_matched(process: Process) -> None:
     assert "6 of 8 bytes are sent" in text(shown)
 
 
-def test_a_send_that_is_done_is_not_shown(process: Process) -> None:
-    """Nothing tells what it was, nor whether it was the program's or a collective's."""
+@pytest.mark.parametrize(
+    ("rest", "came", "error", "length", "text_says"),
+    [
+        (8, 0, 0, 8, "0 of 8 bytes are here"),
+        (6, 2, 0, 8, "2 of 8 bytes are here"),
+        (8, 40, 0, 8, "0 of 8 bytes are here"),
+        (3, 2, 0, -1, "its length is not known"),
+        (30, 0, 15, -1, "its length is not known"),
+    ],
+    ids=["nothing has come", "a part has come", "of an earlier message", "of an earlier one, or a part", "too long"],
+)
+def test_a_receive_under_way_has_the_length_of_its_message(
+    process: Process, rest: int, came: int, error: int, length: int, text_says: str
+) -> None:
+    """What is to come is not the length; before 4.3 that is known where the receive has just the room for it."""
+    request = process.matched(7, in_data_sz=rest, came=came)
+    if views.AmRequest.bind(process.layouts).offsets.get("source") is None:
+        rest, length, text_says = 3, 8, "5 of 8 bytes are here"
+        process.put(views.Request, request, status_count_lo=8)
+        process.put(views.AmExtension, request + EXTENSION, in_data_sz=3)
+    process.put(views.Request, request, status_error=error)
+    (shown,) = process.receives()
+    assert (shown.status, shown.desired_length, shown.actual_length) == (Status.MATCHED, 8, length)
+    assert text_says in text(shown)
+
+
+def test_a_send_that_is_done_is_shown_without_what_is_gone(process: Process) -> None:
+    """What its request has may be an earlier message's: without a header it is complete, and nothing else is known."""
     process.make(Kind.SEND, {}, None, comm=process.world)
-    assert process.sends() == []
+    (shown,) = process.sends()
+    assert (shown.status, shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (
+        Status.COMPLETE,
+        -1,
+        -1,
+        -1,
+        0,
+    )
+    assert "request 0x" in text(shown)
+    assert "not known" in text(shown)
 
 
 def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
@@ -428,6 +465,7 @@ def test_a_request_that_cant_be_read_is_told_of(recent: Process, queue: str) -> 
 # ---------------------------------------------------------------- cells of shared memory
 
 LIBRARY, POOL, ARRAY, SLAB = 0x7F2000000000, 0x7F2000100000, 0x7F2000200000, 0x7F3000000000
+QUEUES = 0x7F2000300000
 STEP = 16384 + 32
 COUNT = 64
 
@@ -440,18 +478,34 @@ class CellsInMemory(MemoryImage):
         own = SLAB + count * STEP
         variables = bytearray(PAGE)
         struct.pack_into("<iiQQQ", variables, 256, COUNT, 16384, LIBRARY, LIBRARY + 192, POOL)
-        pool = struct.pack("<QQQQQQQQQQQ", 16384, STEP, COUNT, 2, 1, 1, SLAB, 0, SLAB, ARRAY, 0)
+        self.own, self.queue = own, bytearray(PAGE)
+        pool = struct.pack("<QQQQQQQQQQQ", 16384, STEP, COUNT, 2, 1, 1, SLAB, 0, SLAB, ARRAY, QUEUES)
         array = struct.pack(f"<{count}Q", *(own + index * STEP for index in range(count)))
         self.cells = bytearray(count * STEP)
         for index in range(count):
-            struct.pack_into("<Q", self.cells, index * STEP, (count + index) * STEP + 1)
+            struct.pack_into("<Qi", self.cells, index * STEP, (count + index) * STEP + 1, 1)
         super().__init__({})
         self.parts = {
             LIBRARY: variables,
             POOL: pool.ljust(PAGE, b"\0"),
             ARRAY: array.ljust(PAGE, b"\0"),
             own: self.cells,
+            QUEUES: self.queue,
         }
+
+    def link(self, index: int, following: int | None) -> None:
+        """Let a cell lead to another one, or to none."""
+        handle = 0 if following is None else self.own - SLAB + following * STEP + 1
+        struct.pack_into("<Q", self.cells, index * STEP + 16, handle)
+
+    def free(self, order: Sequence[int]) -> None:
+        """Put cells into the queue of free ones, and the others at the ends of queues."""
+        for index in range(COUNT):
+            self.link(index, None)
+        for one, other in pairwise(order):
+            self.link(one, other)
+        ends = (self.own - SLAB + index * STEP + 1 for index in (order[0], order[-1]))
+        struct.pack_into("<Q56xQ56xI", self.queue, 192, *ends, 2)
 
     def put(self, index: int, header: bytes, *, kind: int = 0, handler: int = 0) -> None:
         """Put a message into a cell."""
@@ -481,20 +535,20 @@ def test_headers_are_found_by_the_request(process: Process) -> None:
     memory.put(5, process.header(0xABC0, 9, SYNC, 64), kind=1)
     memory.put(60, process.header(0xABC0, 10, RTS, 1 << 20))
     cells = memory.read(process.layouts)
-    assert [(header.tag, header.flags, header.data_sz) for header in cells.headers(0xABC0)] == [
+    assert [(each.header.tag, each.header.flags, each.header.data_sz) for each in cells.departures(0xABC0)] == [
         (7, SYNC, 64),
         (10, RTS, 1 << 20),
     ]
-    assert cells.headers(0xABC8) == []
+    assert cells.departures(0xABC8) == []
 
 
 def test_headers_are_not_sure_where_messages_leave_by_cells_of_others(recent: Process) -> None:
     """Once a second row of a process's cells is in use, its own messages may be in such cells of the receivers."""
     memory = CellsInMemory(rows=2)
     memory.put(3, recent.header(0xABC0, 7, SYNC, 64))
-    assert [header.tag for header in memory.read(recent.layouts).headers(0xABC0)] == [7]
+    assert [each.header.tag for each in memory.read(recent.layouts).departures(0xABC0)] == [7]
     memory.put(COUNT + 3, recent.header(0xDEF0, 7, SYNC, 64))
-    assert memory.read(recent.layouts).headers(0xABC0) == []
+    assert memory.read(recent.layouts).departures(0xABC0) == []
 
 
 def test_what_only_looks_like_a_transport_is_none(recent: Process) -> None:
@@ -502,7 +556,7 @@ def test_what_only_looks_like_a_transport_is_none(recent: Process) -> None:
     memory = CellsInMemory()
     memory.put(3, recent.header(0xABC0, 7, SYNC, 64))
     memory.cells[63 * STEP : 63 * STEP + 8] = struct.pack("<Q", 12345)
-    assert memory.read(recent.layouts).headers(0xABC0) == []
+    assert memory.read(recent.layouts).departures(0xABC0) == []
 
 
 def sends_with(process: Process, memory: CellsInMemory) -> list[Operation]:
@@ -555,6 +609,61 @@ def test_a_rendezvous_is_whole_with_its_header(recent: Process) -> None:
     assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (3, 22, 8, BUFFER)
     assert "MPI_Send or MPI_Isend" in text(shown)
     assert "the receiver has not answered" in text(shown)
+
+
+def test_of_two_headers_in_the_chain_of_free_cells_the_later_one_counts(recent: Process) -> None:
+    """Cells are freed in the order in which a request's messages were answered."""
+    request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
+    memory.put(7, recent.header(request, 23, SYNC, 64))
+    memory.put(8, recent.header(request, 24, SYNC, 64))
+    memory.free([*range(9, COUNT), 8, *range(7), 7])
+    (shown,) = sends_with(recent, memory)
+    assert shown.desired_tag == 23
+
+
+def test_sends_to_one_rank_come_in_the_order_in_which_they_left(recent: Process) -> None:
+    """First those whose envelopes were read, in the order of the free cells, then those in the receiver's queue."""
+    requests, memory = [recent.send(seg_issued=1, offset=64) for _ in range(4)], CellsInMemory()
+    for index, request in enumerate(requests):
+        memory.put(10 + index, recent.header(request, 20 + index, RTS, 8))
+    memory.free([*range(10), *range(14, COUNT), 13, 11])
+    memory.link(12, 10)
+    shown = sends_with(recent, memory)
+    assert [each.desired_tag for each in shown] == [23, 21, 22, 20]
+    assert not any("order" in text(each) for each in shown)
+
+
+@pytest.mark.parametrize("how", ["a ring of cells", "two queues", "a header that is gone"])
+def test_an_order_of_sending_that_nothing_proves_is_not_claimed(recent: Process, how: str) -> None:
+    """The sends are shown, and each says that its place among those to the same rank is not known."""
+    requests, memory = [recent.send(seg_issued=1, offset=64) for _ in range(2)], CellsInMemory()
+    for index, request in enumerate(requests):
+        memory.put(10 + index, recent.header(request, 20 + index, RTS, 8))
+    memory.free([*range(10), *range(12, COUNT)])
+    if how == "a ring of cells":
+        memory.link(10, 11)
+        memory.link(11, 10)
+    if how == "a header that is gone":
+        memory.free([*range(10), *range(12, COUNT), 11, 10])
+        recent.send(seg_issued=0, data_sz_left=4, offset=4)
+    shown = sends_with(recent, memory)
+    assert len(shown) == len(requests) + (how == "a header that is gone")
+    assert all("order" in text(each) for each in shown)
+
+
+def test_a_send_that_is_done_is_known_by_its_header(recent: Process) -> None:
+    """A header that a receiver has answered is of the request's last message, unless a later one lies in a cell."""
+    request, memory = recent.make(Kind.SEND, {}, None, comm=recent.world), CellsInMemory()
+    recent.put(views.AmSendRequest, request, dest=3)
+    memory.put(7, recent.header(request, 22, RTS, 8))
+    memory.free(range(COUNT))
+    (shown,) = sends_with(recent, memory)
+    assert (shown.status, shown.desired_local_rank, shown.desired_tag, shown.buffer) == (Status.COMPLETE, 3, 22, BUFFER)
+    assert "MPI_Isend, nonblocking" in text(shown)
+    memory.put(8, recent.header(request, 23, 0, 64))
+    memory.free([*range(8), *range(9, COUNT), 8])
+    (shown,) = sends_with(recent, memory)
+    assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.COMPLETE, -1, -1)
 
 
 # ---------------------------------------------------------------- a process alone

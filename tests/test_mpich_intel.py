@@ -121,7 +121,7 @@ def test_a_receive_whose_message_waited_has_lost_its_buffer(
     (shown,) = process.receives()
     assert (shown.buffer, shown.desired_length) == ((0x5555, 8) if kept else (0, -1))
     assert shown.desired_local_rank == (0 if kept else -1)
-    assert ("MPI_INT: buffer and count are not kept" in text(shown)) is not kept
+    assert ("0x4c000405: buffer and count are not kept" in text(shown)) is not kept
 
 
 def test_a_persistent_receive_keeps_what_it_asks_for(process: Process) -> None:
@@ -188,10 +188,13 @@ def test_a_pending_send_is_refused_by_its_handle(process: Process) -> None:
         process.device().sends(process.entry(process.world))
 
 
-def test_a_complete_send_hides_nothing(process: Process) -> None:
-    """A send that is complete leaves no trace, and no doubt about others."""
+def test_a_send_that_is_done_is_shown_without_its_communicator(process: Process) -> None:
+    """Its request is there until it is collected: MPI_COMM_WORLD has it, and it leaves no doubt about others."""
     process.make(Kind.SEND, {"tag": 5}, None, cc=0)
-    assert list(process.device().sends(process.entry(process.world))) == []
+    (shown,) = process.device().sends(process.entry(process.world))
+    assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.COMPLETE, -1, -1)
+    assert "of this or another communicator" in text(shown)
+    assert list(process.device().sends(process.entry(process.comm(0x1F0)))) == []
 
 
 def test_a_persistent_send_is_known(process: Process) -> None:

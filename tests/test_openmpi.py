@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import IN_A_WAIT, Queue, Status
+from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
+from mqs_dll.phrases import Words, read
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library
-from tests.support.jobs import Compiler, running
+from tests.support.jobs import HANGS, Compiler, running
 from tests.support.matrix import Matrix
 from tests.support.mpis import CM, OB1, UCX, Mpi, open_mpis
 from tests.support.scenes import BLOCKED, DIRECT, RECEIVES, TRAFFIC, Parameters, Scene, look, places, scenes
+from tests.support.targets import wait_until
 from tests.support.truth import Truth, compare_hidden, compare_partly, pair
 from tests.support.ways import LOOKS, look_direct
 
@@ -49,7 +51,7 @@ def test_requests_in_a_wait_say_how_many_more_it_needs(scene: Scene) -> None:
     """A thread in MPI_Waitall needs all of its requests that are pending: the one that is complete isn't counted."""
     (field,) = (each for each in scene.see(DIRECT)[2].communicators if each.communicator.name == b"field")
     waiting = [each.extra_text for each in field.queues[Queue.RECEIVES].operations if each.status is Status.PENDING]
-    assert [text[2].partition(b", ")[2].decode() for text in waiting] == [f"{IN_A_WAIT} that needs 2 more"] * 2
+    assert [read(text).needs for text in waiting] == [2] * 2
 
 
 # ---------------------------------------------------------------- messages that can't be received yet
@@ -121,3 +123,24 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
             assert (early.desired_local_rank, early.desired_global_rank, early.desired_tag) == (0, 0, -1)
             assert foreign.extra_text[0].startswith(b"2 for communicators that this process has not made yet")
             assert foreign.extra_text[1] == b"their numbers: %d" % number
+
+
+@pytest.mark.parametrize("mpi", open_mpis(), ids=lambda mpi: mpi.name)
+def test_a_receive_tells_which_message_of_its_sender_is_the_next(mpi: Mpi, compiler: Compiler) -> None:
+    """The one behind those that have come, for whatever receive; messages are counted as their sends are."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    with running(compiler, mpi, OB1, f"{HANGS}early", 2) as job:
+        receiver = job.wait_until_ready()[0]["pid"]
+        assert [words.following for words in said(receiver, Queue.RECEIVES)] == [2]
+    with running(compiler, mpi, OB1, f"{HANGS}too_small", 2) as job:
+        sender, receiver = (truth["pid"] for truth in job.wait_until_ready())
+        wait_until(lambda: said(sender, Queue.SENDS))
+        (sent,), (waits,) = said(sender, Queue.SENDS), said(receiver, Queue.RECEIVES)
+        assert waits.following == sent.number is not None
+
+
+def said(pid: int, queue: Queue) -> list[Words]:
+    """Return what the lines of a process's operations say."""
+    found = look_direct(pid).communicators
+    return [read(each.extra_text) for communicator in found for each in communicator.queues[queue].operations]

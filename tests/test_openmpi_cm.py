@@ -249,7 +249,7 @@ class Target:
     def field(self, layouts: Layouts) -> tuple[Pml, Entry]:
         """Return the layer and the program's communicator, as seen with these layouts."""
         attached = AttachedOpenMpi(self.memory, self.symbols, identity.Identity("", layouts))
-        entry = next(each for each in attached.communicators() if each.record.name.endswith(b"DUP FROM 0"))
+        entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
         assert isinstance(entry, Entry)
         containers = Containers(self.memory, self.symbols, layouts)
         datatypes = Datatypes(self.memory, self.symbols, layouts)

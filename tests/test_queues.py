@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import ExitStack
 
@@ -23,15 +24,20 @@ from tests.support.rules import BUFFER
 from tests.support.scenes import (
     BIG,
     BLOCKED,
+    BUFFERED,
     BUFFERING,
     COMMUNICATORS,
+    DATATYPES,
     DIRECT,
     FLOOD,
+    FLOW,
+    ORDER,
     RECEIVES,
     SENDS,
     SPAWN,
     SPECIAL,
     TRAFFIC,
+    UNCOLLECTED,
     Case,
     Parameters,
     Scene,
@@ -48,9 +54,12 @@ from tests.support.truth import (
     compare_ids,
     compare_operations,
     expected_operations,
+    ids_of_worlds,
     missing_collectives,
+    pair,
     queues_in_part,
 )
+from tests.support.ways import run_host
 
 SEEDS = 2
 """Random states on each MPI."""
@@ -85,13 +94,44 @@ def test_communicators_are_those_of_the_program(scene: Scene, way: str, matrix: 
     matrix.record(scene.job.mpi, transport, "communicators", "right")
 
 
+DESCRIBED = {
+    "unnamed-dup": b"dup of MPI_COMM_WORLD",
+    "unnamed-dup-of-named": b"dup of solver",
+    "cartesian": b"cartesian topology",
+    "graph": b"distributed graph topology of MPI_COMM_WORLD",
+    "orphan": b"dup of a freed communicator",
+    "split-node": b"split by type of MPI_COMM_WORLD",
+    "group-strided": b"group of MPI_COMM_WORLD",
+    "merged": b"",
+}
+"""What Open MPI's memory tells of communicators without a name; 5.0 knows the parent of a cartesian one, too."""
+
+
+@looks(places(COMMUNICATORS))
+def test_a_communicator_without_a_name_is_described(scene: Scene, way: str) -> None:
+    """Open MPI keeps where a communicator without a name comes from, by its parent's number; MPICH doesn't."""
+    for truth, seen in zip(scene.truths, scene.see(way), strict=True):
+        found, _, _ = pair(truth, seen.communicators)
+        shown = {key: found[key].label.description for key in DESCRIBED if key in found}
+        shown["cartesian"] = shown["cartesian"].removesuffix(b" of MPI_COMM_WORLD")
+        described = truth.rules.describes_unnamed
+        assert shown == {key: DESCRIBED[key] if described else b"" for key in shown}
+
+
 @looks(places(COMMUNICATORS, SPAWN))
 def test_ids_agree_in_all_processes(scene: Scene, way: str) -> None:
-    """A communicator has the same unique_id in each of its processes."""
+    """A communicator has the same unique_id in each of its processes, and no other one has it.
+
+    So have the two sides of an inter-communicator; the parts of a split have different ones, and so has each process's
+    MPI_COMM_SELF. The MPI_COMM_WORLD of spawned processes has an id of its own in Open MPI alone.
+    """
     shown = [seen.communicators for seen in scene.see(way)]
     jobs = {truth.pid: truth for truth in scene.truths}
     assert len(jobs) == len(shown)
-    assert compare_ids(list(zip(scene.truths, shown, strict=True))) == []
+    together = list(zip(scene.truths, shown, strict=True))
+    assert compare_ids(together) == []
+    spawned = scene.job.program == "spawn" and scene.job.mpi.product == "Open MPI"
+    assert len(ids_of_worlds(together)) == (2 if spawned else 1)
 
 
 @scenes(places(COMMUNICATORS))
@@ -112,7 +152,7 @@ def shown_now(queues: ProcessQueues) -> list[CommunicatorSnapshot]:
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
-        shown.append(CommunicatorSnapshot(communicator, tuple(queues.get_comm_group()), ()))
+        shown.append(CommunicatorSnapshot(communicator, tuple(queues.get_comm_group()), (), queues.get_comm_label()))
         queues.next_communicator()
     return shown
 
@@ -141,6 +181,25 @@ def test_what_changed_is_seen_at_the_next_update(mpi: Mpi, compiler: Compiler) -
                 assert compare_communicators(after, shown_now(queues), freed_may_be_gone=gone) == []
 
 
+@scenes(places(SENDS))
+def test_the_iterator_reads_the_communicators_where_nobody_has(scene: Scene) -> None:
+    """mqs_setup_communicator_iterator without mqs_update_communicator_list before it updates the list by itself."""
+    pid = scene.truths[0].pid
+    names = [each.communicator.name for each in scene.see(DIRECT)[0].communicators]
+    libraries: list[QueueLibrary] = [Library(), DynamicLibrary(library_path.library())]
+    with LiveProcess(pid) as process:
+        for library in libraries:
+            queues = library.setup_image(process.image).setup_process(process)
+            with stopped(pid):
+                queues.setup_communicator_iterator()
+                first = queues.get_communicator()
+            assert first is not None
+            assert first.name == names[0]
+    if scene.job.mpi.in_matrix:
+        document = run_host(library_path.library(), pid, "--no-update")
+        assert [each["name"].encode("latin-1") for each in document["communicators"]] == names
+
+
 # ---------------------------------------------------------------- operations
 
 
@@ -158,10 +217,46 @@ def check_operations(scene: Scene, way: str, matrix: Matrix) -> None:
         matrix.record(scene.job.mpi, scene.job.transport, queue.name.lower(), value)
 
 
-@looks(places(COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, FLOOD, everything_seen=True))
+STATES = (COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, FLOOD, *FLOW, ORDER, UNCOLLECTED, DATATYPES)
+
+
+@looks(places(*STATES, everything_seen=True))
 def test_operations_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
     """Each pending operation is shown in its place, every field right or said to be unknown, and nothing else is."""
     check_operations(scene, way, matrix)
+
+
+ATTACHED = re.compile(rb"copy in the attached buffer, (0x[0-9a-f]+)")
+GONE = re.compile(rb"that has no (\d+) first bytes")
+
+
+@scenes(places(BUFFERED, everything_seen=True))
+def test_a_buffered_message_is_where_it_is_said_to_be(scene: Scene) -> None:
+    """A program may write its buffer anew after MPI_Bsend: the bytes at the buffer that is shown are the message's.
+
+    So are those in the attached buffer that a text names, behind what the transport took at once.
+    """
+    truth = scene.truths[0]
+    world = pair(truth, scene.see(DIRECT)[0].communicators)[0]["world"]
+    shown = {each.desired_tag: each for each in world.queues[Queue.SENDS].operations}
+    assert {1, 2, 4} <= shown.keys() or scene.job.mpi.product != "Open MPI"
+    with ExitStack() as stack:
+        fetch = memory_of(truth.pid, stack)
+        for true in truth.operations:
+            operation = shown.get(true.tag)
+            if operation is None:
+                continue
+            text = b"\n".join(operation.extra_text)
+            message = bytes((true.pattern + index) % 256 for index in range(true.length))
+            assert operation.desired_length in (true.length, -1)
+            if operation.buffer:
+                assert fetch(operation.buffer, true.length) == message
+            elif found := ATTACHED.search(text):
+                gone = GONE.search(text)
+                begin = int(gone[1]) if gone else true.length // 2
+                assert fetch(int(found[1], 16) + begin, true.length - begin) == message[begin:]
+            else:
+                assert re.search(rb"sent from a copy|not known|keeps no|not kept", text)
 
 
 @scenes(random_places())

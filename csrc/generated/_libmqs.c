@@ -1259,168 +1259,178 @@ int mqs_start_cffi(void)
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 9), // char *()(int)
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char *()(int)
 /*  1 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(int, char * *)
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 95), // char const *()(int)
 /*  4 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/*  5 */ _CFFI_OP(_CFFI_OP_POINTER, 9), // char * *
-/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, char *, mqs_lang_code, unsigned long *)
-/*  8 */ _CFFI_OP(_CFFI_OP_POINTER, 141), // mqs_image *
-/*  9 */ _CFFI_OP(_CFFI_OP_POINTER, 114), // char *
-/* 10 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // mqs_lang_code
-/* 11 */ _CFFI_OP(_CFFI_OP_POINTER, 28), // unsigned long *
-/* 12 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 13 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, char *, unsigned long *)
-/* 14 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
-/* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 9),
-/* 16 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 18 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, mqs_image_callbacks const *, unsigned long *)
-/* 19 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
-/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 142), // mqs_image_callbacks const *
-/* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 147), // mqs_process *
+/*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(int, char * *)
+/*  7 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/*  8 */ _CFFI_OP(_CFFI_OP_POINTER, 12), // char * *
+/*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, char *, mqs_lang_code, unsigned long *)
+/* 11 */ _CFFI_OP(_CFFI_OP_POINTER, 151), // mqs_image *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 121), // char *
+/* 13 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // mqs_lang_code
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 31), // unsigned long *
+/* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, char *, unsigned long *)
+/* 17 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 18 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
+/* 19 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, mqs_image_callbacks const *, unsigned long *)
+/* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 152), // mqs_image_callbacks const *
+/* 24 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *, unsigned long, int, void *)
-/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 28 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10), // unsigned long
-/* 29 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 30 */ _CFFI_OP(_CFFI_OP_POINTER, 161), // void *
-/* 31 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 32 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *)
-/* 33 */ _CFFI_OP(_CFFI_OP_POINTER, 153), // mqs_type *
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *)
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 157), // mqs_process *
+/* 28 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *, unsigned long, int, void *)
+/* 30 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10), // unsigned long
+/* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 33 */ _CFFI_OP(_CFFI_OP_POINTER, 171), // void *
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *, char *)
-/* 36 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
-/* 37 */ _CFFI_OP(_CFFI_OP_NOOP, 9),
-/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long)
-/* 40 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *)
+/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 163), // mqs_type *
+/* 37 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *, char *)
+/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 42 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, char * *)
+/* 42 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long)
 /* 43 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 44 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 45 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 46 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int *)
-/* 47 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 1), // int *
-/* 49 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 50 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int)
-/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 52 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 53 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 54 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_communicator *)
-/* 55 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 56 */ _CFFI_OP(_CFFI_OP_POINTER, 139), // mqs_communicator *
-/* 57 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 58 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_pending_operation *)
-/* 59 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 60 */ _CFFI_OP(_CFFI_OP_POINTER, 146), // mqs_pending_operation *
-/* 61 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 62 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
-/* 63 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 65 */ _CFFI_OP(_CFFI_OP_POINTER, 148), // mqs_process_callbacks const *
-/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 67 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(void)
-/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 70 */ _CFFI_OP(_CFFI_OP_FUNCTION, 8), // mqs_image *()(mqs_process *)
-/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 73 */ _CFFI_OP(_CFFI_OP_FUNCTION, 92), // mqs_image_info *()(mqs_image *)
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
-/* 75 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 76 */ _CFFI_OP(_CFFI_OP_FUNCTION, 96), // mqs_process_info *()(mqs_process *)
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 78 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION, 33), // mqs_type *()(mqs_image *, char *, mqs_lang_code)
-/* 80 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
-/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 9),
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 10),
-/* 83 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 84 */ _CFFI_OP(_CFFI_OP_FUNCTION, 30), // void *()(unsigned long)
-/* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 87 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(char const *)
-/* 88 */ _CFFI_OP(_CFFI_OP_POINTER, 114), // char const *
-/* 89 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(mqs_image *, mqs_image_info *)
-/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
-/* 92 */ _CFFI_OP(_CFFI_OP_POINTER, 144), // mqs_image_info *
+/* 44 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 45 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, char * *)
+/* 46 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 8),
+/* 48 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 49 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int *)
+/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 1), // int *
+/* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 53 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int)
+/* 54 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 55 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 57 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, libmqs_comm_label *)
+/* 58 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 146), // libmqs_comm_label *
+/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 61 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_communicator *)
+/* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 63 */ _CFFI_OP(_CFFI_OP_POINTER, 149), // mqs_communicator *
+/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_pending_operation *)
+/* 66 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 67 */ _CFFI_OP(_CFFI_OP_POINTER, 156), // mqs_pending_operation *
+/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
+/* 70 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 72 */ _CFFI_OP(_CFFI_OP_POINTER, 158), // mqs_process_callbacks const *
+/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 74 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 75 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(void)
+/* 76 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 77 */ _CFFI_OP(_CFFI_OP_FUNCTION, 11), // mqs_image *()(mqs_process *)
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION, 99), // mqs_image_info *()(mqs_image *)
+/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 82 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 83 */ _CFFI_OP(_CFFI_OP_FUNCTION, 103), // mqs_process_info *()(mqs_process *)
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 85 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION, 36), // mqs_type *()(mqs_image *, char *, mqs_lang_code)
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION, 33), // void *()(unsigned long)
+/* 92 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
 /* 93 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 94 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(mqs_process *, mqs_process_info *)
-/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 96 */ _CFFI_OP(_CFFI_OP_POINTER, 150), // mqs_process_info *
-/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(mqs_process *, mqs_target_type_sizes *)
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 151), // mqs_target_type_sizes *
-/* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 102 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(mqs_process *, void const *, void *, int)
-/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 104 */ _CFFI_OP(_CFFI_OP_POINTER, 161), // void const *
-/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 30),
-/* 106 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(void *)
-/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 30),
-/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 111 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // void()(void)
-/* 112 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 113 */ _CFFI_OP(_CFFI_OP_POINTER, 0), // char *(*)(int)
-/* 114 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 115 */ _CFFI_OP(_CFFI_OP_ARRAY, 117), // char[5][64]
-/* 116 */ (_cffi_opcode_t)(5),
-/* 117 */ _CFFI_OP(_CFFI_OP_ARRAY, 114), // char[64]
-/* 118 */ (_cffi_opcode_t)(64),
-/* 119 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // enum $1
-/* 120 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // enum $2
-/* 121 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // enum mqs_status
-/* 122 */ _CFFI_OP(_CFFI_OP_POINTER, 3), // int(*)(int, char * *)
-/* 123 */ _CFFI_OP(_CFFI_OP_POINTER, 7), // int(*)(mqs_image *, char *, mqs_lang_code, unsigned long *)
-/* 124 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // int(*)(mqs_image *, char *, unsigned long *)
-/* 125 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // int(*)(mqs_image *, mqs_image_callbacks const *, unsigned long *)
-/* 126 */ _CFFI_OP(_CFFI_OP_POINTER, 23), // int(*)(mqs_process *)
-/* 127 */ _CFFI_OP(_CFFI_OP_POINTER, 26), // int(*)(mqs_process *, unsigned long, int, void *)
-/* 128 */ _CFFI_OP(_CFFI_OP_POINTER, 32), // int(*)(mqs_type *)
-/* 129 */ _CFFI_OP(_CFFI_OP_POINTER, 35), // int(*)(mqs_type *, char *)
-/* 130 */ _CFFI_OP(_CFFI_OP_POINTER, 39), // int(*)(unsigned long)
-/* 131 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // int(*)(unsigned long, char * *)
-/* 132 */ _CFFI_OP(_CFFI_OP_POINTER, 46), // int(*)(unsigned long, int *)
-/* 133 */ _CFFI_OP(_CFFI_OP_POINTER, 50), // int(*)(unsigned long, int)
-/* 134 */ _CFFI_OP(_CFFI_OP_POINTER, 54), // int(*)(unsigned long, mqs_communicator *)
-/* 135 */ _CFFI_OP(_CFFI_OP_POINTER, 58), // int(*)(unsigned long, mqs_pending_operation *)
-/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 62), // int(*)(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
-/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 9), // long
-/* 138 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // mqs_basic_callbacks
-/* 139 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // mqs_communicator
-/* 140 */ _CFFI_OP(_CFFI_OP_POINTER, 70), // mqs_image *(*)(mqs_process *)
-/* 141 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // mqs_image
-/* 142 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // mqs_image_callbacks
-/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 73), // mqs_image_info *(*)(mqs_image *)
-/* 144 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // mqs_image_info
-/* 145 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // mqs_op_class
-/* 146 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // mqs_pending_operation
-/* 147 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // mqs_process
-/* 148 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // mqs_process_callbacks
-/* 149 */ _CFFI_OP(_CFFI_OP_POINTER, 76), // mqs_process_info *(*)(mqs_process *)
-/* 150 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // mqs_process_info
-/* 151 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // mqs_target_type_sizes
-/* 152 */ _CFFI_OP(_CFFI_OP_POINTER, 79), // mqs_type *(*)(mqs_image *, char *, mqs_lang_code)
-/* 153 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // mqs_type
-/* 154 */ _CFFI_OP(_CFFI_OP_POINTER, 84), // void *(*)(unsigned long)
-/* 155 */ _CFFI_OP(_CFFI_OP_POINTER, 87), // void(*)(char const *)
-/* 156 */ _CFFI_OP(_CFFI_OP_POINTER, 90), // void(*)(mqs_image *, mqs_image_info *)
-/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 94), // void(*)(mqs_process *, mqs_process_info *)
-/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 98), // void(*)(mqs_process *, mqs_target_type_sizes *)
-/* 159 */ _CFFI_OP(_CFFI_OP_POINTER, 102), // void(*)(mqs_process *, void const *, void *, int)
-/* 160 */ _CFFI_OP(_CFFI_OP_POINTER, 108), // void(*)(void *)
-/* 161 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 94 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(char const *)
+/* 95 */ _CFFI_OP(_CFFI_OP_POINTER, 121), // char const *
+/* 96 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(mqs_image *, mqs_image_info *)
+/* 98 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 99 */ _CFFI_OP(_CFFI_OP_POINTER, 154), // mqs_image_info *
+/* 100 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(mqs_process *, mqs_process_info *)
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 160), // mqs_process_info *
+/* 104 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 105 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(mqs_process *, mqs_target_type_sizes *)
+/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 107 */ _CFFI_OP(_CFFI_OP_POINTER, 161), // mqs_target_type_sizes *
+/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(mqs_process *, void const *, void *, int)
+/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 111 */ _CFFI_OP(_CFFI_OP_POINTER, 171), // void const *
+/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
+/* 113 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 114 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(void *)
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
+/* 117 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION, 171), // void()(void)
+/* 119 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 120 */ _CFFI_OP(_CFFI_OP_POINTER, 0), // char *(*)(int)
+/* 121 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 122 */ _CFFI_OP(_CFFI_OP_ARRAY, 124), // char[5][64]
+/* 123 */ (_cffi_opcode_t)(5),
+/* 124 */ _CFFI_OP(_CFFI_OP_ARRAY, 121), // char[64]
+/* 125 */ (_cffi_opcode_t)(64),
+/* 126 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // enum $1
+/* 127 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // enum $2
+/* 128 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // enum $3
+/* 129 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // enum mqs_status
+/* 130 */ _CFFI_OP(_CFFI_OP_POINTER, 6), // int(*)(int, char * *)
+/* 131 */ _CFFI_OP(_CFFI_OP_POINTER, 10), // int(*)(mqs_image *, char *, mqs_lang_code, unsigned long *)
+/* 132 */ _CFFI_OP(_CFFI_OP_POINTER, 16), // int(*)(mqs_image *, char *, unsigned long *)
+/* 133 */ _CFFI_OP(_CFFI_OP_POINTER, 21), // int(*)(mqs_image *, mqs_image_callbacks const *, unsigned long *)
+/* 134 */ _CFFI_OP(_CFFI_OP_POINTER, 26), // int(*)(mqs_process *)
+/* 135 */ _CFFI_OP(_CFFI_OP_POINTER, 29), // int(*)(mqs_process *, unsigned long, int, void *)
+/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 35), // int(*)(mqs_type *)
+/* 137 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // int(*)(mqs_type *, char *)
+/* 138 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // int(*)(unsigned long)
+/* 139 */ _CFFI_OP(_CFFI_OP_POINTER, 45), // int(*)(unsigned long, char * *)
+/* 140 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // int(*)(unsigned long, int *)
+/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 53), // int(*)(unsigned long, int)
+/* 142 */ _CFFI_OP(_CFFI_OP_POINTER, 57), // int(*)(unsigned long, libmqs_comm_label *)
+/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 61), // int(*)(unsigned long, mqs_communicator *)
+/* 144 */ _CFFI_OP(_CFFI_OP_POINTER, 65), // int(*)(unsigned long, mqs_pending_operation *)
+/* 145 */ _CFFI_OP(_CFFI_OP_POINTER, 69), // int(*)(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
+/* 146 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // libmqs_comm_label
+/* 147 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 9), // long
+/* 148 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // mqs_basic_callbacks
+/* 149 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // mqs_communicator
+/* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 77), // mqs_image *(*)(mqs_process *)
+/* 151 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // mqs_image
+/* 152 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // mqs_image_callbacks
+/* 153 */ _CFFI_OP(_CFFI_OP_POINTER, 80), // mqs_image_info *(*)(mqs_image *)
+/* 154 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // mqs_image_info
+/* 155 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // mqs_op_class
+/* 156 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // mqs_pending_operation
+/* 157 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // mqs_process
+/* 158 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // mqs_process_callbacks
+/* 159 */ _CFFI_OP(_CFFI_OP_POINTER, 83), // mqs_process_info *(*)(mqs_process *)
+/* 160 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // mqs_process_info
+/* 161 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // mqs_target_type_sizes
+/* 162 */ _CFFI_OP(_CFFI_OP_POINTER, 86), // mqs_type *(*)(mqs_image *, char *, mqs_lang_code)
+/* 163 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // mqs_type
+/* 164 */ _CFFI_OP(_CFFI_OP_POINTER, 91), // void *(*)(unsigned long)
+/* 165 */ _CFFI_OP(_CFFI_OP_POINTER, 94), // void(*)(char const *)
+/* 166 */ _CFFI_OP(_CFFI_OP_POINTER, 97), // void(*)(mqs_image *, mqs_image_info *)
+/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 101), // void(*)(mqs_process *, mqs_process_info *)
+/* 168 */ _CFFI_OP(_CFFI_OP_POINTER, 105), // void(*)(mqs_process *, mqs_target_type_sizes *)
+/* 169 */ _CFFI_OP(_CFFI_OP_POINTER, 109), // void(*)(mqs_process *, void const *, void *, int)
+/* 170 */ _CFFI_OP(_CFFI_OP_POINTER, 115), // void(*)(void *)
+/* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_mqs_ok(unsigned long long *o)
@@ -1451,12 +1461,39 @@ static int _cffi_const_mqs_first_user_code(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_mqs_true(unsigned long long *o)
+{
+  int n = (mqs_true) <= 0;
+  *o = (unsigned long long)((mqs_true) | 0);  /* check that mqs_true is an integer */
+  return n;
+}
+
+static int _cffi_const_mqs_false(unsigned long long *o)
+{
+  int n = (mqs_false) <= 0;
+  *o = (unsigned long long)((mqs_false) | 0);  /* check that mqs_false is an integer */
+  return n;
+}
+
 static int _cffi_const_MQS_INVALID_PROCESS(unsigned long long *o)
 {
   int n = (MQS_INVALID_PROCESS) <= 0;
   *o = (unsigned long long)((MQS_INVALID_PROCESS) | 0);  /* check that MQS_INVALID_PROCESS is an integer */
   return n;
 }
+
+_CFFI_UNUSED_FN
+static void _cffi_checkfld_typedef_libmqs_comm_label(libmqs_comm_label *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  { char(*tmp)[64] = &p->name; (void)tmp; }
+  { char(*tmp)[64] = &p->description; (void)tmp; }
+  (void)((p->remote_size) | 0);  /* check that 'libmqs_comm_label.remote_size' is an integer */
+  (void)((p->is_freed) | 0);  /* check that 'libmqs_comm_label.is_freed' is an integer */
+  (void)((p->is_internal) | 0);  /* check that 'libmqs_comm_label.is_internal' is an integer */
+}
+struct _cffi_align_typedef_libmqs_comm_label { char x; libmqs_comm_label y; };
 
 _CFFI_UNUSED_FN
 static void _cffi_checkfld_typedef_mqs_communicator(mqs_communicator *p)
@@ -1621,6 +1658,19 @@ int mqspy_get_comm_group(unsigned long a0, int * a1)
   *(unsigned long *)(p + 0) = a0;
   *(int * *)(p + 8) = a1;
   _cffi_call_python(&_cffi_externpy__mqspy_get_comm_group, p);
+  return *(int *)p;
+}
+
+static struct _cffi_externpy_s _cffi_externpy__mqspy_get_comm_label =
+  { "mqs_dll._libmqs.mqspy_get_comm_label", (int)sizeof(int), 0, 0 };
+
+int mqspy_get_comm_label(unsigned long a0, libmqs_comm_label * a1)
+{
+  char a[16];
+  char *p = a;
+  *(unsigned long *)(p + 0) = a0;
+  *(libmqs_comm_label * *)(p + 8) = a1;
+  _cffi_call_python(&_cffi_externpy__mqspy_get_comm_label, p);
   return *(int *)p;
 }
 
@@ -1830,10 +1880,10 @@ _cffi_f_mqsc_log_line(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(88), arg0, (char **)&x0);
+      _cffi_type(95), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(88), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(95), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1851,6 +1901,36 @@ _cffi_f_mqsc_log_line(PyObject *self, PyObject *arg0)
 }
 #else
 #  define _cffi_f_mqsc_log_line _cffi_d_mqsc_log_line
+#endif
+
+static char const * _cffi_d_mqsc_words_of_debugger(int x0)
+{
+  return mqsc_words_of_debugger(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_mqsc_words_of_debugger(PyObject *self, PyObject *arg0)
+{
+  int x0;
+  char const * result;
+  PyObject *pyresult;
+
+  x0 = _cffi_to_c_int(arg0, int);
+  if (x0 == (int)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = mqsc_words_of_debugger(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(95));
+  return pyresult;
+}
+#else
+#  define _cffi_f_mqsc_words_of_debugger _cffi_d_mqsc_words_of_debugger
 #endif
 
 _CFFI_UNUSED_FN
@@ -1898,6 +1978,7 @@ struct _cffi_align__mqs_process_callbacks { char x; mqs_process_callbacks y; };
 static const struct _cffi_global_s _cffi_globals[] = {
   { "MQS_INVALID_PROCESS", (void *)_cffi_const_MQS_INVALID_PROCESS, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_end_of_list", (void *)_cffi_const_mqs_end_of_list, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "mqs_false", (void *)_cffi_const_mqs_false, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_first_user_code", (void *)_cffi_const_mqs_first_user_code, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_lang_c", (void *)_cffi_const_mqs_lang_c, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_lang_cplus", (void *)_cffi_const_mqs_lang_cplus, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -1910,79 +1991,97 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "mqs_st_complete", (void *)_cffi_const_mqs_st_complete, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_st_matched", (void *)_cffi_const_mqs_st_matched, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_st_pending", (void *)_cffi_const_mqs_st_pending, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "mqs_true", (void *)_cffi_const_mqs_true, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_unexpected_messages", (void *)_cffi_const_mqs_unexpected_messages, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "mqsc_glue_is_ready", (void *)_cffi_f_mqsc_glue_is_ready, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 111), (void *)_cffi_d_mqsc_glue_is_ready },
-  { "mqsc_log_is_open", (void *)_cffi_f_mqsc_log_is_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 68), (void *)_cffi_d_mqsc_log_is_open },
-  { "mqsc_log_line", (void *)_cffi_f_mqsc_log_line, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 87), (void *)_cffi_d_mqsc_log_line },
-  { "mqspy_destroy_image", (void *)&_cffi_externpy__mqspy_destroy_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_destroy_image },
-  { "mqspy_destroy_process", (void *)&_cffi_externpy__mqspy_destroy_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_destroy_process },
-  { "mqspy_error_string", (void *)&_cffi_externpy__mqspy_error_string, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 122), (void *)mqspy_error_string },
-  { "mqspy_get_comm_group", (void *)&_cffi_externpy__mqspy_get_comm_group, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 132), (void *)mqspy_get_comm_group },
-  { "mqspy_get_communicator", (void *)&_cffi_externpy__mqspy_get_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 134), (void *)mqspy_get_communicator },
-  { "mqspy_get_global_rank", (void *)&_cffi_externpy__mqspy_get_global_rank, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 132), (void *)mqspy_get_global_rank },
-  { "mqspy_image_has_queues", (void *)&_cffi_externpy__mqspy_image_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 131), (void *)mqspy_image_has_queues },
-  { "mqspy_next_communicator", (void *)&_cffi_externpy__mqspy_next_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_next_communicator },
-  { "mqspy_next_operation", (void *)&_cffi_externpy__mqspy_next_operation, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 135), (void *)mqspy_next_operation },
-  { "mqspy_process_has_queues", (void *)&_cffi_externpy__mqspy_process_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 131), (void *)mqspy_process_has_queues },
-  { "mqspy_setup_communicator_iterator", (void *)&_cffi_externpy__mqspy_setup_communicator_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_setup_communicator_iterator },
-  { "mqspy_setup_image", (void *)&_cffi_externpy__mqspy_setup_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 125), (void *)mqspy_setup_image },
-  { "mqspy_setup_operation_iterator", (void *)&_cffi_externpy__mqspy_setup_operation_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 133), (void *)mqspy_setup_operation_iterator },
-  { "mqspy_setup_process", (void *)&_cffi_externpy__mqspy_setup_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 136), (void *)mqspy_setup_process },
-  { "mqspy_update_communicator_list", (void *)&_cffi_externpy__mqspy_update_communicator_list, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_update_communicator_list },
+  { "mqsc_glue_is_ready", (void *)_cffi_f_mqsc_glue_is_ready, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 118), (void *)_cffi_d_mqsc_glue_is_ready },
+  { "mqsc_log_is_open", (void *)_cffi_f_mqsc_log_is_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 75), (void *)_cffi_d_mqsc_log_is_open },
+  { "mqsc_log_line", (void *)_cffi_f_mqsc_log_line, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 94), (void *)_cffi_d_mqsc_log_line },
+  { "mqsc_words_of_debugger", (void *)_cffi_f_mqsc_words_of_debugger, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_mqsc_words_of_debugger },
+  { "mqspy_destroy_image", (void *)&_cffi_externpy__mqspy_destroy_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_destroy_image },
+  { "mqspy_destroy_process", (void *)&_cffi_externpy__mqspy_destroy_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_destroy_process },
+  { "mqspy_error_string", (void *)&_cffi_externpy__mqspy_error_string, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 130), (void *)mqspy_error_string },
+  { "mqspy_get_comm_group", (void *)&_cffi_externpy__mqspy_get_comm_group, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 140), (void *)mqspy_get_comm_group },
+  { "mqspy_get_comm_label", (void *)&_cffi_externpy__mqspy_get_comm_label, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 142), (void *)mqspy_get_comm_label },
+  { "mqspy_get_communicator", (void *)&_cffi_externpy__mqspy_get_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_get_communicator },
+  { "mqspy_get_global_rank", (void *)&_cffi_externpy__mqspy_get_global_rank, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 140), (void *)mqspy_get_global_rank },
+  { "mqspy_image_has_queues", (void *)&_cffi_externpy__mqspy_image_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_image_has_queues },
+  { "mqspy_next_communicator", (void *)&_cffi_externpy__mqspy_next_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_next_communicator },
+  { "mqspy_next_operation", (void *)&_cffi_externpy__mqspy_next_operation, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 144), (void *)mqspy_next_operation },
+  { "mqspy_process_has_queues", (void *)&_cffi_externpy__mqspy_process_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_process_has_queues },
+  { "mqspy_setup_communicator_iterator", (void *)&_cffi_externpy__mqspy_setup_communicator_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_setup_communicator_iterator },
+  { "mqspy_setup_image", (void *)&_cffi_externpy__mqspy_setup_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 133), (void *)mqspy_setup_image },
+  { "mqspy_setup_operation_iterator", (void *)&_cffi_externpy__mqspy_setup_operation_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 141), (void *)mqspy_setup_operation_iterator },
+  { "mqspy_setup_process", (void *)&_cffi_externpy__mqspy_setup_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 145), (void *)mqspy_setup_process },
+  { "mqspy_update_communicator_list", (void *)&_cffi_externpy__mqspy_update_communicator_list, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_update_communicator_list },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
+  { "name", offsetof(libmqs_comm_label, name),
+            sizeof(((libmqs_comm_label *)0)->name),
+            _CFFI_OP(_CFFI_OP_NOOP, 124) },
+  { "description", offsetof(libmqs_comm_label, description),
+                   sizeof(((libmqs_comm_label *)0)->description),
+                   _CFFI_OP(_CFFI_OP_NOOP, 124) },
+  { "remote_size", offsetof(libmqs_comm_label, remote_size),
+                   sizeof(((libmqs_comm_label *)0)->remote_size),
+                   _CFFI_OP(_CFFI_OP_NOOP, 147) },
+  { "is_freed", offsetof(libmqs_comm_label, is_freed),
+                sizeof(((libmqs_comm_label *)0)->is_freed),
+                _CFFI_OP(_CFFI_OP_NOOP, 1) },
+  { "is_internal", offsetof(libmqs_comm_label, is_internal),
+                   sizeof(((libmqs_comm_label *)0)->is_internal),
+                   _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "unique_id", offsetof(mqs_communicator, unique_id),
                  sizeof(((mqs_communicator *)0)->unique_id),
-                 _CFFI_OP(_CFFI_OP_NOOP, 28) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "local_rank", offsetof(mqs_communicator, local_rank),
                   sizeof(((mqs_communicator *)0)->local_rank),
-                  _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "size", offsetof(mqs_communicator, size),
             sizeof(((mqs_communicator *)0)->size),
-            _CFFI_OP(_CFFI_OP_NOOP, 137) },
+            _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "name", offsetof(mqs_communicator, name),
             sizeof(((mqs_communicator *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 117) },
+            _CFFI_OP(_CFFI_OP_NOOP, 124) },
   { "status", offsetof(mqs_pending_operation, status),
               sizeof(((mqs_pending_operation *)0)->status),
               _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "desired_local_rank", offsetof(mqs_pending_operation, desired_local_rank),
                           sizeof(((mqs_pending_operation *)0)->desired_local_rank),
-                          _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "desired_global_rank", offsetof(mqs_pending_operation, desired_global_rank),
                            sizeof(((mqs_pending_operation *)0)->desired_global_rank),
-                           _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                           _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "tag_wild", offsetof(mqs_pending_operation, tag_wild),
                 sizeof(((mqs_pending_operation *)0)->tag_wild),
                 _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "desired_tag", offsetof(mqs_pending_operation, desired_tag),
                    sizeof(((mqs_pending_operation *)0)->desired_tag),
-                   _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "desired_length", offsetof(mqs_pending_operation, desired_length),
                       sizeof(((mqs_pending_operation *)0)->desired_length),
-                      _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "system_buffer", offsetof(mqs_pending_operation, system_buffer),
                      sizeof(((mqs_pending_operation *)0)->system_buffer),
                      _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "buffer", offsetof(mqs_pending_operation, buffer),
               sizeof(((mqs_pending_operation *)0)->buffer),
-              _CFFI_OP(_CFFI_OP_NOOP, 28) },
+              _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "actual_local_rank", offsetof(mqs_pending_operation, actual_local_rank),
                          sizeof(((mqs_pending_operation *)0)->actual_local_rank),
-                         _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                         _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "actual_global_rank", offsetof(mqs_pending_operation, actual_global_rank),
                           sizeof(((mqs_pending_operation *)0)->actual_global_rank),
-                          _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "actual_tag", offsetof(mqs_pending_operation, actual_tag),
                   sizeof(((mqs_pending_operation *)0)->actual_tag),
-                  _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "actual_length", offsetof(mqs_pending_operation, actual_length),
                      sizeof(((mqs_pending_operation *)0)->actual_length),
-                     _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 147) },
   { "extra_text", offsetof(mqs_pending_operation, extra_text),
                   sizeof(((mqs_pending_operation *)0)->extra_text),
-                  _CFFI_OP(_CFFI_OP_NOOP, 115) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 122) },
   { "short_size", offsetof(mqs_target_type_sizes, short_size),
                   sizeof(((mqs_target_type_sizes *)0)->short_size),
                   _CFFI_OP(_CFFI_OP_NOOP, 1) },
@@ -2000,132 +2099,137 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "mqs_malloc_fp", offsetof(mqs_basic_callbacks, mqs_malloc_fp),
                      sizeof(((mqs_basic_callbacks *)0)->mqs_malloc_fp),
-                     _CFFI_OP(_CFFI_OP_NOOP, 154) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 164) },
   { "mqs_free_fp", offsetof(mqs_basic_callbacks, mqs_free_fp),
                    sizeof(((mqs_basic_callbacks *)0)->mqs_free_fp),
-                   _CFFI_OP(_CFFI_OP_NOOP, 160) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 170) },
   { "mqs_dprints_fp", offsetof(mqs_basic_callbacks, mqs_dprints_fp),
                       sizeof(((mqs_basic_callbacks *)0)->mqs_dprints_fp),
-                      _CFFI_OP(_CFFI_OP_NOOP, 155) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 165) },
   { "mqs_errorstring_fp", offsetof(mqs_basic_callbacks, mqs_errorstring_fp),
                           sizeof(((mqs_basic_callbacks *)0)->mqs_errorstring_fp),
-                          _CFFI_OP(_CFFI_OP_NOOP, 113) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 120) },
   { "mqs_put_image_info_fp", offsetof(mqs_basic_callbacks, mqs_put_image_info_fp),
                              sizeof(((mqs_basic_callbacks *)0)->mqs_put_image_info_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 156) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 166) },
   { "mqs_get_image_info_fp", offsetof(mqs_basic_callbacks, mqs_get_image_info_fp),
                              sizeof(((mqs_basic_callbacks *)0)->mqs_get_image_info_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 143) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 153) },
   { "mqs_put_process_info_fp", offsetof(mqs_basic_callbacks, mqs_put_process_info_fp),
                                sizeof(((mqs_basic_callbacks *)0)->mqs_put_process_info_fp),
-                               _CFFI_OP(_CFFI_OP_NOOP, 157) },
+                               _CFFI_OP(_CFFI_OP_NOOP, 167) },
   { "mqs_get_process_info_fp", offsetof(mqs_basic_callbacks, mqs_get_process_info_fp),
                                sizeof(((mqs_basic_callbacks *)0)->mqs_get_process_info_fp),
-                               _CFFI_OP(_CFFI_OP_NOOP, 149) },
+                               _CFFI_OP(_CFFI_OP_NOOP, 159) },
   { "mqs_get_type_sizes_fp", offsetof(mqs_image_callbacks, mqs_get_type_sizes_fp),
                              sizeof(((mqs_image_callbacks *)0)->mqs_get_type_sizes_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 158) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 168) },
   { "mqs_find_function_fp", offsetof(mqs_image_callbacks, mqs_find_function_fp),
                             sizeof(((mqs_image_callbacks *)0)->mqs_find_function_fp),
-                            _CFFI_OP(_CFFI_OP_NOOP, 123) },
+                            _CFFI_OP(_CFFI_OP_NOOP, 131) },
   { "mqs_find_symbol_fp", offsetof(mqs_image_callbacks, mqs_find_symbol_fp),
                           sizeof(((mqs_image_callbacks *)0)->mqs_find_symbol_fp),
-                          _CFFI_OP(_CFFI_OP_NOOP, 124) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 132) },
   { "mqs_find_type_fp", offsetof(mqs_image_callbacks, mqs_find_type_fp),
                         sizeof(((mqs_image_callbacks *)0)->mqs_find_type_fp),
-                        _CFFI_OP(_CFFI_OP_NOOP, 152) },
+                        _CFFI_OP(_CFFI_OP_NOOP, 162) },
   { "mqs_field_offset_fp", offsetof(mqs_image_callbacks, mqs_field_offset_fp),
                            sizeof(((mqs_image_callbacks *)0)->mqs_field_offset_fp),
-                           _CFFI_OP(_CFFI_OP_NOOP, 129) },
+                           _CFFI_OP(_CFFI_OP_NOOP, 137) },
   { "mqs_sizeof_fp", offsetof(mqs_image_callbacks, mqs_sizeof_fp),
                      sizeof(((mqs_image_callbacks *)0)->mqs_sizeof_fp),
-                     _CFFI_OP(_CFFI_OP_NOOP, 128) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 136) },
   { "mqs_get_global_rank_fp", offsetof(mqs_process_callbacks, mqs_get_global_rank_fp),
                               sizeof(((mqs_process_callbacks *)0)->mqs_get_global_rank_fp),
-                              _CFFI_OP(_CFFI_OP_NOOP, 126) },
+                              _CFFI_OP(_CFFI_OP_NOOP, 134) },
   { "mqs_get_image_fp", offsetof(mqs_process_callbacks, mqs_get_image_fp),
                         sizeof(((mqs_process_callbacks *)0)->mqs_get_image_fp),
-                        _CFFI_OP(_CFFI_OP_NOOP, 140) },
+                        _CFFI_OP(_CFFI_OP_NOOP, 150) },
   { "mqs_fetch_data_fp", offsetof(mqs_process_callbacks, mqs_fetch_data_fp),
                          sizeof(((mqs_process_callbacks *)0)->mqs_fetch_data_fp),
-                         _CFFI_OP(_CFFI_OP_NOOP, 127) },
+                         _CFFI_OP(_CFFI_OP_NOOP, 135) },
   { "mqs_target_to_host_fp", offsetof(mqs_process_callbacks, mqs_target_to_host_fp),
                              sizeof(((mqs_process_callbacks *)0)->mqs_target_to_host_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 159) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 169) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$mqs_communicator", 139, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_communicator), offsetof(struct _cffi_align_typedef_mqs_communicator, y), 0, 4 },
-  { "$mqs_pending_operation", 146, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_pending_operation), offsetof(struct _cffi_align_typedef_mqs_pending_operation, y), 4, 13 },
-  { "$mqs_target_type_sizes", 151, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_target_type_sizes), offsetof(struct _cffi_align_typedef_mqs_target_type_sizes, y), 17, 5 },
-  { "mqs_basic_callbacks", 138, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_basic_callbacks), offsetof(struct _cffi_align__mqs_basic_callbacks, y), 22, 8 },
-  { "mqs_image_", 141, _CFFI_F_OPAQUE,
+  { "$libmqs_comm_label", 146, _CFFI_F_CHECK_FIELDS,
+    sizeof(libmqs_comm_label), offsetof(struct _cffi_align_typedef_libmqs_comm_label, y), 0, 5 },
+  { "$mqs_communicator", 149, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_communicator), offsetof(struct _cffi_align_typedef_mqs_communicator, y), 5, 4 },
+  { "$mqs_pending_operation", 156, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_pending_operation), offsetof(struct _cffi_align_typedef_mqs_pending_operation, y), 9, 13 },
+  { "$mqs_target_type_sizes", 161, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_target_type_sizes), offsetof(struct _cffi_align_typedef_mqs_target_type_sizes, y), 22, 5 },
+  { "mqs_basic_callbacks", 148, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_basic_callbacks), offsetof(struct _cffi_align__mqs_basic_callbacks, y), 27, 8 },
+  { "mqs_image_", 151, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_image_callbacks", 142, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_image_callbacks), offsetof(struct _cffi_align__mqs_image_callbacks, y), 30, 6 },
-  { "mqs_image_info_", 144, _CFFI_F_OPAQUE,
+  { "mqs_image_callbacks", 152, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_image_callbacks), offsetof(struct _cffi_align__mqs_image_callbacks, y), 35, 6 },
+  { "mqs_image_info_", 154, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_process_", 147, _CFFI_F_OPAQUE,
+  { "mqs_process_", 157, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_process_callbacks", 148, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_process_callbacks), offsetof(struct _cffi_align__mqs_process_callbacks, y), 36, 4 },
-  { "mqs_process_info_", 150, _CFFI_F_OPAQUE,
+  { "mqs_process_callbacks", 158, _CFFI_F_CHECK_FIELDS,
+    sizeof(mqs_process_callbacks), offsetof(struct _cffi_align__mqs_process_callbacks, y), 41, 4 },
+  { "mqs_process_info_", 160, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_type_", 153, _CFFI_F_OPAQUE,
+  { "mqs_type_", 163, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
-  { "$1", 119, _cffi_prim_int(4, 0),
+  { "$1", 126, _cffi_prim_int(4, 0),
     "mqs_ok,mqs_no_information,mqs_end_of_list,mqs_first_user_code" },
-  { "$2", 120, _cffi_prim_int(4, 1),
+  { "$2", 127, _cffi_prim_int(4, 0),
+    "mqs_true,mqs_false" },
+  { "$3", 128, _cffi_prim_int(4, 1),
     "MQS_INVALID_PROCESS" },
-  { "$mqs_lang_code", 10, _cffi_prim_int(sizeof(mqs_lang_code), ((mqs_lang_code)-1) <= 0),
+  { "$mqs_lang_code", 13, _cffi_prim_int(sizeof(mqs_lang_code), ((mqs_lang_code)-1) <= 0),
     "mqs_lang_c,mqs_lang_cplus,mqs_lang_f77,mqs_lang_f90" },
-  { "$mqs_op_class", 145, _cffi_prim_int(sizeof(mqs_op_class), ((mqs_op_class)-1) <= 0),
+  { "$mqs_op_class", 155, _cffi_prim_int(sizeof(mqs_op_class), ((mqs_op_class)-1) <= 0),
     "mqs_pending_sends,mqs_pending_receives,mqs_unexpected_messages" },
-  { "mqs_status", 121, _cffi_prim_int(sizeof(enum mqs_status), ((enum mqs_status)-1) <= 0),
+  { "mqs_status", 129, _cffi_prim_int(sizeof(enum mqs_status), ((enum mqs_status)-1) <= 0),
     "mqs_st_pending,mqs_st_matched,mqs_st_complete" },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "mqs_basic_callbacks", 138 },
-  { "mqs_communicator", 139 },
-  { "mqs_dprints_ft", 155 },
-  { "mqs_errorstring_ft", 113 },
-  { "mqs_fetch_data_ft", 127 },
-  { "mqs_field_offset_ft", 129 },
-  { "mqs_find_function_ft", 123 },
-  { "mqs_find_symbol_ft", 124 },
-  { "mqs_find_type_ft", 152 },
-  { "mqs_free_ft", 160 },
-  { "mqs_get_global_rank_ft", 126 },
-  { "mqs_get_image_ft", 140 },
-  { "mqs_get_image_info_ft", 143 },
-  { "mqs_get_process_info_ft", 149 },
-  { "mqs_get_type_sizes_ft", 158 },
-  { "mqs_image", 141 },
-  { "mqs_image_callbacks", 142 },
-  { "mqs_image_info", 144 },
-  { "mqs_lang_code", 10 },
-  { "mqs_malloc_ft", 154 },
-  { "mqs_op_class", 145 },
-  { "mqs_pending_operation", 146 },
-  { "mqs_process", 147 },
-  { "mqs_process_callbacks", 148 },
-  { "mqs_process_info", 150 },
-  { "mqs_put_image_info_ft", 156 },
-  { "mqs_put_process_info_ft", 157 },
-  { "mqs_sizeof_ft", 128 },
-  { "mqs_taddr_t", 28 },
-  { "mqs_target_to_host_ft", 159 },
-  { "mqs_target_type_sizes", 151 },
-  { "mqs_tword_t", 137 },
-  { "mqs_type", 153 },
+  { "libmqs_comm_label", 146 },
+  { "mqs_basic_callbacks", 148 },
+  { "mqs_communicator", 149 },
+  { "mqs_dprints_ft", 165 },
+  { "mqs_errorstring_ft", 120 },
+  { "mqs_fetch_data_ft", 135 },
+  { "mqs_field_offset_ft", 137 },
+  { "mqs_find_function_ft", 131 },
+  { "mqs_find_symbol_ft", 132 },
+  { "mqs_find_type_ft", 162 },
+  { "mqs_free_ft", 170 },
+  { "mqs_get_global_rank_ft", 134 },
+  { "mqs_get_image_ft", 150 },
+  { "mqs_get_image_info_ft", 153 },
+  { "mqs_get_process_info_ft", 159 },
+  { "mqs_get_type_sizes_ft", 168 },
+  { "mqs_image", 151 },
+  { "mqs_image_callbacks", 152 },
+  { "mqs_image_info", 154 },
+  { "mqs_lang_code", 13 },
+  { "mqs_malloc_ft", 164 },
+  { "mqs_op_class", 155 },
+  { "mqs_pending_operation", 156 },
+  { "mqs_process", 157 },
+  { "mqs_process_callbacks", 158 },
+  { "mqs_process_info", 160 },
+  { "mqs_put_image_info_ft", 166 },
+  { "mqs_put_process_info_ft", 167 },
+  { "mqs_sizeof_ft", 136 },
+  { "mqs_taddr_t", 31 },
+  { "mqs_target_to_host_ft", 169 },
+  { "mqs_target_type_sizes", 161 },
+  { "mqs_tword_t", 147 },
+  { "mqs_type", 163 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -2135,12 +2239,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  33,  /* num_globals */
-  11,  /* num_struct_unions */
-  5,  /* num_enums */
-  33,  /* num_typenames */
+  37,  /* num_globals */
+  12,  /* num_struct_unions */
+  6,  /* num_enums */
+  34,  /* num_typenames */
   NULL,  /* no includes */
-  162,  /* num_types */
+  172,  /* num_types */
   1,  /* flags */
 };
 

@@ -165,9 +165,9 @@ def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
     profile = document(replace(subject, name=name), solution.findings, solution.views, solution.sizes_only)
     layouts = parse(profile, "made just now").layouts
     members = sum(len(struct.offsets) for struct in layouts)
-    print(f"{_name_of(learned)}, build {' and '.join(subject.builds)}: {members} members of structs found")
+    _say(f"{_name_of(learned)}, build {' and '.join(subject.builds)}: {members} members of structs found")
     for reason in solution.left_out:
-        print(f"  left out: {reason}")
+        _say(f"  left out: {reason}")
     agrees = True
     if learned.types is not None:
         agrees &= _compare(layouts, learned.types, "the debug information", only_shared=True)
@@ -176,11 +176,11 @@ def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
         agrees &= _compare(layouts, there.layouts, f"profile {there.name}")
     elif options.out:
         write(options.out, profile)
-        print(f"written to {options.out}")
+        _say(f"written to {options.out}")
     elif options.write:
-        print(f"written to {store.write_shipped(profile)}")
+        _say(f"written to {store.write_shipped(profile)}")
     else:
-        print(f"written to {store.write_for_user(profile)}, where libmqs finds it from now on")
+        _say(f"written to {store.write_for_user(profile)}, where libmqs finds it from now on")
     return EXIT_DONE if agrees else EXIT_DIFFERENT
 
 
@@ -189,5 +189,12 @@ def _compare(found: Layouts, other: Layouts, name: str, *, only_shared: bool = F
 
     agrees, lines = comparison(found, other, name, only_shared=only_shared)
     for line in lines:
-        print(line)
+        _say(line)
     return agrees
+
+
+def _say(line: str) -> None:
+    """Print a line, in which may be what an MPI has printed."""
+    from mqs_dll.report.escape import visible
+
+    print(visible(line))

@@ -13,7 +13,7 @@ from pathlib import Path
 from mqs_dll.calibrate.exports import exports
 from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.installation import Installation
-from mqs_dll.debugger.proc import check_readable, not_permitted
+from mqs_dll.debugger.proc import check_readable, mappings, not_permitted
 from mqs_dll.errors import CalibrationError
 
 LIBRARIES = ("libmpi.so", "libmpi.so.*", "libmpich.so", "libmpich.so.*", "libmpi*.so*")
@@ -195,12 +195,10 @@ def _of_process(pid: int, families: Sequence[type[Family]]) -> tuple[type[Family
 
 def _mapped_files(pid: int) -> list[str]:
     """Return the libraries of a process whose names speak of MPI."""
-    try:
-        maps = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
-    except OSError:
-        raise not_permitted(pid) from None
-    paths = (line.split(maxsplit=5)[5] for line in maps.splitlines() if "/" in line)
-    return list(dict.fromkeys(path for path in paths if Path(path).name.startswith("libmpi")))
+    paths = dict.fromkeys(mapping.path for mapping in mappings(pid))
+    if not paths:
+        raise not_permitted(pid)
+    return [path for path in paths if Path(path).name.startswith("libmpi")]
 
 
 def _launcher_of(library: Path, family: type[Family]) -> Sequence[str]:

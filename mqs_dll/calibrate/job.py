@@ -19,12 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqs_dll.calibrate.installation import Installation
+from mqs_dll.debugger.proc import read_stat
 from mqs_dll.errors import CalibrationError
 
 TAG = "MQS_CALIBRATION"
 RUN_SECONDS = 60.0
 LAUNCHER_PATIENCE = 5.0
 """Seconds that a launcher has to end its ranks and itself."""
+
+KERNEL_PATIENCE = 10.0
+"""Seconds that processes have to end when they are killed: one in the kernel's uninterruptible sleep (D) doesn't."""
 
 LONGEST_WORDS = 500
 """Characters of what a failed job printed; the first ones say why."""
@@ -81,7 +85,7 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
     """Start a job and yield its launcher; at the end no process of it is left.
 
     Raises:
-        CalibrationError: the launcher can't be started.
+        CalibrationError: the launcher can't be started, or a process can't be ended: the kernel doesn't let it go.
     """
     job.directory.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
@@ -96,9 +100,11 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
         yield launcher
     finally:
         with undisturbed():
-            if launcher is not None:
-                _end(launcher, tag)
-            shutil.rmtree(scratch, ignore_errors=True)
+            try:
+                if launcher is not None:
+                    _end(launcher, tag)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def python_rank(module: str, *arguments: str) -> list[str]:
@@ -139,12 +145,28 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
         launcher.terminate()
     with suppress(subprocess.TimeoutExpired):
         launcher.wait(LAUNCHER_PATIENCE)
+    deadline = time.monotonic() + KERNEL_PATIENCE
     while processes := _processes_with_tag(tag):
+        if time.monotonic() > deadline:
+            raise CalibrationError(_describe_deathless(processes))
         for pid in processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
-    launcher.wait()
+    launcher.kill()
+    try:
+        launcher.wait(KERNEL_PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise CalibrationError(_describe_deathless([launcher.pid])) from None
+
+
+def _describe_deathless(processes: Sequence[int]) -> str:
+    stats = {pid: stat for pid in processes if (stat := read_stat(pid))}
+    named = ", ".join(f"process {pid} ({stat.name}, state {stat.state})" for pid, stat in stats.items())
+    return (
+        f"{named or 'a process'} was killed {KERNEL_PATIENCE:.0f} seconds ago and has not ended: the kernel, or a "
+        "debugger, does not let it go"
+    )
 
 
 def _processes_with_tag(tag: str) -> list[int]:

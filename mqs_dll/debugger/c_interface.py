@@ -23,6 +23,11 @@ ffi.cdef(
     typedef struct { int short_size, int_size, long_size, long_long_size, pointer_size; } mqs_target_type_sizes;
     typedef struct { mqs_taddr_t unique_id; mqs_tword_t local_rank, size; char name[64]; } mqs_communicator;
     typedef struct {
+        char name[64], description[64];
+        mqs_tword_t remote_size;
+        int is_freed, is_internal;
+    } libmqs_comm_label;
+    typedef struct {
         int status;
         mqs_tword_t desired_local_rank, desired_global_rank;
         int tag_wild;
@@ -77,6 +82,7 @@ ffi.cdef(
     int mqs_setup_operation_iterator(mqs_process *, int);
     int mqs_next_operation(mqs_process *, mqs_pending_operation *);
     int mqs_get_global_rank(mqs_process *);
+    int libmqs_get_comm_label(mqs_process *, libmqs_comm_label *);
 
     void *malloc(size_t);
     void free(void *);
@@ -103,7 +109,7 @@ REQUIRED_CALLS = (
     "mqs_setup_operation_iterator",
     "mqs_next_operation",
 )
-"""What a library must export; mqs_get_global_rank is optional."""
+"""What a library must export; mqs_get_global_rank is optional, libmqs_get_comm_label is libmqs's own."""
 
 TADDR_WIDTH: int = ffi.sizeof("mqs_taddr_t")
 """Bytes of an address in the interface as this debugger speaks it."""

@@ -7,14 +7,15 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from types import TracebackType
 
-from mqs_dll.abi import Operation, Queue
+from mqs_dll.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stop import USUAL, Limit, stopped
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.names import read_marks
 
 _MOST_ITEMS = 1 << 20
 """More than any process has: a library that goes on listing is going round in a circle."""
@@ -105,6 +106,10 @@ class Look:
             bytes_read=bytes_read,
         )
 
+    def find_way(self, look_further: LookFurther) -> None:
+        """Let one who will look further find its way in the process, which runs: what it says now is dropped."""
+        look_further(self._queues, self._process)
+
     def close(self) -> None:
         """Let the library forget the process and its image. Idempotent."""
         self._sessions.close()
@@ -127,6 +132,7 @@ def take_snapshot(
     library_path: str | None = None,
     look_further: LookFurther | None = None,
     on_communicator: Callable[[int], None] | None = None,
+    limit: Limit = USUAL,
 ) -> Snapshot:
     """Stop a process, let a library list its queues, and let it go on.
 
@@ -136,14 +142,16 @@ def take_snapshot(
         library_path: the library's file, for the record.
         look_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
+        limit: for how long the process may stand.
 
     Raises:
+        LimitError: it stood for too long, and had to be let go before all was read.
         ProcessError: the process can't be stopped.
         MqsError: the library can't read this image or this process.
     """
     program = read_status(process.pid).name
     with Look(library, process, pid=process.pid, program=program, library_path=library_path) as look:
-        with stopped(process.pid) as stop:
+        with stopped(process.pid, process.started, limit=limit) as stop:
             snapshot = look.read(look_further, on_communicator)
         return replace(snapshot, pause=stop.pause)
 
@@ -166,11 +174,21 @@ def _read_communicators(
             raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group = _read_group(queues)
-        found.append(CommunicatorSnapshot(communicator, group, tuple(_read_queue(queues, queue) for queue in Queue)))
+        group, label = _read_group(queues), _read_label(queues, communicator)
+        read = tuple(_read_queue(queues, queue) for queue in Queue)
+        found.append(CommunicatorSnapshot(communicator, group, read, label))
         if not queues.next_communicator():
             break
     return tuple(found)
+
+
+def _read_label(queues: ProcessQueues, communicator: Communicator) -> Label | None:
+    """Return what the library says beyond the communicator's field, None where that says it all."""
+    try:
+        label = queues.get_comm_label()
+    except NoInformation:
+        return None
+    return None if label == read_marks(communicator.name) else label
 
 
 def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:

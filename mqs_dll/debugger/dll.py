@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.abi import TEXT_LINES, VERSION_COMPATIBILITY, Communicator, Operation, Queue, ResultCode, Status
+from mqs_dll.abi import TEXT_LINES, VERSION_COMPATIBILITY, Communicator, Label, Operation, Queue, ResultCode, Status
 from mqs_dll.debugger.c_interface import REQUIRED_CALLS, TADDR_WIDTH, ffi
 from mqs_dll.debugger.callbacks import (
     BASIC_CALLBACKS,
@@ -202,6 +202,7 @@ class DynamicProcess:
         self._handle = ProcessHandle(process, image)
         self._closed = False
         self._communicator = ffi.new("mqs_communicator *")
+        self._label = ffi.new("libmqs_comm_label *")
         self._operation = ffi.new("mqs_pending_operation *")
         library.call("mqs_setup_process", self._handle.c, PROCESS_CALLBACKS)
 
@@ -243,6 +244,24 @@ class DynamicProcess:
         ranks = ffi.new("int[]", communicator.size)
         self._call("mqs_get_comm_group", ranks)
         return list(ranks)
+
+    def get_comm_label(self) -> Label:
+        """Return what the communicator under the cursor is called, taken apart.
+
+        Raises:
+            NoInformation: the library isn't libmqs.
+        """
+        if not hasattr(self._library.calls, "libmqs_get_comm_label"):
+            raise NoInformation("the library has no libmqs_get_comm_label")
+        self._call("libmqs_get_comm_label", self._label)
+        label = self._label
+        return Label(
+            name=ffi.string(label.name),
+            description=ffi.string(label.description),
+            remote=None if label.remote_size < 0 else label.remote_size,
+            freed=bool(label.is_freed),
+            internal=bool(label.is_internal),
+        )
 
     def next_communicator(self) -> bool:
         """Move the cursor on; False when it is past the end."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Window
+from mqs_dll.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, Operation, Queue, Window
+from mqs_dll.names import read_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,13 @@ class CommunicatorSnapshot:
     """The MPI_COMM_WORLD ranks of its local group."""
     queues: tuple[QueueSnapshot, ...]
     """In the order of abi.Queue: sends, receives, unexpected messages."""
+    told: Label | None = None
+    """What libmqs tells of its name beyond the field; None where the field says it all, or is all there is."""
+
+    @property
+    def label(self) -> Label:
+        """What it is called."""
+        return self.told or read_marks(self.communicator.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mqs_dll.abi import (
     INVALID_RANK,
+    NUMBER_BITS,
+    SEVERAL_WORLDS,
     Communicator,
     Datatype,
+    Label,
     LayoutOrigin,
     MpiFacts,
     Operation,
@@ -35,15 +38,30 @@ from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary
+from mqs_dll.names import marked
 from mqs_dll.profiles import Profile
 
 
 class CommunicatorEntry(ABC):
     """One communicator of a process, as the adapter found it at the last update."""
 
-    record: Communicator
-    internal: bool
-    """The MPI keeps it for itself: no handle of it was ever given to the program."""
+    def __init__(self, record: Communicator, label: Label) -> None:
+        """Keep what is known of it.
+
+        Args:
+            record: its fields, without a name.
+            label: what it is called.
+        """
+        self.record = record
+        self.label = label
+        self.internal = False
+        """The MPI keeps it for itself: no handle of it was ever given to the program."""
+        self.tell()
+
+    def tell(self, **more: Any) -> None:
+        """Learn more for the label (its fields by their names), and write it into the record's field."""
+        self.label = self.label._replace(**more)
+        self.record = self.record._replace(name=marked(self.label))
 
     @abstractmethod
     def world_ranks(self) -> Sequence[int]:
@@ -142,6 +160,14 @@ class Adapter(ABC):
         """Return one line about what was found in the image."""
 
     @abstractmethod
+    def check_symbols(self) -> None:
+        """Return when the image has every symbol without which no queue can be read.
+
+        Raises:
+            LayoutError: one is missing that every build of the MPI exports.
+        """
+
+    @abstractmethod
     def recognise(self, memory: Memory) -> Recognition:
         """Return what can be told without an object of a running MPI: of a library's file, or of any process.
 
@@ -157,6 +183,17 @@ class Adapter(ABC):
             NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
             LayoutError: no layout fits; the text says what was tried.
         """
+
+
+def join_id(number: int, lowest: int) -> int:
+    """Return a unique_id: disjoint communicators may have one number, but then not one process in common.
+
+    Args:
+        number: the MPI's own for the communicator, the same in all its processes.
+        lowest: of the MPI_COMM_WORLD ranks of all its processes, those of a remote group too; -1 where some aren't
+            known, or are of another world.
+    """
+    return (lowest if 0 <= lowest < SEVERAL_WORLDS else SEVERAL_WORLDS) << NUMBER_BITS | number % (1 << NUMBER_BITS)
 
 
 def world_rank(world: Sequence[int], rank: int) -> int:

@@ -40,12 +40,16 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _communicator(snapshot: CommunicatorSnapshot) -> dict[str, Any]:
-    record = snapshot.communicator
+    record, label = snapshot.communicator, snapshot.label
     return {
         "unique_id": number_to_json(record.unique_id),
         "local_rank": record.local_rank,
         "size": record.size,
-        **name_to_json(record.name),
+        **name_to_json(label.name),
+        "description": label.description.decode("utf-8", "replace"),
+        "remote_size": label.remote,
+        "freed": label.freed,
+        "internal": label.internal,
         "group": _listing(snapshot.group, int),
         "queues": {queue.queue.name.lower(): _queue(queue) for queue in snapshot.queues},
     }

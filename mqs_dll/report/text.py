@@ -11,8 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, LayoutOrigin, Operation, Queue, Status, Window
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutOrigin, Operation, Queue, Status, Window
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.names import called, marks_of
 from mqs_dll.report.escape import printable, visible
 
 QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}
@@ -58,7 +59,7 @@ def _pause(snapshot: Snapshot) -> str:
 
 def _communicator(snapshot: CommunicatorSnapshot) -> RenderableType:
     record = snapshot.communicator
-    title = Text(f'"{printable(record.name)}"', style="bold cyan")
+    title = Text(_called(snapshot.label), style="bold cyan")
     title.append(
         f"  id {record.unique_id:#x}, rank {record.local_rank} of {record.size}, {_group(snapshot.group)}",
         style="not bold default",
@@ -71,6 +72,13 @@ def _communicator(snapshot: CommunicatorSnapshot) -> RenderableType:
     if table.row_count:
         parts.append(_indented(table))
     return Group(*parts, *_remarks(snapshot.queues))
+
+
+def _called(label: Label) -> str:
+    """Return a name in quotes, or a description in brackets, and the marks."""
+    name = f'"{printable(label.name)}"' if label.name else printable(called(label)) or "unnamed"
+    marks = printable(b", ".join(marks_of(label)))
+    return f"{name} [{marks}]" if marks else name
 
 
 def _group(group: tuple[int, ...] | Hidden) -> str:

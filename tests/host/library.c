@@ -30,6 +30,7 @@ static const struct {
     ENTRY_POINT(setup_operation_iterator),
     ENTRY_POINT(next_operation),
     {"mqs_get_global_rank", offsetof(struct library, get_global_rank), 1},
+    {"libmqs_get_comm_label", offsetof(struct library, get_comm_label), 1},
 };
 
 int library_open(struct library *library, const char *path)

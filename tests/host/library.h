@@ -25,6 +25,7 @@ struct library {
     __typeof__(&mqs_setup_operation_iterator) setup_operation_iterator;
     __typeof__(&mqs_next_operation) next_operation;
     __typeof__(&mqs_get_global_rank) get_global_rank; /* NULL in a library without it. */
+    __typeof__(&libmqs_get_comm_label) get_comm_label; /* NULL in any other than libmqs. */
 };
 
 /* Opens a library with RTLD_NOW | RTLD_LOCAL. Answers 1, or 0 after a line on stderr. */

@@ -22,6 +22,7 @@ static const char usage[] =
     "usage: mqs_host [options] DLL PID\n"
     "  DLL            the MQS library; - is the one that MPIR_dll_name in the process names\n"
     "  --no-optional  give no mqs_dprints, mqs_errorstring and mqs_sizeof\n"
+    "  --no-update    set the communicator iterator up without mqs_update_communicator_list\n"
     "  --loop-get     loop while mqs_get_communicator succeeds, whatever mqs_next_communicator answers\n"
     "  --chunk N      fetch in pieces of N bytes at most\n"
     "  --latency USEC wait before each fetch, as if the process were far away\n"
@@ -33,6 +34,7 @@ static struct {
     pid_t pid;
     int no_optional;
     int loop_get;
+    int no_update;
     int no_stop;
     size_t chunk;
     long latency;
@@ -304,6 +306,21 @@ static void sweep_group(int print, long size)
     free(ranks);
 }
 
+static void sweep_label(int print)
+{
+    libmqs_comm_label label;
+
+    if (library.get_comm_label == NULL || report(print, "label", library.get_comm_label(&the_process, &label)) != mqs_ok
+        || !print) {
+        return;
+    }
+    json_field("label_name", label.name, sizeof label.name);
+    json_field("label_description", label.description, sizeof label.description);
+    json_integer("label_remote", label.remote_size);
+    json_integer("label_freed", label.is_freed);
+    json_integer("label_internal", label.is_internal);
+}
+
 static void sweep_communicator(int print, const mqs_communicator *communicator)
 {
     if (print) {
@@ -313,6 +330,7 @@ static void sweep_communicator(int print, const mqs_communicator *communicator)
         json_integer("size", communicator->size);
         json_field("name", communicator->name, sizeof communicator->name);
     }
+    sweep_label(print);
     sweep_group(print, communicator->size);
     for (int queue = mqs_pending_sends; queue <= mqs_unexpected_messages; queue++) {
         sweep_queue(print, queue);
@@ -327,7 +345,7 @@ static void sweep(int print)
     mqs_communicator communicator;
     int code;
 
-    if (report(print, "update", library.update_communicator_list(&the_process)) != mqs_ok
+    if ((!options.no_update && report(print, "update", library.update_communicator_list(&the_process)) != mqs_ok)
         || report(print, "iterator", library.setup_communicator_iterator(&the_process)) != mqs_ok) {
         return;
     }
@@ -489,6 +507,7 @@ static int parse_options(int argc, char **argv)
     static const struct option names[] = {
         {"no-optional", no_argument, &options.no_optional, 1},
         {"loop-get", no_argument, &options.loop_get, 1},
+        {"no-update", no_argument, &options.no_update, 1},
         {"no-stop", no_argument, &options.no_stop, 1},
         {"chunk", required_argument, NULL, CHUNK},
         {"latency", required_argument, NULL, LATENCY},

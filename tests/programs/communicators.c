@@ -29,6 +29,10 @@ static const struct {
     {"name-utf8-cut-3", "0123456789012345678901234567890123456789012345678901234567890\xe2\x82\xac"},
     {"name-latin1", "Str\xf6mung"},
     {"name-latin1-end", "caf\xe9"},
+    /* 62 bytes of ASCII, then a letter of Latin-1, which could be the begin of one of UTF-8 */
+    {"name-latin1-63", "01234567890123456789012345678901234567890123456789012345678901\xe9"},
+    {"name-like-a-mark", "halo [freed]"},
+    {"name-like-words", "[dup of halo]"},
     {"name-control", "bell\a tab\t escape\x1b[31m"},
 };
 
@@ -61,6 +65,16 @@ static void make_unnamed(void)
     int weight[] = {1};
     MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, before, weight, 1, behind, weight, MPI_INFO_NULL, 0, &graph);
     truth_communicator("graph", graph);
+}
+
+/* One whose parent was freed; the parent's number may be that of the next communicator. */
+static void make_orphan(void)
+{
+    MPI_Comm parent, orphan;
+    MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+    MPI_Comm_dup(parent, &orphan);
+    truth_communicator("orphan", orphan);
+    MPI_Comm_free(&parent);
 }
 
 static void make_splits(void)
@@ -155,6 +169,7 @@ int main(int argc, char **argv)
     truth_begin(&argc, &argv, "communicators", MPI_THREAD_SINGLE);
     make_names();
     make_unnamed();
+    make_orphan();
     make_splits();
     make_groups();
     make_inter();

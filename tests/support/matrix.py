@@ -27,6 +27,11 @@ the states of most interest also with `libmqs.so` loaded by Python and by a debu
 
 In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network, whatever the job's own transport.
 
+What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it had
+asked for. ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done and not
+collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send its
+request alone. Sends to one rank come in the order of sending; where it isn't known, as in ch3, each of them says so.
+
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|
 """

@@ -35,12 +35,16 @@ class _Pools:
 
     def __init__(self) -> None:
         self.addresses: dict[int, list[int]] = {handles.COMM: [], handles.REQUEST: []}
+        self.by_class: dict[int, list[object]] = {handles.DATATYPE: []}
 
     def live(self, cls: int) -> list[int]:
         return self.addresses.get(cls, [])
 
     def size_of(self, cls: int) -> int:
         return PAGE
+
+    def neighbours(self, cls: int, pair: tuple[int, int], likely: object) -> None:
+        """Say that the library's variables are not there."""
 
 
 class _Ranks(Ranks):

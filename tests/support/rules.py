@@ -27,7 +27,7 @@ LABELS = re.compile(rb"^(collective: |nonblocking collective|neighborhood collec
 LARGEST_SMALL = 16384
 """More than any small synchronous message of the test programs, less than any that goes by rendezvous."""
 
-HANDLE_KIND_SHIFT, PREDEFINED = 30, 1
+HANDLE_KIND_SHIFT, PREDEFINED, HANDLE_BITS = 30, 1, 32
 """Of MPICH's handles, whose two highest bits say what kind of object they stand for."""
 
 RANK = frozenset({"desired_local_rank", "desired_global_rank", "actual_local_rank", "actual_global_rank"})
@@ -55,6 +55,14 @@ class Rules:
         """Tell whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
         return operation.desired_tag < -1
 
+    def is_of_any(self, operation: Operation) -> bool:
+        """Tell whether an operation is shown on a communicator that need not be its own."""
+        return False
+
+    def may_be_internal(self, operation: Operation) -> bool:
+        """Tell whether an operation is shown as one that may be a collective's: a send that is done."""
+        return operation.status is Status.COMPLETE and operation.extra_text[0].endswith(b"or a collective's")
+
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Return an operation as this MPI carries it out; None for one of which it makes no object.
 
@@ -62,7 +70,7 @@ class Rules:
             true: the operation.
             communicator: the one that it is on.
         """
-        return true
+        return replace(true, buffer=-1) if true.call in BUFFERED else true  # the message is a copy
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
         """Return the fields that this MPI doesn't keep of an operation.
@@ -86,6 +94,8 @@ class Rules:
             wanted.append(rb"\b0x%x\b" % true.request)
         if "init" in true.call:
             wanted.append(rb"\bpersistent\b")
+        if true.call in BUFFERED:
+            wanted.append(rb"the attached buffer, 0x|sent from a copy")
         return wanted
 
 
@@ -170,10 +180,14 @@ class Ch4(Mpich):
 
     other_call = b"|or in another mode"
 
+    length_of_matched = False
+    """Whether a receive under way knows the length of a message that doesn't fill its buffer."""
+
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
-        """Return the operation; of a send that is done nothing needs to be left."""
+        """Return the operation; under the MPI 5 ABI the one request for all that is done at once is an address."""
         found = super().as_it_is(true, communicator)
-        return replace(found, optional=True) if found is not None and is_done_send(found) else found
+        is_standard = true.request >> HANDLE_BITS != 0
+        return replace(found, optional=True) if is_standard and found is not None and is_done_send(found) else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
         """Leave open receiver and buffer of a small synchronous send; all of what is done or goes to another job."""
@@ -187,14 +201,22 @@ class Ch4(Mpich):
             return RANK | TAG | LENGTH | BUFFER
         if is_small_synchronous(true):
             return RANK | BUFFER
-        return super().may_be_unknown(true, communicator)
+        found = super().may_be_unknown(true, communicator)
+        fits = self.length_of_matched or true.length == true.actual_length
+        return found if fits or true.status is not Status.MATCHED else found | {"actual_length"}
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
         """Refuse what goes to another job: it doesn't go through shared memory."""
         return communicator.has_strangers
 
 
-class Ch4Of5(Ch4):
+class Ch4Of43(Ch4):
+    """The same since MPICH 4.3."""
+
+    length_of_matched = True
+
+
+class Ch4Of5(Ch4Of43):
     """The same in MPICH 5."""
 
     packed = b"MPI_BYTE"
@@ -208,13 +230,18 @@ class Intel(Ch4):
 
     collectives_are_messages = False
 
+    def is_of_any(self, operation: Operation) -> bool:
+        """Tell a send that is done: only its request is left, which MPI_COMM_WORLD has."""
+        return any(line.startswith(b"of this or another communicator") for line in operation.extra_text)
+
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Return the operation; whether all of a large message is here is open."""
         if true.queue is Queue.UNEXPECTED:
             return replace(true, status=None)
         if true.call in BUFFERED:
             return replace(self._buffered(true), optional=True)
-        return super().as_it_is(true, communicator)
+        found = super().as_it_is(true, communicator)
+        return replace(found, optional=True) if found is not None and is_done_send(found) else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
         """Leave open the buffer of a send to oneself, and that of a receive which found its message already there."""
@@ -250,5 +277,7 @@ def rules_of(library_version: str) -> Rules:
     if library_version.startswith("MPICH"):
         if "ch3:" in library_version:
             return Mpich()
-        return Ch4Of5() if re.match(r"MPICH Version:\s*5", library_version) else Ch4()
+        release = re.match(r"MPICH Version:\s*(\d+)\.(\d+)", library_version)
+        known = (0, 0) if release is None else (int(release[1]), int(release[2]))
+        return Ch4Of5() if known >= (5, 0) else Ch4Of43() if known >= (4, 3) else Ch4()
     return Rules()

@@ -29,6 +29,7 @@ class Plan(enum.IntEnum):
     ODD_STATUS = 4
     READ_WILDLY = 5
     GO_ON_FOREVER = 6
+    HANG = 7
 
 
 SOURCES = Path(__file__).parents[1] / "targets"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.abi import Label, Operation, Queue, Status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, QueueSnapshot
 from mqs_dll.errors import TargetReadError
-from tests.support.rules import SAYS_UNKNOWN, Rules, rules_of
+from tests.support.rules import BUFFERED, SAYS_UNKNOWN, Rules, rules_of
 
 Fetch = Callable[[int, int], bytes]
 """Reads memory of the process: address and size to bytes."""
@@ -27,8 +27,8 @@ UNKNOWN = {"buffer": 0}
 HANDLE = re.compile(rb"\brequest (0x[0-9a-f]+)\b")
 """How a line of text names the handle of a request."""
 
-LINEAGE = re.compile(rb"MPI[ _]COMM(?:UNICATOR)? (\d+)(?: (?:DUP|SPLIT|SPLIT_TYPE|CREATE|GROUP) FROM \d+)?")
-"""How Open MPI describes a communicator without a name: by its number, how it was made, and its parent's number."""
+LINEAGE = re.compile(rb"(?:dup|split|split by type|group|(?:cartesian|graph|distributed graph) topology)(?: of .+)?")
+"""How a communicator without a name is described: how it was made, and its parent."""
 
 PIECES = {
     "MPI_Allgather": {"MPI_Allgather", "MPI_Gather", "MPI_Bcast"},
@@ -86,20 +86,27 @@ class TrueCommunicator:
         """Whether it has processes of another job."""
         return -1 in (*self.group, *(self.remote_group or ()))
 
-    def may_be_shown_as(self, name: bytes, unique_id: int, *, lineage: bool) -> bool:
-        """Tell whether the 64-byte field may hold this name; with lineage, words for what has none, too."""
-        marks = []
-        if self.remote_group is not None:
-            marks.append(b"inter, %d remote" % len(self.remote_group))
-        if self.freed:
-            marks.append(b"freed")
-        suffix = b" [" + b", ".join(marks) + b"]" if marks else b""
-        if self.name or self.name_set:
-            return name == (fitting(self.name, FIELD_BYTES - len(suffix)) + suffix).lstrip(b"" if self.name else b" ")
-        if name == suffix.lstrip():
-            return True
-        described = LINEAGE.fullmatch(name.removesuffix(suffix)) if lineage and name.endswith(suffix) else None
-        return described is not None and described.group(1) == b"%d" % unique_id
+    def may_be_shown_as(self, shown: CommunicatorSnapshot, *, lineage: bool) -> bool:
+        """Tell whether name, marks and the 64-byte field may be these; with lineage, words for what has none, too."""
+        name, label = fitting(self.name), shown.label
+        remote = None if self.remote_group is None else len(self.remote_group)
+        if label._replace(description=b"") != Label(name, b"", remote, self.freed):
+            return False
+        may_be_described = lineage and not name and not self.name_set
+        if label.description and not (may_be_described and LINEAGE.fullmatch(label.description)):
+            return False
+        return shown.communicator.name == self._field(name, label.description)
+
+    def _field(self, name: bytes, description: bytes) -> bytes:
+        """Return what the 64-byte field must hold."""
+        marks = [] if self.remote_group is None else [b"inter, %d remote" % len(self.remote_group)]
+        marks += [b"freed"] if self.freed else []
+        suffix = b"[" + b", ".join(marks) + b"]" if marks else b""
+        if name:
+            choices = (marks, *([each] for each in marks))
+            fields = (name + b" [" + b", ".join(each) + b"]" for each in choices if each)
+            return next((each for each in fields if len(each) <= FIELD_BYTES), name)
+        return b" ".join(filter(None, (b"[" + description + b"]" if description else b"", suffix)))
 
 
 @dataclass(frozen=True)
@@ -223,16 +230,16 @@ class Truth:
 # ---------------------------------------------------------------- names
 
 
-def fitting(name: bytes, limit: int) -> bytes:
-    """Return what a field of ``limit`` bytes shows of a name: whole UTF-8 characters, no trailing blanks."""
-    cut = name[:limit]
-    if len(name) > limit or len(name) == FIELD_BYTES:  # cut here, or before by an MPI whose names have 63 bytes
-        for dropped in range(4):
-            part = cut[: len(cut) - dropped]
-            if is_utf8(part):
-                cut = part
-                break
-    return cut.rstrip(b" ")
+def fitting(name: bytes) -> bytes:
+    """Return what the field shows of a name: whole UTF-8 characters, no trailing blanks.
+
+    An MPI whose names have 63 bytes may have cut one within a character; that shows only by others like it before.
+    """
+    cut = name[:FIELD_BYTES]
+    parts = [cut[: len(cut) - dropped] for dropped in range(4)]
+    whole = next((part for part in parts if is_utf8(part)), cut)
+    was_cut = is_utf8(name) if len(name) > FIELD_BYTES else len(name) == FIELD_BYTES and not whole.isascii()
+    return (whole if was_cut else cut).rstrip(b" ")
 
 
 def is_utf8(text: bytes) -> bool:
@@ -267,7 +274,7 @@ def pair(
         for each in left:
             record = each.communicator
             alike = (record.local_rank, record.size, each.group) == (true.rank, len(true.group), true.group)
-            if alike and true.may_be_shown_as(record.name, record.unique_id, lineage=truth.rules.describes_unnamed):
+            if alike and true.may_be_shown_as(each, lineage=truth.rules.describes_unnamed):
                 found[true.key] = each
                 left.remove(each)
                 break
@@ -293,7 +300,7 @@ def compare_communicators(
     """
     _, others, missing = pair(truth, shown)
     differences = [f"{each} is not shown" for each in missing if not (each.freed and freed_may_be_gone)]
-    internal = [each for each in others if b"internal]" in each.communicator.name]
+    internal = [each for each in others if each.label.internal]
     made_up = [each for each in others if each not in internal]
     if made_up:
         differences.append(f"shown, but not there: {describe(made_up)}")
@@ -308,13 +315,31 @@ def compare_communicators(
 
 
 def compare_ids(seen: Sequence[tuple[Truth, Sequence[CommunicatorSnapshot]]]) -> list[str]:
-    """Compare the ids of each communicator in all its processes."""
-    ids: dict[str, dict[int, list[int]]] = {}
+    """Compare the ids of each communicator in all its processes, and with those of all others of the job.
+
+    One of a single process is another in each process. Of a job with spawned processes MPI_COMM_WORLD is left out:
+    there are two with that key.
+    """
+    ids: dict[object, dict[int, list[int]]] = {}
+    keys: dict[int, set[object]] = {}
+    several = any(each.has_strangers for truth, _ in seen for each in truth.communicators)
     for truth, shown in seen:
         found, _, _ = pair(truth, shown)
         for key, each in found.items():
-            ids.setdefault(key, {}).setdefault(each.communicator.unique_id, []).append(truth.world_rank)
-    return [f"{key} has the ids {ranks}" for key, ranks in ids.items() if len(ranks) > 1 and key != "self"]
+            if several and key in ("world", "self"):
+                continue
+            communicator = truth.communicator(key)
+            alone = len(communicator.group) == 1 and communicator.remote_group is None
+            one = (key, truth.pid) if alone else key
+            ids.setdefault(one, {}).setdefault(each.communicator.unique_id, []).append(truth.world_rank)
+            keys.setdefault(each.communicator.unique_id, set()).add(one)
+    differences = [f"{key} has the ids {ranks}" for key, ranks in ids.items() if len(ranks) > 1]
+    return differences + [f"{one:#x} is the id of {same}" for one, same in keys.items() if len(same) > 1]
+
+
+def ids_of_worlds(seen: Sequence[tuple[Truth, Sequence[CommunicatorSnapshot]]]) -> set[int]:
+    """Return the ids of the MPI_COMM_WORLDs of a job."""
+    return {pair(truth, shown)[0]["world"].communicator.unique_id for truth, shown in seen}
 
 
 # ---------------------------------------------------------------- operations
@@ -338,9 +363,13 @@ def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) ->
     refused = queue.hidden is not None or queue.broken is not None
     if refused and not truth.rules.may_refuse(queue.queue, communicator):
         return [f"{queue.queue.name} can't be seen: {queue.hidden or queue.broken}"]
-    shown = [each for each in queue.operations if not truth.rules.is_internal(each)]
+    own = [each for each in queue.operations if not truth.rules.is_internal(each)]
+    if not any(each.queue is Queue.SENDS for each in truth.operations):
+        own = [each for each in own if not truth.rules.may_be_internal(each)]
+    shown = [each for each in own if not truth.rules.is_of_any(each)]
     traffic = [each for each in queue.operations if truth.rules.is_internal(each)]
     differences = compare_collectives(truth, communicator, traffic)
+    differences += [text for each in own if truth.rules.is_of_any(each) for text in compare_done(truth, each)]
     true = expected_operations(truth, communicator, queue.queue)
     if refused:
         true = [replace(each, optional=True) for each in true]
@@ -348,6 +377,14 @@ def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) ->
     if truth.rules.ordered:
         return differences + compare_in_order(queue.queue, true, shown, compare)
     return differences + compare_paired(queue.queue, true, shown, compare, in_turn=truth.in_turn)
+
+
+def compare_done(truth: Truth, shown: Operation) -> list[str]:
+    """Compare a send that is done, and of which only the request is left, with those of all communicators."""
+    sends = [each for each in truth.operations if each.queue is Queue.SENDS]
+    done = {each.request for each in sends if each.done}
+    is_one = key_of_shown(Queue.SENDS, shown) in done or any(each.call in BUFFERED for each in sends)
+    return [] if is_one and shown.status is Status.COMPLETE else [f"no send is done that has {shown}"]
 
 
 @dataclass(frozen=True)
@@ -390,16 +427,19 @@ def compare_paired(
 ) -> list[str]:
     """Compare operations each with its own, and then their order, as far as MPI defines one.
 
-    Receives that wait are matched in the order of their posting; messages of one sender, or of senders that took
-    turns, come in the order of their sending; a probe for any message finds the first.
+    Receives that wait are matched in the order of their posting; sends to one rank are in that of sending, or say that
+    they aren't; messages of one sender, or of senders that took turns, come in the order of their sending; a probe for
+    any message finds the first.
     """
     pairs, missing, made_up = pair_operations(queue, true, shown, compare)
     differences = [f"{queue.name} ({true[one]}): {text}" for one, at in pairs for text in compare(true[one], shown[at])]
     differences += [f"{queue.name} ({true[one]}): not shown" for one in missing if not true[one].optional]
     differences += [f"{queue.name}: made up: {shown[at]}" for at in made_up]
     lines: dict[int, list[int]] = {}
-    for one, _ in sorted(pairs, key=lambda pair: pair[1]):
-        if queue is Queue.UNEXPECTED:
+    for one, at in sorted(pairs, key=lambda pair: pair[1]):
+        if queue is Queue.SENDS and tells_order(shown[at]):
+            lines.setdefault(true[one].peer, []).append(one)
+        elif queue is Queue.UNEXPECTED:
             lines.setdefault(0 if in_turn else true[one].peer, []).append(one)
         elif queue is Queue.RECEIVES and true[one].status is Status.PENDING:
             lines.setdefault(0, []).append(one)
@@ -408,6 +448,11 @@ def compare_paired(
     if queue is Queue.UNEXPECTED and shown and last_probed not in (-1, shown[0].desired_local_rank):
         differences.append(f"the first message is not that of {last_probed}: {shown[0]}")
     return differences
+
+
+def tells_order(shown: Operation) -> bool:
+    """Tell whether a send is in the order of sending to its rank: it says so where it isn't."""
+    return shown.desired_local_rank >= 0 and b"order" not in b"\n".join(shown.extra_text)
 
 
 def pair_operations(
@@ -603,7 +648,7 @@ def compare_internal(truth: Truth, shown: CommunicatorSnapshot) -> list[str]:
     if truth.internal_traffic:
         collectives.append(TrueCollective("", truth.internal_traffic, entered=True, blocking=True))
     operations = [operation for queue in shown.queues for operation in queue.operations]
-    texts = [b"\n".join(operation.extra_text) for operation in operations]
+    texts = [b"\n".join(each.extra_text) for each in operations if not truth.rules.may_be_internal(each)]
     if truth.rules.collectives_are_messages:
         wrong = [text for text in texts if not any(one.is_named_by(text) for one in collectives)]
     else:  # it may be any step of them
@@ -714,7 +759,7 @@ def is_request_in(true: TrueOperation, text: bytes) -> bool:
 
 def is_buffer(true: TrueOperation, shown: Operation) -> bool:
     """Tell whether an operation without a handle has the buffer that is shown."""
-    return true.buffer == shown.buffer
+    return true.tag == shown.desired_tag if true.buffer == -1 else true.buffer == shown.buffer
 
 
 def wrong_fields(true: TrueOperation, shown: Operation) -> list[str]:
@@ -732,6 +777,8 @@ def wrong_fields(true: TrueOperation, shown: Operation) -> list[str]:
         "actual_length": true.length if sent else true.actual_length,
     }
     known = {field: value for field, value in wanted.items() if getattr(shown, field) != -1}
+    if true.buffer == -1:  # it is not the program's
+        del known["buffer"]
     if not shown.buffer and SAYS_UNKNOWN.search(b"\n".join(shown.extra_text)):
         del known["buffer"]
     differences = differing(shown, **known)

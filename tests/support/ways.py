@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mqs_dll import library_path
-from mqs_dll.abi import Communicator, LayoutOrigin, Operation, Queue, Status
+from mqs_dll.abi import Communicator, Label, LayoutOrigin, Operation, Queue, Status
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
@@ -66,7 +66,7 @@ def look_dynamic(pid: int) -> Seen:
     return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
 
 
-def run_host(dll: str | Path, pid: int) -> dict[str, Any]:
+def run_host(dll: str | Path, pid: int, *options: str) -> dict[str, Any]:
     """Let the debugger in C look at a process with an MQS library, "-" for the one that the process names.
 
     Returns:
@@ -76,7 +76,7 @@ def run_host(dll: str | Path, pid: int) -> dict[str, Any]:
         HostError: it could not.
     """
     result = subprocess.run(
-        [str(program("mqs_host")), str(dll), str(pid)],
+        [str(program("mqs_host")), *options, str(dll), str(pid)],
         capture_output=True,
         text=True,
         timeout=HOST_SECONDS,
@@ -112,7 +112,17 @@ def communicator_of(document: dict[str, Any]) -> CommunicatorSnapshot:
         document["unique_id"], document["local_rank"], document["size"], document["name"].encode("latin-1")
     )
     group = tuple(document["ranks"]) if "ranks" in document else Hidden(str(document["group"]["error"]))
-    return CommunicatorSnapshot(record, group, tuple(queue_of(queue, document) for queue in Queue))
+    return CommunicatorSnapshot(record, group, tuple(queue_of(queue, document) for queue in Queue), label_of(document))
+
+
+def label_of(document: dict[str, Any]) -> Label | None:
+    """Turn the label of the host's document into a record; None of a library that gives none."""
+    if "label_name" not in document:
+        return None
+    name, description = (document[f"label_{each}"].encode("latin-1") for each in ("name", "description"))
+    remote = document["label_remote"]
+    freed, internal = (bool(document[f"label_{each}"]) for each in ("freed", "internal"))
+    return Label(name, description, None if remote < 0 else remote, freed, internal)
 
 
 def queue_of(queue: Queue, document: dict[str, Any]) -> QueueSnapshot:

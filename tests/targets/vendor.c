@@ -16,7 +16,7 @@
 #endif
 
 enum { FAILURE = 117 };
-enum plan { SHOW, HIDE_QUEUES, FAIL_QUEUES, BREAK_QUEUES, ODD_STATUS, READ_WILDLY, GO_ON_FOREVER };
+enum plan { SHOW, HIDE_QUEUES, FAIL_QUEUES, BREAK_QUEUES, ODD_STATUS, READ_WILDLY, GO_ON_FOREVER, HANG };
 
 int mqs_version_compatibility(void)
 {
@@ -138,7 +138,10 @@ int mqs_destroy_process_info(mqs_process_info *info)
 
 int mqs_update_communicator_list(mqs_process *process)
 {
-    return ask_plan(process) == READ_WILDLY ? FAILURE : mqs_ok;
+    int plan = ask_plan(process);
+    while (plan == HANG)
+        ;
+    return plan == READ_WILDLY ? FAILURE : mqs_ok;
 }
 
 int mqs_setup_communicator_iterator(mqs_process *process)

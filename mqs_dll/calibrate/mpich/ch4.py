@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -210,7 +210,38 @@ def find_flow(findings: MpichFindings) -> None:
         EXTENSION, "send_async.offset", "what has flowed of a message's data", gone, among=[ways[0][1]]
     )
     _find_segments(findings, [(dump, dump.word(at + member), GONE[entry["label"]]) for dump, at, entry in done])
+    _find_received(findings, member)
     findings.optionally(EXTENSION, "rreq.match_req", lambda: _find_match(findings, member))
+
+
+def _find_received(findings: MpichFindings, member: int) -> None:
+    """Find how much of a message's data has come, by what is still to come of it."""
+    rest = findings.offset(EXTENSION, "recv_async.in_data_sz")
+    totals = {
+        entry["tag"]: entry["bytes"]
+        for _, entry in findings.each("requests", label="stalled")
+        if entry["kind"] == "send"
+    }
+    parts = [
+        _parts(dump, extension + rest, extension, totals[entry["tag"]])
+        for dump, _, entry in requests_of(findings, label="stalled", kind="receive")
+        for _, extension in _with_tag(findings, dump, member, entry["tag"])
+        if 0 < dump.word(extension + rest) < totals[entry["tag"]]
+    ]
+    findings.pin_sightings(EXTENSION, "recv_async.offset", parts)
+
+
+def _parts(dump: Dump, rest: int, extension: int, total: int) -> Sighting:
+    what = "what has come of a message's data, with what is to come its length"
+    return Sighting(what, total, lambda offset: dump.word(extension + offset) + dump.word(rest))
+
+
+def _with_tag(findings: MpichFindings, dump: Dump, member: int, tag: int) -> Iterator[tuple[int, int]]:
+    """Yield the messages of a process that have a tag: the request and its extension."""
+    for address in findings.objects(dump, handles.REQUEST):
+        extension = dump.word(address + member)
+        if extension and dump.scalar(address + tag_at(findings), "i") == tag:
+            yield address, extension
 
 
 def _find_segments(findings: MpichFindings, segments: Sequence[Observation]) -> None:
@@ -240,9 +271,8 @@ def _find_match(findings: MpichFindings, member: int) -> None:
     matched = []
     for dump, receive, entry in requests_of(findings, label="stalled", kind="receive"):
         if entry["peer"] == "any":
-            for address in findings.objects(dump, handles.REQUEST):
-                extension = dump.word(address + member)
-                if address != receive and extension and dump.scalar(address + tag, "i") == entry["tag"]:
+            for address, extension in _with_tag(findings, dump, member, entry["tag"]):
+                if address != receive:
                     matched.append((dump, extension, receive))
     none = [
         (dump, dump.word(at + member), 0)

@@ -399,7 +399,7 @@ class Rank:
         return bool(flag[0])
 
     def stall(self) -> None:
-        """Leave the data of messages half-way: who receives makes no progress after it has asked for them."""
+        """Leave the data of messages half-way: a part has come, and who sends doesn't go on."""
         pair, place = divmod(self.rank, 2)
         peer = self.rank + 1 - 2 * place
         here = peer < self.size
@@ -412,6 +412,9 @@ class Rank:
             self.post("Irecv", "stalled", "receive", "calm", source, STALLED_TAG + pair, HUGE * (pair + 2), holes=True)
         meet(self._directory, "asked for data", self.rank, self.size, pause)
         if here and place == 0:
+            self._poll_for(SETTLED_SECONDS)
+        meet(self._directory, "sent what there is room for", self.rank, self.size, pause)
+        if here and place == 1:
             self._poll_for(SETTLED_SECONDS)
 
     def _poll_for(self, seconds: float) -> None:

@@ -11,7 +11,8 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from mqs_dll.debugger.proc import Mapping, mappings
 
 PAGE = 4096
 TOUCHED = 0b11 << 62
@@ -25,32 +26,11 @@ SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
 
 CHUNK = 1 << 22
 
-
 Ranges = list[tuple[int, int]]
 """Begins and ends."""
 
 Regions = list[tuple[int, int, int, bool]]
 """Address, size, place in the file, whether it is writable."""
-
-
-class Mapping(NamedTuple):
-    """A line of /proc/PID/maps."""
-
-    start: int
-    end: int
-    writable: bool
-    name: str
-
-
-def mappings() -> list[Mapping]:
-    """Return this process's readable mappings."""
-    found = []
-    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
-        fields = line.split(maxsplit=5)
-        if fields[1].startswith("r"):
-            start, end = (int(text, 16) for text in fields[0].split("-"))
-            found.append(Mapping(start, end, fields[1][1] == "w", fields[5] if len(fields) > 5 else ""))
-    return found
 
 
 def base_of(library: Path) -> int:
@@ -59,7 +39,9 @@ def base_of(library: Path) -> int:
     Raises:
         LookupError: it is not loaded.
     """
-    found = [mapping.start for mapping in mappings() if mapping.name == str(library.resolve())]
+    found = [
+        mapping.begin for mapping in mappings("self") if mapping.readable and mapping.path == str(library.resolve())
+    ]
     if not found:
         raise LookupError(library)
     return min(found)
@@ -69,10 +51,10 @@ def variables_of(library: Path) -> Ranges:
     """Return the place of a library's variables: what its file backs, and the anonymous mapping behind (.bss)."""
     found: Ranges = []
     own = str(library.resolve())
-    for mapping in mappings():
-        follows = bool(found) and mapping.name == "" and mapping.start == found[-1][1]
-        if mapping.writable and (mapping.name == own or follows):
-            found.append((mapping.start, mapping.end))
+    for mapping in mappings("self"):
+        follows = bool(found) and mapping.path == "" and mapping.begin == found[-1][1]
+        if mapping.writable and (mapping.path == own or follows):
+            found.append((mapping.begin, mapping.end))
     return found
 
 
@@ -80,15 +62,15 @@ def shared() -> Ranges:
     """Return the touched parts of the memory that the processes of a node share."""
     return [
         part
-        for mapping in mappings()
-        if mapping.writable and mapping.name.startswith(SHARED_MEMORY)
+        for mapping in mappings("self")
+        if mapping.writable and mapping.path.startswith(SHARED_MEMORY)
         for part in _touched(mapping)
     ]
 
 
 def shared_files() -> list[str]:
     """Return the files of the memory that the processes of a node share; some are deleted as soon as all have them."""
-    return [mapping.name for mapping in mappings() if mapping.name.startswith(SHARED_MEMORY)]
+    return [mapping.path for mapping in mappings("self") if mapping.readable and mapping.path.startswith(SHARED_MEMORY)]
 
 
 def save(library: Path, path: Path) -> Regions:
@@ -97,8 +79,8 @@ def save(library: Path, path: Path) -> Regions:
     header = base_of(library)
     variables = variables_of(library)
     parts = [(header, header + PAGE, False), *((start, end, True) for start, end in variables)]
-    for mapping in mappings():
-        if mapping.writable and (mapping.start, mapping.end) not in variables and _is_wanted(mapping.name):
+    for mapping in mappings("self"):
+        if mapping.writable and (mapping.begin, mapping.end) not in variables and _is_wanted(mapping.path):
             parts += [(start, end, True) for start, end in _touched(mapping)]
     with path.open("wb") as copy, Path("/proc/self/mem").open("rb", buffering=0) as memory:
         offset = 0
@@ -117,7 +99,7 @@ def _is_wanted(name: str) -> bool:
 def _touched(mapping: Mapping) -> Iterator[tuple[int, int]]:
     """Yield the parts of a mapping that were touched."""
     with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
-        entries = os.pread(file.fileno(), (mapping.end - mapping.start) // PAGE * 8, mapping.start // PAGE * 8)
+        entries = os.pread(file.fileno(), (mapping.end - mapping.begin) // PAGE * 8, mapping.begin // PAGE * 8)
     begin = end = None
     for index, (entry,) in enumerate(struct.iter_unpack("<Q", entries)):
         if not entry & TOUCHED:
@@ -125,11 +107,11 @@ def _touched(mapping: Mapping) -> Iterator[tuple[int, int]]:
         if begin is None or end is None:
             begin = index
         elif index - end > GAP:
-            yield mapping.start + begin * PAGE, mapping.start + end * PAGE
+            yield mapping.begin + begin * PAGE, mapping.begin + end * PAGE
             begin = index
         end = index + 1
     if begin is not None and end is not None:
-        yield mapping.start + begin * PAGE, mapping.start + end * PAGE
+        yield mapping.begin + begin * PAGE, mapping.begin + end * PAGE
 
 
 def _copy(memory: int, start: int, end: int, copy: int, offset: int) -> None:

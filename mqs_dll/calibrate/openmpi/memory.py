@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqs_dll.calibrate.exports import exports
+from mqs_dll.debugger.proc import Mapping, mappings
 
 PAGE = 4096
 LARGEST_REGION = 256 << 20
@@ -20,25 +21,6 @@ LARGEST_REGION = 256 << 20
 
 PIECE = 64 * PAGE
 ZEROS = memoryview(bytes(PAGE)).cast("Q")
-
-
-class Mapping(NamedTuple):
-    """A line of /proc/self/maps."""
-
-    start: int
-    end: int
-    permissions: str
-    path: str
-
-
-def mappings() -> list[Mapping]:
-    """Return the process's mappings."""
-    found = []
-    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
-        fields = line.split(maxsplit=5)
-        start, end = (int(text, 16) for text in fields[0].split("-"))
-        found.append(Mapping(start, end, fields[1], fields[5] if len(fields) > 5 else ""))
-    return found
 
 
 class Loaded(NamedTuple):
@@ -53,9 +35,9 @@ def find_symbols(wanted: Collection[str]) -> dict[str, Loaded]:
     """Return where the wanted symbols lie, each in the first object that defines it."""
     found: dict[str, Loaded] = {}
     bases: dict[str, int] = {}
-    for mapping in mappings():
+    for mapping in mappings("self"):
         if mapping.path.startswith("/"):
-            bases.setdefault(mapping.path, mapping.start)
+            bases.setdefault(mapping.path, mapping.begin)
     for path, base in bases.items():
         for name, (value, size) in exports(Path(path), wanted).items():
             found.setdefault(name, Loaded(base + value, size, path))
@@ -72,21 +54,21 @@ def copy_memory(copy: Path, objects: Collection[str]) -> list[Region]:
     place = 0
     with copy.open("wb") as file, Path("/proc/self/mem").open("rb", buffering=0) as memory:
         window = _Window(memory.fileno())
-        for mapping in mappings():
+        for mapping in mappings("self"):
             if not _is_wanted(mapping, objects):
                 continue
             for address, page in window.pages(mapping):
-                os.pwrite(file.fileno(), page, place + address - mapping.start)
-            size = mapping.end - mapping.start
-            regions.append((mapping.start, size, place, "w" in mapping.permissions))
+                os.pwrite(file.fileno(), page, place + address - mapping.begin)
+            size = mapping.end - mapping.begin
+            regions.append((mapping.begin, size, place, "w" in mapping.permissions))
             place += size
         file.truncate(place)
     return regions
 
 
 def _is_wanted(mapping: Mapping, objects: Collection[str]) -> bool:
-    readable = mapping.permissions.startswith("r") and not mapping.permissions.endswith("s")
-    small = mapping.end - mapping.start <= LARGEST_REGION
+    readable = mapping.readable and not mapping.permissions.endswith("s")
+    small = mapping.end - mapping.begin <= LARGEST_REGION
     return readable and small and ("w" in mapping.permissions or mapping.path in objects)
 
 
@@ -100,7 +82,7 @@ class _Window:
 
     def pages(self, mapping: Mapping) -> Iterator[tuple[int, memoryview]]:
         """Yield the pages of a mapping that can be read and are not all zeros; each is good until the next."""
-        address = mapping.start
+        address = mapping.begin
         while address < mapping.end:
             read = self._read(address, min(PIECE, mapping.end - address))
             for at in range(0, read, PAGE):

@@ -90,7 +90,7 @@ def compile_program(mpi: Installation, directory: Path) -> Path:
     command = [*mpi.mpicc, "-std=c11", "-O1", "-pthread", str(SOURCE), "-o", str(program), "-ldl"]
     try:
         environment = {**os.environ, **mpi.environment()}
-        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environment)
     except OSError as error:
         raise CalibrationError(f"{command[0]} can't be run: {error.strerror}") from error
     if result.returncode != 0:

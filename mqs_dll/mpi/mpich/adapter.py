@@ -11,14 +11,16 @@ from mqs_dll.errors import LayoutError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
-from mqs_dll.mpi.mpich import handles, identity, views
-from mqs_dll.mpi.mpich.communicators import ALONE, FREED, INTERNAL, WORLD, Communicators, Entry
+from mqs_dll.mpi.mpich import identity
+from mqs_dll.mpi.mpich.communicators import ALONE, WORLD, Communicators, Entry
 from mqs_dll.mpi.mpich.datatypes import Datatypes
 from mqs_dll.mpi.mpich.device import Device, Parts
 from mqs_dll.mpi.mpich.devices import select
 from mqs_dll.mpi.mpich.files import Candidate, Files
 from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.requests import Requests
+from mqs_dll.mpi.mpich.windows import Windows
+from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.profiles import available
 
 
@@ -42,6 +44,10 @@ class Mpich(Adapter):
         """Return what was found in the image."""
         known = "with debug information" if list(self._types) else "without debug information"
         return f"{self.name} {known}"
+
+    def check_symbols(self) -> None:
+        """Return: all else is found from the one function that every build exports, which it was detected by."""
+        self._need_anchor()
 
     def recognise(self, memory: Memory) -> Recognition:
         """Return what the library's constants and the records of its pools tell."""
@@ -81,7 +87,8 @@ class AttachedMpich(AttachedMpi):
         )
         self._device: Device = select(parts)
         self._files = Files(memory, identified.library, identified.heap_end)
-        self._window = views.Win.bind(layouts)
+        is_ch4 = identified.release.device.startswith("ch4")
+        self._windows = Windows(memory, layouts, identified.pools, self._ranks, is_ch4=is_ch4)
         self._walks = {
             Queue.SENDS: self._device.sends,
             Queue.RECEIVES: self._device.receives,
@@ -133,38 +140,46 @@ class AttachedMpich(AttachedMpi):
         Such a one no longer counts as internal while an operation is pending on it.
         """
         identity.check_running(self._memory, self._layouts, self._pools, self._identity.builtin)
-        world = self._communicators.predefined(WORLD)
-        if world is not None:
-            self._ranks.know_world(world)
         entries = self._communicators.read()
         self._mark_internal(entries)
         for entry in entries:
-            if self._is_freed(entry):
-                entry.mark(FREED)
+            entry.tell(freed=self._is_freed(entry), internal=entry.internal)
             if entry.internal:
-                entry.mark(INTERNAL)
                 entry.internal = not self.is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
 
     def _mark_internal(self, entries: list[Entry]) -> None:
         owned = {entry.view.local_comm for entry in entries if entry.inter}
-        owned |= {window.comm_ptr for window in self._live_windows()}
+        windows = {window.comm_ptr: window.name.partition(b"\0")[0] for window in self._windows.live()}
         for entry in entries:
-            entry.internal = entry.internal or entry.view.address in owned
-        self._mark_files(entries)
+            entry.internal = entry.internal or entry.view.address in owned or entry.view.address in windows
+        of_files = self._files_among(entries)
+        words = {address: window_words(name) for address, name in windows.items()}
+        words.update(dict.fromkeys(of_files, FILE_WORDS))
+        for entry in entries:
+            if entry.view.address in words:
+                entry.internal = True
+                self._describe(entry, entries, words[entry.view.address])
 
-    def _mark_files(self, entries: list[Entry]) -> None:
+    @staticmethod
+    def _describe(whole: Entry, entries: list[Entry], words: bytes) -> None:
+        """Tell whose a communicator is, and those that MPICH made within it."""
+        own = {whole.view.address, whole.view.node_comm, whole.view.node_roots_comm}
+        for entry in entries:
+            if entry.view.address in own and not entry.label.name:
+                entry.tell(description=words)
+
+    def _files_among(self, entries: list[Entry]) -> set[int]:
+        """Return the addresses of the communicators of open files."""
         alone = self._communicators.predefined(ALONE)
         if alone is None or not alone.attributes:
-            return
+            return set()
         unnamed = {
             Candidate(entry.view.address, entry.view.handle, entry.view.context_id)
             for entry in entries
             if not (entry.internal or entry.name or entry.inter or entry.is_predefined)
         }
-        of_files = self._files.of_files(unnamed)
-        for entry in entries:
-            entry.internal = entry.internal or entry.view.address in of_files
+        return self._files.of_files(unnamed)
 
     def _is_freed(self, entry: Entry) -> bool:
         """Tell whether nothing but requests refers to the communicator: the program has freed it."""
@@ -177,16 +192,12 @@ class AttachedMpich(AttachedMpi):
         """Return a generator of one queue of one communicator."""
         return self._walks[queue](cast(Entry, entry))
 
-    def _live_windows(self) -> list[views.Win]:
-        return [self._window.at(self._memory, address) for address in self._pools.not_free(handles.WIN)]
-
     def windows(self) -> list[Window]:
         """Return the windows that are alive."""
-        sizes = {entry.view.address: entry.record.size for entry in self._communicators.read()}
-        return [
-            Window(window.name.partition(b"\0")[0], sizes.get(window.comm_ptr, -1), window.address)
-            for window in self._live_windows()
-        ]
+        world = self._communicators.predefined(WORLD)
+        if world is not None:
+            self._ranks.know_world(world)
+        return self._windows.read(self._communicators.read(), self.global_rank())
 
     def datatypes(self) -> list[Datatype]:
         """Return the datatypes of the requests in use, the most used first."""

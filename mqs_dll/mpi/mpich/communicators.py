@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqs_dll.abi import Communicator
+from mqs_dll.abi import INVALID_RANK, Communicator, Label
+from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import CommunicatorEntry
+from mqs_dll.mpi.base import CommunicatorEntry, join_id
 from mqs_dll.mpi.mpich import contexts, handles, views
 from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.pools import Pools
 from mqs_dll.mpi.mpich.process import BUILTIN_COMMS
-from mqs_dll.names import marked
+from mqs_dll.names import fit
 from mqs_dll.view import Reader
-
-INTERNAL = b"internal"
-FREED = b"freed"
 
 INTER = 1
 """comm_kind of an inter-communicator (src/include/mpir_comm.h)."""
@@ -34,10 +32,10 @@ class Entry(CommunicatorEntry):
 
     def __init__(self, view: views.Comm, ranks: Ranks) -> None:
         self.view = view
-        self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
-        self.marks = [b"inter, %d remote" % view.remote_size] if self.inter else []
         self._ranks = ranks
-        self._describe()
+        label = Label(fit(self.name), b"", view.remote_size if self.inter else None)
+        super().__init__(Communicator(self._unique_id(), view.rank, view.local_size, b""), label)
+        self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
 
     @property
     def inter(self) -> bool:
@@ -77,22 +75,19 @@ class Entry(CommunicatorEntry):
         """Return the MPI_COMM_WORLD ranks of the group that messages go to: the remote one of an inter-communicator."""
         return self._ranks.peers(self.view)
 
-    def mark(self, mark: bytes) -> None:
-        """Put one more mark behind the name."""
-        self.marks.append(mark)
-        self._describe()
-
-    def _describe(self) -> None:
-        view = self.view
-        self.record = Communicator(self._unique_id(), view.rank, view.local_size, marked(self.name, self.marks))
-
     def _unique_id(self) -> int:
-        """Return the number that is the same in all processes of a communicator.
+        """Return the number that is the same in all processes of a communicator, and in no other one's.
 
-        The two sides of an inter-communicator receive in different contexts, and agree on the pair of them.
+        The two sides of an inter-communicator receive in different contexts, and agree on the pair of them. Disjoint
+        communicators may have the same: their lowest processes tell them apart, but only within one MPI_COMM_WORLD,
+        since nothing names the process of another one alike in all processes.
         """
         low, high = sorted((self.receives_in, self.sends_in))
-        return low if low == high else high << 32 | low
+        try:
+            lowest = min((*self.world_ranks(), *self.peers()) if self.inter else self.world_ranks())
+        except MqsError:
+            lowest = INVALID_RANK
+        return join_id(low if low == high else high << contexts.ID_BITS | low, lowest)
 
 
 class Communicators:
@@ -118,6 +113,9 @@ class Communicators:
         Raises:
             BrokenStructureError, TargetReadError: the pool can't be read.
         """
+        world = self.predefined(WORLD)
+        if world is not None:
+            self._ranks.know_world(world)
         predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
         made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
         return [

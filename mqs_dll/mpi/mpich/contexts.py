@@ -7,6 +7,9 @@ inter-communicator. All processes of a communicator have agreed on the rest.
 
 from __future__ import annotations
 
+ID_BITS = 20
+"""No MPICH has longer ones: 16 bits, or 20 with ch4 over UCX or libfabric."""
+
 COLLECTIVE = 0x1
 INTRANODE = 0x2
 INTERNODE = 0x4
@@ -33,3 +36,9 @@ def communicator_of(context_id: int) -> int:
 def whole_of(context_id: int) -> int:
     """Return the id of the communicator that the one with this id is a part of; its own where it is no part."""
     return context_id & ~(COLLECTIVE | SUBCOMM | LOCAL_HALF)
+
+
+def parts_of(context_id: int) -> range:
+    """Return the ids that parts of a communicator can have, none where it is a part itself."""
+    last = SUBCOMM | LOCAL_HALF
+    return range(context_id + INTRANODE, context_id + last + 1, INTRANODE) if not context_id & last else range(0)

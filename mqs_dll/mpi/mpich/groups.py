@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mqs_dll.abi import INVALID_RANK
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import RANKS_OF_A_STEP, Memory
 from mqs_dll.mpi.mpich import views
 
 LARGEST_GROUP = 1 << 24
@@ -43,11 +43,13 @@ class Ranks:
             self._group = views.Group.bind(layouts)
             self._strided = views.StridedGroup.bind(layouts)
         self._own_group: int | None = None
+        self._tables: dict[int, tuple[views.VirtualConnection, ...]] = {}
         self._found: dict[tuple[int, bool], tuple[int, ...]] = {}
 
     def forget(self) -> None:
         """Drop all that was read."""
         self._found.clear()
+        self._tables.clear()
 
     def know_world(self, world: views.Comm) -> None:
         """Learn from MPI_COMM_WORLD which processes are its own (ch3: the process group of its first one)."""
@@ -72,6 +74,7 @@ class Ranks:
             count = comm.remote_size if remote else comm.local_size
             if not 0 <= count <= LARGEST_GROUP:
                 raise BrokenStructureError(f"communicator {comm.handle:#x} says that it has {count} processes")
+            self._memory.spend(count // RANKS_OF_A_STEP)
             ranks = self._decode(comm, count, remote=remote)
             if len(ranks) != count:
                 raise BrokenStructureError(f"the processes of communicator {comm.handle:#x} can't be decoded")
@@ -117,6 +120,21 @@ class Ranks:
 
     # ------------------------------------------------------------ since 5.0
 
+    @property
+    def knows_groups(self) -> bool:
+        """Whether groups know their processes, so that of_group can be asked."""
+        return self._group is not None
+
+    def of_group(self, address: int) -> tuple[int, ...]:
+        """Return the MPI_COMM_WORLD rank of each process of a group.
+
+        Raises:
+            BrokenStructureError, TargetReadError: it can't be decoded.
+        """
+        if self._group is None:
+            raise BrokenStructureError("groups of this MPICH don't tell their processes")
+        return self._from_group(address, self._group.at(self._memory, address).size)
+
     def _from_group(self, address: int, count: int) -> tuple[int, ...]:
         if self._group is None or self._strided is None:
             raise BrokenStructureError("nothing tells how this MPICH keeps the processes of a communicator")
@@ -133,15 +151,19 @@ class Ranks:
 
     # ------------------------------------------------------------ ch3
 
-    def _connections(self, address: int, count: int) -> list[views.VirtualConnection]:
+    def _connections(self, address: int, count: int) -> tuple[views.VirtualConnection, ...]:
         """Return the first processes of a table; communicators may share one that is longer."""
         assert self._vcrt is not None
         assert self._vc is not None
+        known = self._tables.get(address, ())
+        if known and len(known) >= count:
+            return known[:count]
         table = self._vcrt.at(self._memory, address)
         if not count <= table.size <= LARGEST_GROUP:
             raise BrokenStructureError(f"the table of processes at {address:#x} has {table.size} instead of {count}")
         pointers = self._memory.pointers(address + self._vcrt.constant("vcr_table"), count)
-        return [self._vc.at(self._memory, pointer) for pointer in pointers]
+        known = self._tables[address] = tuple([self._vc.at(self._memory, pointer) for pointer in pointers])
+        return known
 
 
 def _signed(number: int) -> int:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.mpi.describe import lines
 from mqs_dll.mpi.mpich import contexts, tags
+from mqs_dll.phrases import How
 
-HELD = "MPI_Mprobe or MPI_Improbe: message held, not received"
 NOT_KEPT = "the source and tag that it asked for are not kept"
-BUFFERED_SEND = "MPI_Bsend or MPI_Ibsend: a send from the attached buffer"
+BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)
 FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
-FREED = "freed by the program (MPI_Request_free)"
-CANCELLED = "cancelled"
+COPY = "the buffer is a copy in the attached buffer"
+NO_ORDER = "one of several to this rank, in no particular order"
 
 
-def persistent(call: str) -> str:
+def persistent(*calls: str) -> str:
     """Name the call that made a persistent request, which is started."""
-    return f"{call}, persistent, started"
-
-
-def request_text(handle: int) -> str:
-    """Return the request's handle."""
-    return f"request {handle:#x}"
+    return phrases.made_by(*calls, how=How.PERSISTENT)
 
 
 def collective_text(context_id: int, tag: int) -> str | None:
@@ -58,7 +54,7 @@ def held(rank: int, world: int, tag: int, length: int, request: str) -> Operatio
         actual_global_rank=world,
         actual_tag=tag,
         actual_length=length,
-        extra_text=lines(HELD, NOT_KEPT, request),
+        extra_text=lines(phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD), NOT_KEPT, request),
     )
 
 

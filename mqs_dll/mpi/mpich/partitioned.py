@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
@@ -15,6 +16,7 @@ from mqs_dll.mpi.mpich import operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.phrases import How
 
 
 class Partitioned:
@@ -63,9 +65,9 @@ class Partitioned:
             UNKNOWN,
             UNKNOWN if facts is None else elements * facts.size,
             part.buffer,
-            "MPI_Psend_init, partitioned, started",
+            phrases.made_by("MPI_Psend_init", how=How.PARTITIONED),
             buffer_text(facts, elements, part.datatype),
-            operations.request_text(self._parts.requests.handle(request)),
+            phrases.request(self._parts.requests.handle(request)),
             f"{part.partitions} parts" if part.peer_req_ptr else f"{part.partitions} parts; no receive has matched it",
             "its tag is not kept",
         )
@@ -92,9 +94,9 @@ class Partitioned:
             actual_tag=tag if matched else UNKNOWN,
             actual_length=capacity if matched else UNKNOWN,
             extra_text=lines(
-                "MPI_Precv_init, partitioned, started",
+                phrases.made_by("MPI_Precv_init", how=How.PARTITIONED),
                 buffer_text(facts, elements, part.datatype),
-                operations.request_text(self._parts.requests.handle(request)),
+                phrases.request(self._parts.requests.handle(request)),
                 f"{part.partitions} parts",
             ),
         )

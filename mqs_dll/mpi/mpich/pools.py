@@ -9,8 +9,9 @@ their class and place demand. Source: src/include/mpir_objects.h, src/util/mpir_
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from mqs_dll.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.layout import Layouts
@@ -98,10 +99,33 @@ class Pools:
         record = self._alloc.at(self.memory, pool.record)
         return record.direct + record.direct_size * pool.size
 
-    def known_variable(self) -> int | None:
-        """Return the address of the first objects of some class, near which MPICH's other variables are."""
-        records = (self._alloc.at(self.memory, pool.record) for pools in self.by_class.values() for pool in pools)
+    def known_variable(self, cls: int | None = None) -> int | None:
+        """Return the address of the first objects of a class, else of some class, near which other variables are."""
+        in_turn = chain(self.by_class.get(cls or 0, ()), *self.by_class.values())
+        records = (self._alloc.at(self.memory, pool.record) for pool in in_turn)
         return next((record.direct for record in records if record.direct), None)
+
+    def neighbours(self, cls: int, pair: tuple[int, int], likely: Iterable[int] = ()) -> int | None:
+        """Return where two objects with these handles lie one behind the other among the library's variables.
+
+        Args:
+            cls: their class.
+            pair: their handles.
+            likely: addresses to look at before all variables are searched.
+        """
+        size = self.size_of(cls)
+        near = self.known_variable(cls)
+        searched = places(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
+        return next((address for address in chain(likely, searched) if self._has_handles(address, size, pair)), None)
+
+    def _has_handles(self, address: int, size: int, pair: tuple[int, int]) -> bool:
+        try:
+            return all(
+                int.from_bytes(self.memory.read(address + index * size, 4), "little") == handle
+                for index, handle in enumerate(pair)
+            )
+        except TargetReadError:
+            return False
 
     def live(self, cls: int) -> list[int]:
         """Return the addresses of a class's objects in use, pool by pool, in the order of their handles.
@@ -118,6 +142,9 @@ class Pools:
         """Return the addresses of a class's objects that are not on the chain of free ones.
 
         For windows, whose reference count ch4 leaves at 0.
+
+        Raises:
+            BrokenStructureError, TooMuchError, TargetReadError: a pool contradicts itself or can't be read.
         """
         found = []
         for pool in self.by_class.get(cls, ()):
@@ -146,7 +173,7 @@ class Pools:
         """Yield the arrays that a pool's objects lie in: the library's own, then the blocks that were added.
 
         Raises:
-            BrokenStructureError: the record's counts are absurd.
+            BrokenStructureError, TooMuchError: the record's counts are absurd.
         """
         record = self._alloc.at(self.memory, pool.record)
         if not record.initialized:
@@ -160,6 +187,7 @@ class Pools:
             count = record.indirect_block_size or self._objects_of_a_block(address, pool)
             if not 0 < count <= 1 << 16:
                 raise BrokenStructureError(f"the pool at {pool.record:#x} says {count} objects a block")
+            self.memory.spend(count)
             yield Objects(address, count, handle | block << 12)
 
     def _objects_of_a_block(self, address: int, pool: Pool) -> int:

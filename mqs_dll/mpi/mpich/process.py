@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from itertools import chain
 
-from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places
@@ -29,19 +29,8 @@ def builtin_comms(pools: Pools, symbol: int | None) -> int | None:
 
     It lies behind the array of direct ones in most builds; elsewhere it is found by the handles of its first two.
     """
-    size = pools.size_of(handles.COMM)
     behind_direct = (pools.behind_direct(pool) for pool in pools.by_class[handles.COMM])
-    searched = places(pools.memory, pools.library, struct.pack("<I", WORLD), LARGEST_SEARCH, pools.known_variable())
-    candidates = chain([symbol] if symbol else [], behind_direct, searched)
-    return next((address for address in candidates if _is_array(pools, address, size)), None)
-
-
-def _is_array(pools: Pools, address: int, size: int) -> bool:
-    try:
-        words = (int.from_bytes(pools.memory.read(address + index * size, 4), "little") for index in (0, 1))
-        return list(words) == [WORLD, SELF]
-    except TargetReadError:
-        return False
+    return pools.neighbours(handles.COMM, (WORLD, SELF), chain([symbol] if symbol else [], behind_direct))
 
 
 def find_process(

@@ -5,6 +5,7 @@ Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
@@ -86,10 +87,12 @@ class Requests:
         self._kinds = kinds_of(layouts)
         self.values = values_of(layouts)
         self._live: dict[int, views.Request] | None = None
+        self._references: Counter[int] | None = None
 
     def forget(self) -> None:
         """Drop all that was read."""
         self._live = None
+        self._references = None
 
     def live(self) -> dict[int, views.Request]:
         """Return the requests in use by their address, in the order of the pools.
@@ -112,4 +115,6 @@ class Requests:
 
     def references(self, comm: int) -> int:
         """Return how many requests refer to the communicator at an address."""
-        return sum(request.comm == comm for request in self.live().values())
+        if self._references is None:
+            self._references = Counter(request.comm for request in self.live().values())
+        return self._references[comm]

@@ -6,7 +6,7 @@ Source: src/include/mpir_tags.h, src/mpid/common/sched/mpidu_sched.c, src/mpi/co
 
 from __future__ import annotations
 
-from mqs_dll.abi import COLLECTIVE
+from mqs_dll import phrases
 
 _BLOCKING = {
     1: "MPI_Barrier",
@@ -46,13 +46,13 @@ def label(tag: int) -> str:
     """
     name = _BLOCKING.get(tag)
     if name is not None:
-        return f"{COLLECTIVE}{name}, alone or in another one"
+        return phrases.COLLECTIVE(name)
     if _FIRST_NONBLOCKING <= tag < 1 << _LOWEST_BIT:
-        return f"nonblocking collective no. {tag - _FIRST_NONBLOCKING + 1} or neighborhood collective"
+        return phrases.NONBLOCKING_OR_NEIGHBORHOOD(tag - _FIRST_NONBLOCKING + 1)
     if tag >= 1 << _LOWEST_BIT:
-        return "making of a communicator (context id agreement)"
+        return phrases.MAKING()
     if tag in _FAULT_TOLERANCE:
-        return "fault tolerance (ULFM)"
+        return phrases.FAULT_TOLERANCE()
     if tag in _HCOLL:
-        return "collective by the library HCOLL"
-    return f"internal traffic of MPICH, tag {tag}"
+        return phrases.BY_LIBRARY("HCOLL")
+    return phrases.OTHER("MPICH", tag)

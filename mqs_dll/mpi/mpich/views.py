@@ -197,6 +197,7 @@ class Request(View):
     status_count_hi_and_cancelled: int = uint32(name="status.count_hi_and_cancelled")
     status_source: int = int32(name="status.MPI_SOURCE")
     status_tag: int = int32(name="status.MPI_TAG")
+    status_error: int = int32(name="status.MPI_TAG", plus=4)  # MPI_ERROR is behind it in every ABI (mpi.h)
     real_request: int = pointer(name="u.persist.real_request")
     next: int | None = pointer(optional=True)  # since 4.0
     prev: int | None = pointer(optional=True)
@@ -247,7 +248,8 @@ class AmExtension(View):
     struct = "MPIDIG_req_ext_t"
     peer_req_ptr: int = pointer(name="rreq.peer_req_ptr")
     match_req: int | None = pointer(name="rreq.match_req", optional=True)  # since 4.1
-    in_data_sz: int = uint64(name="recv_async.in_data_sz")
+    in_data_sz: int = uint64(name="recv_async.in_data_sz")  # less by what has come
+    came: int = uint64(name="recv_async.offset")  # of an earlier message, until the first of this one's data come
     data_sz_left: int = uint64(name="send_async.data_sz_left")
     offset: int = uint64(name="send_async.offset")
     seg_issued: int = int32(name="send_async.seg_issued")

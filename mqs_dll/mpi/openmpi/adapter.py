@@ -11,18 +11,16 @@ from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
-from mqs_dll.mpi.openmpi import identity, views
-from mqs_dll.mpi.openmpi.communicators import FREED, INTERNAL, Communicators, Entry
+from mqs_dll.mpi.openmpi import identity, lineage
+from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.groups import Groups
 from mqs_dll.mpi.openmpi.internal import InternalCommunicators
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.symbols import NEEDED, Symbols
 from mqs_dll.mpi.openmpi.transports import select
+from mqs_dll.mpi.openmpi.windows import Windows
 from mqs_dll.view import wanted_members
-
-WINDOW_FREED = 0x1
-WINDOW_INVALID = 0x2
 
 
 class OpenMpi(Adapter):
@@ -44,6 +42,11 @@ class OpenMpi(Adapter):
         """Return what was found in the image."""
         known = "with debug information" if list(self._types) else "without debug information"
         return f"{self.name} {known}"
+
+    def check_symbols(self) -> None:
+        """Return when the roots of the walks are there: a library with hidden symbols has but a few."""
+        for name in NEEDED:
+            self._symbols.need(name)
 
     def recognise(self, memory: Memory) -> Recognition:
         """Return what the library's constants and class descriptors tell."""
@@ -68,6 +71,7 @@ class AttachedOpenMpi(AttachedMpi):
         self._groups = Groups(memory, symbols, layouts)
         self._datatypes = Datatypes(memory, symbols, layouts)
         self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
+        self._windows = Windows(memory, symbols, layouts, self._containers, self._groups)
         self._internal = InternalCommunicators(memory, symbols, layouts, self._containers)
         self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
         self._walks = {
@@ -115,12 +119,11 @@ class AttachedOpenMpi(AttachedMpi):
         """
         identity.check_running(self._memory, self._symbols)
         entries = self._communicators.read()
+        lineage.describe(entries)
         self._internal.mark(entries)
         for entry in entries:
-            if self._is_freed(entry):
-                entry.mark(FREED)
+            entry.tell(freed=self._is_freed(entry), internal=entry.internal)
             if entry.internal:
-                entry.mark(INTERNAL)
                 entry.internal = not self.is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
 
@@ -136,16 +139,7 @@ class AttachedOpenMpi(AttachedMpi):
 
     def windows(self) -> list[Window]:
         """Return the windows that are alive."""
-        reader = views.Win.bind(self._layouts)
-        win_class = self._symbols.need("ompi_win_t_class")
-        found = []
-        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
-            window = reader.at(self._memory, address)
-            if slot == 0 or window.obj_class != win_class or window.w_flags & (WINDOW_FREED | WINDOW_INVALID):
-                continue
-            size = self._groups.at(window.w_group).grp_proc_count
-            found.append(Window(window.w_name.partition(b"\0")[0], size, address))
-        return found
+        return self._windows.read(self._communicators.read())
 
     def datatypes(self) -> list[Datatype]:
         """Return the datatypes of the requests in use, the most used first."""

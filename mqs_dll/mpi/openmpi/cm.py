@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
@@ -20,11 +21,12 @@ from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import Datatypes
-from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, tag_text
+from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.mpi.openmpi.requests import RequestPool
 from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.phrases import Fate, How
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
 HEAVY_SEND = 0
@@ -177,8 +179,8 @@ class Cm(Pml):
             tag_wild=False,
             desired_tag=tag,
             desired_length=request.local_size,
-            system_buffer=False,
-            buffer=request.heavy_addr if heavy else self._thin_buffer(request),
+            system_buffer=_is_copy(request),
+            buffer=self._send_buffer(request),
             actual_local_rank=rank,
             actual_global_rank=world,
             actual_tag=tag,
@@ -193,6 +195,12 @@ class Cm(Pml):
                 tag_text(tag, self._nonblocking_base) or _send_progress(request),
             ),
         )
+
+    def _send_buffer(self, request: cm_views.CmSendRequest) -> int:
+        """Return where a message begins; of a buffered one it is the copy, 0 when that is no longer needed."""
+        if request.req_send_mode == BUFFERED:
+            return request.buffer if _is_copy(request) else 0
+        return request.heavy_addr if request.pml_type == HEAVY_SEND else self._thin_buffer(request)
 
     def _thin_buffer(self, request: cm_views.CmSendRequest) -> int:
         """Return the address that the program gave; 4.1 adds the datatype's lower bound where it can send in place."""
@@ -217,15 +225,13 @@ def _elements(request: cm_views.CmSendRequest, facts: DatatypeFacts | None) -> i
 
 
 def _receive_kind(request: cm_views.CmRecvRequest, complete: bool, *, known: bool) -> str:
+    fate = Fate.CANCELLED if request.status_cancelled else Fate.FREED if request.free_called else Fate.NONE
+    error = request.status_error if complete and not request.status_cancelled else 0
     if request.pml_type == HEAVY_RECEIVE:
-        call = "MPI_Recv_init, persistent, started"
-    else:
-        call = "MPI_Irecv, nonblocking" if known and not complete else "MPI_Irecv or MPI_Imrecv"
-    if request.status_cancelled:
-        return f"{call}, cancelled"
-    if complete and request.status_error:
-        return f"{call}, failed with MPI error {request.status_error}"
-    return f"{call}, freed by the program" if request.free_called else call
+        return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT, fate=fate, error=error)
+    if known and not complete:
+        return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING, fate=fate)
+    return phrases.made_by("MPI_Irecv", "MPI_Imrecv", fate=fate, error=error)
 
 
 def _unclear(pattern: Pattern | None) -> str | None:
@@ -245,11 +251,16 @@ def _send_kind(request: cm_views.CmSendRequest) -> str:
     kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
     if kind is not None:
         return kind
-    call = f"{CALLS[mode][1]}, nonblocking"
-    return f"{call}, freed by the program" if request.free_called else call
+    fate = Fate.FREED if request.free_called else Fate.NONE
+    return phrases.made_by(CALLS[mode][1], how=How.NONBLOCKING, fate=fate)
+
+
+def _is_copy(request: cm_views.CmSendRequest) -> bool:
+    """Tell whether a message is in the attached buffer, whole, until it is delivered (pml_cm_sendreq.h)."""
+    return request.req_send_mode == BUFFERED and not request.pml_complete
 
 
 def _send_progress(request: cm_views.CmSendRequest) -> str | None:
-    if request.req_send_mode == BUFFERED and not request.pml_complete:
-        return f"not delivered; copy in the attached buffer, {request.buffer:#x}"
-    return None
+    if _is_copy(request):
+        return phrases.NOT_DELIVERED(request.buffer)
+    return sent_from_copy(request.heavy_addr) if request.req_send_mode == BUFFERED else None

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import Communicator
+from mqs_dll.abi import SEVERAL_WORLDS, Communicator, Label
+from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import CommunicatorEntry
+from mqs_dll.mpi.base import CommunicatorEntry, join_id
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.groups import Groups, ProcName
 from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.names import marked
+from mqs_dll.names import fit
 
 NAME_BYTES = 64
 """MPI_MAX_OBJECT_NAME of Open MPI, and what its c_name holds at most, NUL included."""
-
-INTERNAL = b"internal"
-FREED = b"freed"
 
 # c_flags (ompi/communicator/communicator.h)
 INTER = 0x1
@@ -38,6 +37,12 @@ RESERVED_SLOT = 1
 FOLDED = 1 << 63
 """Set in the unique_id of a communicator with an extended id, so that it never equals a global index."""
 
+SLOT_BITS, JOB_BITS = 25, 15
+"""In the number within a unique_id."""
+
+FIRST_JOB = 1
+"""The lower half of a job's id: mpirun's own job is 1, those that are spawned are the next."""
+
 FOLD_FACTOR = 0x9E3779B97F4A7C15
 """Odd, so that two extended ids that differ in one half never fold to the same number."""
 
@@ -49,8 +54,11 @@ def number_of(memory: Memory, view: views.Communicator) -> int:
     return int.from_bytes(memory.read(view.address + view.c_contextid, 4), "little")
 
 
-def name_of(memory: Memory, view: views.Communicator) -> bytes:
-    """Return a communicator's name: an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index."""
+def text_of(memory: Memory, view: views.Communicator) -> bytes:
+    """Return a communicator's name, or what Open MPI wrote in its place (lineage.py).
+
+    It is an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index.
+    """
     address = view.address + view.c_name
     if view.c_index is not None:
         address = memory.pointer(address)
@@ -59,15 +67,33 @@ def name_of(memory: Memory, view: views.Communicator) -> bytes:
     return memory.text(address, NAME_BYTES)
 
 
+def extended_id(memory: Memory, view: views.Communicator) -> tuple[int, int] | None:
+    """Return the extended id of a communicator, base and sub; None of one that has none: in 4.1, and most of 5.0."""
+    if view.c_index is None or view.c_flags & GLOBAL_INDEX:
+        return None
+    base, sub = struct.unpack("<2Q", memory.read(view.address + view.c_contextid, 16))
+    return base, sub
+
+
 class Entry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, slot: int, view: views.Communicator, record: Communicator, groups: Groups) -> None:
+    def __init__(self, memory: Memory, slot: int, view: views.Communicator, groups: Groups) -> None:
+        """Take it from its struct.
+
+        Raises:
+            BrokenStructureError, TargetReadError: its groups or its name can't be read.
+        """
         self.slot = slot
         self.view = view
-        self.record = record
-        self.internal = False
+        self.extended_id = extended_id(memory, view)
+        self.text = text_of(memory, view)
+        """Its name, or what Open MPI wrote in its place."""
         self._groups = groups
+        size = groups.at(view.c_local_group).grp_proc_count
+        remote = groups.at(view.c_remote_group).grp_proc_count if self.inter else None
+        label = Label(fit(self.text) if self.is_named else b"", b"", remote)
+        super().__init__(Communicator(self._unique_id(), view.c_my_rank, size, b""), label)
 
     @property
     def inter(self) -> bool:
@@ -84,6 +110,28 @@ class Entry(CommunicatorEntry):
         """Whether it is MPI_COMM_WORLD, under whatever name: the first of the communicators that MPI_Init made."""
         return self.slot == 0
 
+    @property
+    def number_text(self) -> bytes:
+        """Its number as Open MPI's texts have it (ompi_comm_print_cid, which has room for 19 characters)."""
+        return b"%d" % self.slot if self.extended_id is None else (b"0x%x%08x" % self.extended_id)[:19]
+
+    def _unique_id(self) -> int:
+        """Return the number that is the same in all processes of a communicator, and in no other one's.
+
+        Its processes have agreed on a slot: always in 4.1, with GLOBAL_INDEX since 5.0.0. Others of 5.0 have an
+        extended id of 16 bytes, folded here. Disjoint ones may have the same: the name of the lowest process tells
+        them apart, in which jobs count up from 1 (what tells one launcher's jobs from another's is left out).
+        """
+        try:
+            first = min(map(self._groups.first, {self.view.c_local_group, self.view.c_remote_group}))
+        except MqsError:
+            first = ProcName(FIRST_JOB, SEVERAL_WORLDS)
+        if self.extended_id is None:
+            job = (first.jobid - FIRST_JOB) % (1 << JOB_BITS)
+            return join_id(job << SLOT_BITS | self.slot % (1 << SLOT_BITS), first.vpid)
+        base, sub = self.extended_id
+        return ((base * FOLD_FACTOR + sub) * FOLD_FACTOR + (first.jobid << 32) + first.vpid) % FOLDED | FOLDED
+
     def world_ranks(self) -> Sequence[int]:
         """Return the MPI_COMM_WORLD ranks of the local group."""
         return self._groups.world_ranks(self.view.c_local_group)
@@ -91,6 +139,11 @@ class Entry(CommunicatorEntry):
     def peers(self) -> Sequence[int]:
         """Return the MPI_COMM_WORLD ranks of the group that messages go to: the remote one of an inter-communicator."""
         return self._groups.world_ranks(self.view.c_remote_group)
+
+    def members(self) -> Iterator[ProcName]:
+        """Yield the names of its processes, those of the remote group too."""
+        for group in {self.view.c_local_group, self.view.c_remote_group}:
+            yield from self._groups.names(group)
 
     def peer_names(self) -> Sequence[ProcName]:
         """Return the names of the processes that messages go to."""
@@ -104,14 +157,6 @@ class Entry(CommunicatorEntry):
         """
         extra = 1 if self.view.c_flags & EXTRA_RETAIN else 0
         return self.view.obj_reference_count - extra <= requests and requests > 0
-
-    def mark(self, mark: bytes) -> None:
-        """Put one more mark behind the name."""
-        name, marks = self.name_and_marks
-        self.name_and_marks = (name, [*marks, mark])
-        self.record = self.record._replace(name=marked(*self.name_and_marks))
-
-    name_and_marks: tuple[bytes, list[bytes]] = (b"", [])
 
 
 class Communicators:
@@ -142,32 +187,5 @@ class Communicators:
                 continue
             if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
                 continue
-            entries.append(self._entry(slot, view))
+            entries.append(Entry(self._memory, slot, view, self._groups))
         return entries
-
-    def _entry(self, slot: int, view: views.Communicator) -> Entry:
-        group = self._groups.at(view.c_local_group)
-        record = Communicator(self._unique_id(view), view.c_my_rank, group.grp_proc_count, b"")
-        entry = Entry(slot, view, record, self._groups)
-        entry.name_and_marks = (name_of(self._memory, view), self._marks(view))
-        entry.record = record._replace(name=marked(*entry.name_and_marks))
-        return entry
-
-    def _unique_id(self, view: views.Communicator) -> int:
-        """Return the number that is the same in all processes of a communicator.
-
-        That is the slot where all have agreed on it: always in 4.1, with GLOBAL_INDEX since 5.0.0. Others of 5.0 have
-        an extended id of 16 bytes, folded here.
-        """
-        if view.c_index is None or view.c_flags & GLOBAL_INDEX:
-            return number_of(self._memory, view)
-        extended = self._memory.read(view.address + view.c_contextid, 16)
-        base, sub = int.from_bytes(extended[:8], "little"), int.from_bytes(extended[8:], "little")
-        return (base * FOLD_FACTOR + sub) % FOLDED | FOLDED
-
-    def _marks(self, view: views.Communicator) -> list[bytes]:
-        marks = []
-        if view.c_flags & INTER:
-            remote = self._groups.at(view.c_remote_group).grp_proc_count
-            marks.append(b"inter, %d remote" % remote)
-        return marks

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from mqs_dll.abi import IN_A_WAIT
+from mqs_dll import phrases
 from mqs_dll.errors import MqsError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import tags
+from mqs_dll.phrases import How
 
 # ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
 BUFFERED = 2
@@ -38,14 +39,13 @@ def request_text(memory: Memory, address: int, complete: int) -> str:
     counts the requests that have to complete before the thread goes on: of MPI_Waitall all that are pending, of
     MPI_Waitany one. A single MPI_Wait does so only where threads are in use.
     """
-    text = f"request {address:#x}"
     if complete in (0, COMPLETE):
-        return text
+        return phrases.request(address)
     try:
         (count,) = memory.unpack(_COUNT, complete)
     except MqsError:
         count = 0
-    return f"{text}, {IN_A_WAIT}" + (f" that needs {count} more" if 0 < count <= _MOST_REQUESTS else "")
+    return phrases.request(address, in_wait=True, needs=count if 0 < count <= _MOST_REQUESTS else None)
 
 
 def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
@@ -55,12 +55,19 @@ def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
     """
     calls = CALLS.get(mode)
     if calls is None:
-        return f"a send of unknown mode {mode}"
+        return phrases.UNKNOWN_MODE(mode)
     if persistent:
-        return f"{calls[0]}_init, persistent, started"
+        return phrases.made_by(f"{calls[0]}_init", how=How.PERSISTENT)
+    if mode == BUFFERED and free_called:
+        return phrases.made_by(calls[0], how=How.GONE_ON)
     if mode == BUFFERED:
-        return f"{calls[0]}: the program has gone on" if free_called else f"{calls[1]}, nonblocking"
+        return phrases.made_by(calls[1], how=How.NONBLOCKING)
     return None
+
+
+def sent_from_copy(address: int) -> str:
+    """Say of a buffered send whose copy is gone what the program's buffer was: it may hold other bytes by now."""
+    return f"sent from a copy; the program's own buffer was {address:#x}"
 
 
 def tag_text(tag: int, nonblocking_base: int) -> str | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mqs_dll.abi import INVALID_RANK
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import RANKS_OF_A_STEP, Memory
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols
 
@@ -24,6 +24,10 @@ DEEPEST_PARENT = 64
 SPORADIC = 0x8
 STRIDED = 0x10
 BITMAP = 0x20
+
+
+_BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
+"""The bits that are set in each byte."""
 
 
 class ProcName(NamedTuple):
@@ -46,6 +50,7 @@ class Groups:
         self._groups: dict[int, views.Group] = {}
         self._world_ranks: dict[int, tuple[int, ...]] = {}
         self._names: dict[int, tuple[ProcName, ...]] = {}
+        self._first: dict[int, ProcName] = {}
         self._procs: dict[int, ProcName] = {}
         self._own: ProcName | None = None
 
@@ -54,6 +59,7 @@ class Groups:
         self._groups.clear()
         self._world_ranks.clear()
         self._names.clear()
+        self._first.clear()
         self._procs.clear()
         self._own = None
 
@@ -91,6 +97,20 @@ class Groups:
         """Return the name of each process of a group."""
         return self._group_names(address, DEEPEST_PARENT)
 
+    def first(self, address: int) -> ProcName:
+        """Return the lowest name of a group: that of its first process in the first of its jobs.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the group is empty, or can't be decoded.
+        """
+        first = self._first.get(address)
+        if first is None:
+            names = self.names(address)
+            if not names:
+                raise BrokenStructureError(f"the group at {address:#x} is empty")
+            first = self._first[address] = min(names)
+        return first
+
     def _group_names(self, address: int, depth: int) -> tuple[ProcName, ...]:
         names = self._names.get(address)
         if names is None:
@@ -103,35 +123,47 @@ class Groups:
             return tuple(map(self._name, self._memory.pointers(group.grp_proc_pointers, group.grp_proc_count)))
         if depth == 0:
             raise BrokenStructureError(f"the group at {group.address:#x} has more than {DEEPEST_PARENT} ancestors")
+        self._memory.spend(group.grp_proc_count // RANKS_OF_A_STEP)
         parents = self._group_names(group.grp_parent_group_ptr, depth - 1)
-        ranks = self._ranks_in_parent(group)
-        if len(ranks) != group.grp_proc_count or not all(0 <= rank < len(parents) for rank in ranks):
-            raise BrokenStructureError(f"the sparse group at {group.address:#x} doesn't fit its parent")
-        return tuple(parents[rank] for rank in ranks)
+        ranks = self._ranks_in_parent(group, len(parents))
+        if ranks and not 0 <= min(ranks) <= max(ranks) < len(parents):
+            raise _misfit(group)
+        return tuple([parents[rank] for rank in ranks])
 
-    def _ranks_in_parent(self, group: views.Group) -> list[int]:
+    def _ranks_in_parent(self, group: views.Group, parents: int) -> list[int]:
+        """Return the ranks that a sparse group's processes have in its parent.
+
+        A table that doesn't say as many as the group has is refused before it is followed: its numbers may be absurd.
+        """
         count = group.grp_proc_count
         if group.grp_flags & STRIDED:
             offset, stride, _last = struct.unpack_from("<3i", group.sparse_data)
             return [offset + stride * rank for rank in range(count)]
         table, length = struct.unpack_from("<Qi", group.sparse_data)
-        if not 0 <= length <= LARGEST_GROUP:
-            raise BrokenStructureError(f"the sparse group at {group.address:#x} says {length} entries")
         if group.grp_flags & SPORADIC:
-            ranges = struct.iter_unpack("<ii", self._memory.read(table, 8 * length))
-            return [first + step for first, size in ranges for step in range(min(size, count))]
-        bits = int.from_bytes(self._memory.read(table, length), "little")
-        return [rank for rank in range(8 * length) if bits >> rank & 1]
+            if not 0 <= length <= count:  # no range is empty
+                raise _misfit(group)
+            ranges = list(struct.iter_unpack("<ii", self._memory.read(table, 8 * length)))
+            if any(size < 0 for _, size in ranges) or sum(size for _, size in ranges) != count:
+                raise _misfit(group)
+            return [rank for first, size in ranges for rank in range(first, first + size)]
+        if not 0 <= length <= parents // 8 + 1:
+            raise _misfit(group)
+        bits = self._memory.read(table, length)
+        if int.from_bytes(bits, "little").bit_count() != count:
+            raise _misfit(group)
+        return [8 * place + bit for place, byte in enumerate(bits) if byte for bit in _BITS[byte]]
 
     def _name(self, entry: int) -> ProcName:
         """Return the name in a group's entry: a sentinel, or the address of an ompi_proc_t."""
+        if entry & 1:
+            return ProcName((entry & 0xFFFF0000) | (entry >> 1 & 0x7FFF), entry >> 32)
         name = self._procs.get(entry)
         if name is None:
-            if entry & 1:
-                family, local = entry >> 16 & 0xFFFF, entry >> 1 & 0x7FFF
-                name = ProcName(family << 16 | local, entry >> 32)
-            else:
-                proc = self._proc.at(self._memory, entry)
-                name = ProcName(proc.jobid, proc.vpid)
-            self._procs[entry] = name
+            proc = self._proc.at(self._memory, entry)
+            name = self._procs[entry] = ProcName(proc.jobid, proc.vpid)
         return name
+
+
+def _misfit(group: views.Group) -> BrokenStructureError:
+    return BrokenStructureError(f"the sparse group at {group.address:#x} doesn't fit its parent")

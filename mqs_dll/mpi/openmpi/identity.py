@@ -25,7 +25,7 @@ from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import nearest_first, of_machine, profile_facts
 from mqs_dll.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
 from mqs_dll.mpi.openmpi import cm_views, views
-from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, name_of, number_of
+from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
 from mqs_dll.profiles import Profile, available
@@ -274,7 +274,7 @@ def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> 
             raise LayoutError(f"slot {slot} of ompi_mpi_communicators holds no communicator")
         if number_of(memory, comm) == slot:
             _check_communicator(slot, comm, memory, symbols, layouts)
-            names[slot] = name_of(memory, comm)
+            names[slot] = text_of(memory, comm)
     if names.get(NULL_SLOT) != NULL_NAME:
         raise LayoutError(f"communicator {NULL_SLOT} is not called {NULL_NAME.decode()}")
     return (

@@ -16,7 +16,9 @@ from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
+from mqs_dll.mpi.openmpi.heap import heap_bytes
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.names import FILE_WORDS, window_words
 
 MODULE_BYTES = 1024
 """How far into a module its communicator is looked for."""
@@ -46,24 +48,30 @@ class InternalCommunicators:
         self._file_size = class_size(memory, symbols, layouts, "ompi_file_t") or 0
 
     def mark(self, entries: Sequence[Entry]) -> None:
-        """Set ``internal`` in the entries of Open MPI's own communicators."""
+        """Set ``internal`` in the entries of Open MPI's own communicators, and say of which window or file they are."""
         unnamed = {entry.view.address: entry for entry in entries if not entry.is_named}
         if not unnamed:
             return
         local_halves = {entry.view.c_local_comm for entry in entries if entry.inter}
-        for words in (local_halves, *self._windows(), *self._files(), *self._partitioned()):
+        others = ((words, b"") for words in (local_halves, *self._partitioned()))
+        files = ((words, FILE_WORDS) for words in self._files())
+        for words, description in (*others, *files, *self._windows()):
             for address in unnamed.keys() & words:
                 unnamed[address].internal = True
+                if description:
+                    unnamed[address].tell(description=description)
         for entry in unnamed.values():
             entry.internal = entry.internal or self._is_hierarchical(entry)
 
-    def _windows(self) -> Iterator[Iterable[int]]:
+    def _windows(self) -> Iterator[tuple[Iterable[int], bytes]]:
+        """Yield the words of each window's module, and the window in words."""
         for address in self._objects("ompi_mpi_windows"):
             try:
-                module = self._window.at(self._memory, address).w_osc_module
+                window = self._window.at(self._memory, address)
+                module, name = window.w_osc_module, window.w_name.partition(b"\0")[0]
             except TargetReadError:
                 continue
-            yield self._words(module, self._heap_bytes(module, MODULE_BYTES))
+            yield self._words(module, heap_bytes(self._memory, module, MODULE_BYTES)), window_words(name)
 
     def _files(self) -> Iterator[Iterable[int]]:
         """Yield the words of each open file, and of what they point at: the I/O component has a duplicate too."""
@@ -71,7 +79,7 @@ class InternalCommunicators:
             words = self._words(address, min(self._file_size, FILE_BYTES))
             yield words
             for word in words:
-                yield self._words(word, self._heap_bytes(word, FILE_DATA_BYTES))
+                yield self._words(word, heap_bytes(self._memory, word, FILE_DATA_BYTES))
 
     def _partitioned(self) -> Iterator[Iterable[int]]:
         """Yield the words of the component of partitioned communication (since 5.0.0)."""
@@ -96,20 +104,6 @@ class InternalCommunicators:
         except TargetReadError:
             return ()
 
-    def _heap_bytes(self, address: int, limit: int) -> int:
-        """Return how many bytes belong to the heap block at an address, 0 when it is none.
-
-        The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour
-        begins, whose words must not speak for this one.
-        """
-        if address % (2 * WORD):
-            return 0
-        try:
-            size = (self._memory.pointer(address - WORD) & ~7) - WORD
-        except TargetReadError:
-            return 0
-        return min(size, limit) if WORD <= size < 1 << 32 else 0
-
     def _is_hierarchical(self, entry: Entry) -> bool:
         """Tell whether coll/han made the communicator, by its info keys."""
         try:
@@ -126,5 +120,5 @@ class InternalCommunicators:
         return any(
             HIERARCHICAL.search(self._memory.read(word, INFO_ENTRY_BYTES))
             for word in self._words(entry, INFO_ENTRY_BYTES)
-            if self._heap_bytes(word, INFO_ENTRY_BYTES) == INFO_ENTRY_BYTES
+            if heap_bytes(self._memory, word, INFO_ENTRY_BYTES) == INFO_ENTRY_BYTES
         )

@@ -99,6 +99,16 @@ class Matching:
             return addresses, error
         return addresses, None
 
+    def following(self, entry: Entry) -> dict[int, int]:
+        """Return by peer that a receive waits for by its rank which of that one's messages is the next to match.
+
+        Empty where the lists can't be read. Source: ompi/mca/pml/ob1/pml_ob1_comm.h (expected_sequence).
+        """
+        try:
+            return {rank: proc.expected_sequence for rank, proc in self.lists(entry).awaited}
+        except MqsError:
+            return {}
+
     def fragments(self, peer: Peer) -> Iterator[int]:
         """Return the addresses of a peer's messages that no receive has matched, in the order of sending."""
         rank, proc = peer

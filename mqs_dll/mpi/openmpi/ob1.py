@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import MqsError, TargetReadError
 from mqs_dll.layout import Layouts
@@ -19,12 +20,13 @@ from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import Datatypes
-from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, tag_text
+from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.matching import Matching
 from mqs_dll.mpi.openmpi.pml import Pml
 from mqs_dll.mpi.openmpi.requests import CANCELLED, RequestPool
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.mpi.openmpi.unexpected import Unexpected
+from mqs_dll.phrases import How
 
 # ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
 PROBE = 4
@@ -88,12 +90,13 @@ class Ob1(Pml):
                     requests[address] = self._recv.at(address)
                 except MqsError as error:
                     broken = broken or error
+        following = self._matching.following(entry)
         for request in sorted(requests.values(), key=lambda each: each.req_sequence):
-            yield self._receive(request, entry)
+            yield self._receive(request, entry, following.get(request.req_peer))
         if broken is not None:
             raise broken
 
-    def _receive(self, request: views.RecvRequest, entry: Entry) -> Operation:
+    def _receive(self, request: views.RecvRequest, entry: Entry, following: int | None) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
         world = entry.peers()
         matched = bool(request.req_match_received)
@@ -124,18 +127,20 @@ class Ob1(Pml):
                 request_text(self._memory, request.address, request.req_complete),
                 _receive_progress(request, status),
                 tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
+                # last: it is the MPI's own receives that have a sixth line, and what they are for tells more
+                phrases.NEXT_TO_MATCH(following) if following is not None and status is Status.PENDING else None,
             ),
         )
 
     def _receive_kind(self, request: views.RecvRequest) -> str:
         if request.pml_type == PROBE:
-            return "MPI_Probe, blocking"
+            return phrases.made_by("MPI_Probe", how=How.BLOCKING)
         if request.pml_type in HELD and not request.req_match_received:
-            return "MPI_Mprobe, blocking"
+            return phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
         if request.pml_type in HELD:
-            return "MPI_Mprobe or MPI_Improbe: message held, not received"
+            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
         if request.req_persistent:
-            return "MPI_Recv_init, persistent, started"
+            return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
         return self._call(("MPI_Recv", "MPI_Irecv"), self._cached_recv, request)
 
     def _call(self, calls: tuple[str, str], cached_request: int | None, request: views.PmlRequest) -> str:
@@ -144,10 +149,9 @@ class Ob1(Pml):
         ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
         first one. A request that is complete or freed can't belong to a blocking call.
         """
-        blocking, nonblocking = calls
         if request.req_complete == COMPLETE or request.free_called or self._holds_request(cached_request):
-            return f"{nonblocking}, nonblocking"
-        return f"{blocking} or {nonblocking}"
+            return phrases.made_by(calls[1], how=How.NONBLOCKING)
+        return phrases.made_by(*calls)
 
     def _holds_request(self, variable: int | None) -> bool:
         if variable is None:
@@ -180,7 +184,7 @@ class Ob1(Pml):
             desired_tag=request.req_tag,
             desired_length=request.req_bytes_packed,
             system_buffer=False,
-            buffer=request.req_addr,
+            buffer=0 if _is_copied(request) else request.req_addr,
             actual_local_rank=rank,
             actual_global_rank=world,
             actual_tag=request.req_tag,
@@ -190,7 +194,7 @@ class Ob1(Pml):
                 buffer_text(facts, request.req_count, request.req_datatype),
                 request_text(self._memory, request.address, request.req_complete),
                 _send_progress(request, status),
-                tag_text(request.req_tag, self._nonblocking_base),
+                _copy_text(request) or tag_text(request.req_tag, self._nonblocking_base),
             ),
         )
 
@@ -202,21 +206,40 @@ class Ob1(Pml):
 
 def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
     if request.req_state == CANCELLED or request.status_cancelled:
-        return "cancelled"
+        return phrases.CANCELLED()
     if request.free_called:
-        return "freed by the program (MPI_Request_free)"
+        return phrases.FREED()
     if status is Status.MATCHED and request.pml_type not in HELD:
         return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
     if status is Status.PENDING:
-        return f"no. {request.req_sequence + 1} of the communicator's receives"  # tells two looks at a loop apart
+        return phrases.RECEIVE_NUMBER(request.req_sequence + 1)  # tells two looks at a loop apart
     return None
+
+
+def _is_copied(request: views.SendRequest) -> bool:
+    """Tell whether a message is sent from a copy: the program may have written its own buffer anew since."""
+    return request.req_send_mode == BUFFERED and request.req_bytes_packed > 0
+
+
+def _copy_text(request: views.SendRequest) -> str | None:
+    """Return where the bytes of a buffered message are, None for any other one.
+
+    ob1 packs what the transport takes at once into the transport's own memory, and only the rest into the attached
+    buffer, at its offset in the message. What went at once counts as delivered as soon as the transport says so.
+    """
+    if not _is_copied(request):
+        return None
+    if request.send_addr == request.req_addr:
+        return sent_from_copy(request.req_addr)
+    gone = request.req_bytes_delivered
+    return f"that has no {gone} first bytes: they were sent" if gone else "that may lack the first bytes: sent at once"
 
 
 def _send_progress(request: views.SendRequest, status: Status) -> str:
     if request.req_send_mode == BUFFERED and not request.pml_complete:
-        return f"not delivered; copy in the attached buffer, {request.send_addr:#x}"
+        return phrases.NOT_DELIVERED(request.send_addr)
     if status is Status.COMPLETE:
         return "done" if request.pml_complete else "done, not delivered yet"
     if request.req_recv == 0:
-        return f"the receiver has not answered; no. {request.req_sequence} to it"
+        return phrases.SEND_NUMBER(request.req_sequence)
     return f"{request.req_bytes_delivered} of {request.req_bytes_packed} bytes delivered"

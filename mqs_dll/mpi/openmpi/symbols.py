@@ -38,7 +38,22 @@ ROOTS = (
 )
 """The variables that the walkers begin at."""
 
-CLASSES = ("opal_datatype_t", "opal_free_list_item_t", "ompi_file_t")
+NEEDED = (
+    "mca_pml_base_recv_requests",
+    "mca_pml_base_selected_component",
+    "mca_pml_base_send_requests",
+    "ompi_communicator_t_class",
+    "ompi_datatype_t_class",
+    "ompi_group_t_class",
+    "ompi_mpi_communicators",
+    "ompi_mpi_state",
+    "ompi_proc_local_proc",
+    "ompi_version_string",
+    "opal_datatype_t_class",
+)
+"""Those that every build exports, and without which nothing can be read."""
+
+CLASSES = ("opal_datatype_t", "opal_free_list_item_t", "ompi_file_t", "ompi_osc_rdma_sync_t")
 """Classes whose descriptors are needed, besides those of the views' own structs."""
 
 

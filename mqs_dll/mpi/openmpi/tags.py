@@ -5,7 +5,7 @@ Source: ompi/mca/coll/base/coll_tags.h of 4.1.0 to 4.1.8 and of 5.0.0 to 5.0.11.
 
 from __future__ import annotations
 
-from mqs_dll.abi import COLLECTIVE
+from mqs_dll import phrases
 
 ANY_TAG = -1
 
@@ -56,17 +56,17 @@ def label(tag: int, *, nonblocking_base: int) -> str:
     """
     name = _BLOCKING.get(tag)
     if name is not None:
-        return f"{COLLECTIVE}{name}, alone or in another one"
+        return phrases.COLLECTIVE(name)
     if _NONBLOCKING_END <= tag <= nonblocking_base:
-        return f"nonblocking collective no. {nonblocking_base - tag + 1}, or making of a communicator"
+        return phrases.NONBLOCKING_OR_MAKING(nonblocking_base - tag + 1)
     if _NEIGHBORHOOD_END <= tag < _NONBLOCKING_END:
-        return "neighborhood collective"
+        return phrases.NEIGHBORHOOD()
     if nonblocking_base == _NONBLOCKING_BASE_5:
         if tag in _CONTEXT_ID_5:
-            return "making of a communicator (context id agreement)"
+            return phrases.MAKING()
         if tag in _FAULT_TOLERANCE_5:
-            return "fault tolerance (ULFM)"
-    return f"internal traffic of Open MPI, tag {tag}"
+            return phrases.FAULT_TOLERANCE()
+    return phrases.OTHER("Open MPI", tag)
 
 
 def nonblocking_base(*, has_index: bool) -> int:

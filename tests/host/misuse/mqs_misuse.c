@@ -9,6 +9,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,9 +18,10 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { GROUP_ROOM = 64, THREADS = 8, ROUNDS = 200, MEMORY_SIZE = 4096, MEMORY_ADDRESS = 0x10000 };
+enum { GROUP_ROOM = 64, THREADS = 8, ROUNDS = 200, MEMORY_SIZE = 4096, MEMORY_ADDRESS = 0x10000, HOST_CODE = 4711 };
 
 static const char *library_path;
 static struct library library;
@@ -122,7 +124,7 @@ static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void 
         code_of_inner_call = library.update_communicator_list(process);
     }
     if (address < MEMORY_ADDRESS || address + (mqs_taddr_t)size > MEMORY_ADDRESS + MEMORY_SIZE) {
-        return mqs_no_information;
+        return HOST_CODE;
     }
     memcpy(data, memory + (address - MEMORY_ADDRESS), (size_t)size);
     return mqs_ok;
@@ -134,9 +136,14 @@ static void target_to_host(mqs_process *process, const void *in, void *out, int 
     memcpy(out, in, (size_t)size);
 }
 
+static char *errorstring(int code)
+{
+    return code == HOST_CODE ? "the core file ends\nthere" : NULL;
+}
+
 /* The library needs none of the first four. */
 static const mqs_basic_callbacks basic_callbacks = {
-    NULL, NULL, NULL, NULL, put_image_info, get_image_info, put_process_info, get_process_info};
+    NULL, NULL, NULL, errorstring, put_image_info, get_image_info, put_process_info, get_process_info};
 static const mqs_image_callbacks image_callbacks = {get_type_sizes, find_function, find_symbol,
                                               find_type,      field_offset,  size_of};
 static const mqs_process_callbacks process_callbacks = {get_global_rank, get_image, fetch_data, target_to_host};
@@ -343,6 +350,23 @@ static void reopen(const char *change)
 /* The C library sets this flag (SA_RESTORER) with every handler: it says nothing of what the handler is. */
 static const unsigned RESTORER = 0x04000000;
 
+/* Writes the signals that this thread blocks, or without a function those that wait for it. */
+static void write_signals(const char *key, int (*ask)(int, const sigset_t *, sigset_t *))
+{
+    sigset_t signals;
+
+    if ((ask != NULL ? ask(SIG_BLOCK, NULL, &signals) : sigpending(&signals)) != 0) {
+        abort();
+    }
+    json_begin(key, '[');
+    for (int number = 1; number < NSIG; number++) {
+        if (sigismember(&signals, number) == 1) {
+            json_integer(NULL, number);
+        }
+    }
+    json_end(']');
+}
+
 /* What the library must leave as it is. */
 static void host_state(const char *change)
 {
@@ -357,6 +381,8 @@ static void host_state(const char *change)
         }
     }
     json_end(']');
+    write_signals("blocked", pthread_sigmask);
+    write_signals("pending", NULL);
     json_begin("environment", '[');
     for (char **variable = environ; *variable != NULL; variable++) {
         json_string(NULL, *variable);
@@ -386,6 +412,45 @@ static void load_local(const char *path)
 static void change_directory(const char *path)
 {
     json_integer("changed", chdir(path) == 0);
+}
+
+static int reader = -1;
+
+/* Becomes the reader of a FIFO, and leaves it again after a look at what is in it. */
+static void open_reader(const char *path)
+{
+    reader = open(path, O_RDONLY | O_NONBLOCK);
+    json_integer("opened", reader >= 0);
+}
+
+static void close_reader(const char *change)
+{
+    char text[64];
+
+    (void)change;
+    json_integer("read", read(reader, text, sizeof text));
+    json_integer("closed", close(reader) == 0);
+}
+
+static void limit_file_size(const char *bytes)
+{
+    struct rlimit limit = {(rlim_t)atol(bytes), (rlim_t)atol(bytes)};
+
+    json_integer("limited", setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void block_signal(const char *number)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, atoi(number));
+    json_integer("blocked", pthread_sigmask(SIG_BLOCK, &signals, NULL) == 0);
+}
+
+static void raise_signal(const char *number)
+{
+    json_integer("raised", raise(atoi(number)) == 0);
 }
 
 /* Calls a function without arguments of what `load` has loaded: Py_Initialize, Py_Finalize. */
@@ -488,6 +553,11 @@ static const struct {
     COMMAND(load),
     COMMAND(load_local),
     COMMAND(change_directory),
+    COMMAND(open_reader),
+    COMMAND(close_reader),
+    COMMAND(limit_file_size),
+    COMMAND(block_signal),
+    COMMAND(raise_signal),
     COMMAND(call),
     COMMAND(threads),
 };

@@ -8,9 +8,11 @@ mpid_isend.c, mpid_send.c of 3.4.3 and 4.0.3.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.mpi.base import world_rank
@@ -33,6 +35,7 @@ from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device, Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.phrases import How
 
 PACKED = 0x4C00010F
 
@@ -120,11 +123,13 @@ class Ch3(Device):
     # ------------------------------------------------------------ sends
 
     def sends(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the sends of a communicator, by destination and then in the order of the pool."""
-        for request in self._queues().sends.get(entry.view.address, ()):
-            yield self._send(request, entry)
+        """Yield the sends of a communicator, by destination and then in the order of the pool: ch3 knows no other."""
+        sends = self._queues().sends.get(entry.view.address, ())
+        to = Counter(request.rank for request in sends)
+        for request in sends:
+            yield self._send(request, entry, None if to[request.rank] == 1 else operations.NO_ORDER)
 
-    def _send(self, request: Request, entry: Entry) -> Operation:
+    def _send(self, request: Request, entry: Entry, no_order: str | None) -> Operation:
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
@@ -139,8 +144,9 @@ class Ch3(Device):
             dev.user_buf,
             operations.BUFFERED_SEND if copied else self._kind(request, CALLS[request.type]),
             buffer_text(facts, dev.user_count, dev.datatype),
-            None if copied else self._request_text(request),
+            operations.COPY if copied else self._request_text(request),
             self._progress(request) or _send_progress(request, length),
+            no_order,
         )
 
     # ------------------------------------------------------------ unexpected messages
@@ -187,8 +193,8 @@ class Ch3(Device):
         if request.common.address in self._queues().started:
             return operations.persistent(f"{blocking}_init")
         if request.complete or self._is_freed(request) or (request.is_send and request.message == RENDEZVOUS):
-            return f"{nonblocking}, nonblocking"
-        return f"{blocking} or {nonblocking}"
+            return phrases.made_by(nonblocking, how=How.NONBLOCKING)
+        return phrases.made_by(blocking, nonblocking)
 
     def _is_freed(self, request: Request) -> bool:
         """Tell whether the program has freed a request: only the device refers to it."""
@@ -196,12 +202,12 @@ class Ch3(Device):
 
     def _request_text(self, request: Request) -> str:
         common = self._queues().started.get(request.common.address, request.common)
-        return operations.request_text(self._parts.requests.handle(common))
+        return phrases.request(self._parts.requests.handle(common))
 
     def _progress(self, request: Request) -> str | None:
         if request.cancelled:
-            return operations.CANCELLED
-        return operations.FREED if self._is_freed(request) else None
+            return phrases.CANCELLED()
+        return phrases.FREED() if self._is_freed(request) else None
 
 
 def _receive_progress(request: Request) -> str | None:

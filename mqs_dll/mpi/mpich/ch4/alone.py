@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.mpi.base import world_rank
@@ -20,6 +21,7 @@ from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.links import in_list_order
 from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.phrases import How
 
 OWN_RANK = 0
 
@@ -134,7 +136,7 @@ class Alone:
     def _send(self, own: Own, entry: Entry) -> Operation:
         dev = own.dev
         asked = self._traffic.asked(own.common)
-        call = "MPI_Send, MPI_Isend, MPI_Ssend, MPI_Issend or in ready mode"
+        call = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_READY)
         return operations.send(
             Status.PENDING,
             OWN_RANK,
@@ -170,10 +172,10 @@ class Alone:
             actual_tag=common.status_tag if got else UNKNOWN,
             actual_length=common.length if got else UNKNOWN,
             extra_text=lines(
-                operations.persistent("MPI_Recv_init") if asked else "MPI_Recv or MPI_Irecv",
+                operations.persistent("MPI_Recv_init") if asked else phrases.made_by("MPI_Recv", "MPI_Irecv"),
                 buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
                 self._traffic.request_text(common),
-                operations.CANCELLED if common.cancelled else None,
+                phrases.CANCELLED() if common.cancelled else None,
                 lost,
             ),
         )

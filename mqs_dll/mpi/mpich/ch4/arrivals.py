@@ -43,10 +43,9 @@ class Arrivals:
             rank = message.source
             yield _operation(message, rank, world_rank(entry.peers(), rank))
         known = self._known()
-        for context_id, messages in arrived.items():
-            whole = contexts.whole_of(context_id)
-            if context_id not in known and whole == entry.receives_in:
-                for message in messages:
+        for context_id in contexts.parts_of(entry.receives_in):
+            if context_id not in known:
+                for message in arrived.get(context_id, ()):
                     yield _operation(message, INVALID_RANK, INVALID_RANK)
         if entry.view.handle == WORLD:
             unknown = {

@@ -20,6 +20,7 @@ from mqs_dll.layout import Layouts
 from mqs_dll.memory import BLOCK, LARGEST_FETCH, WORD, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places
 from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.ch4.departures import Departures, Place
 from mqs_dll.mpi.mpich.pools import LARGEST_SEARCH
 
 TRANSPORT = struct.Struct("<iiQQQ")
@@ -29,7 +30,8 @@ SIZES = ((64, 16384), (64, 8192), (64, 69632))
 """Number and size of cells, as releases have them unless they are told otherwise (MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_*)."""
 
 POOL_WORDS = 16
-"""More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are told by what they point at."""
+"""More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are told by what they point at. Behind the
+address of its cells' addresses is that of the queues of free ones."""
 
 CELL_HEADER = 32
 """Bytes of MPIDU_genqi_shmem_cell_header_s: the cell's distance from the first one plus 1, its block, links."""
@@ -60,8 +62,18 @@ class Block(NamedTuple):
 
     own: list[int]
     """It sends from them."""
+    queues: int
+    """Address of the first queue of free cells."""
     for_others: list[int]
     """Processes that are far from it within the node send to it from them, and it sends to them from theirs."""
+
+
+class Departure(NamedTuple):
+    """A message whose header lies in a cell."""
+
+    header: views.MessageHeader
+    place: Place | None
+    """When it left; None where that isn't known."""
 
 
 class Cells:
@@ -73,28 +85,29 @@ class Cells:
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._header_size = layouts.struct(views.MessageHeader.struct).size or 0
         self._blocks = list(self._find())
-        self._headers: dict[int, list[views.MessageHeader]] | None = None
+        self._left: dict[int, list[Departure]] | None = None
 
     def forget(self) -> None:
         """Drop what was in the cells."""
-        self._headers = None
+        self._left = None
 
-    def headers(self, request: int) -> list[views.MessageHeader]:
-        """Return the headers of messages of a send's request that still lie in cells, those of its earlier use too."""
-        if self._headers is None:
-            self._headers = self._read()
-        return self._headers.get(request, [])
+    def departures(self, request: int) -> list[Departure]:
+        """Return the messages of a send's request whose headers still lie in cells, those of its earlier use too."""
+        if self._left is None:
+            self._left = self._read()
+        return self._left.get(request, [])
 
-    def _read(self) -> dict[int, list[views.MessageHeader]]:
-        found: defaultdict[int, list[views.MessageHeader]] = defaultdict(list)
+    def _read(self) -> dict[int, list[Departure]]:
+        found: defaultdict[int, list[Departure]] = defaultdict(list)
         for block in self._blocks:
             self._prefetch(block.own + block.for_others)
             if any(self._cell(address).size for address in block.for_others):
                 return {}  # what is newest of a request may lie in a cell of another process
+            order = Departures(self._memory, block.own, block.queues)
             for address in block.own:
                 header = self._header_in(address)
                 if header is not None:
-                    found[header.sreq_ptr].append(header)
+                    found[header.sreq_ptr].append(Departure(header, order.place(address)))
         return found
 
     def _prefetch(self, cells: list[int]) -> None:
@@ -142,10 +155,10 @@ class Cells:
             return None
         if words[0] != size:
             return None
-        for array in words[1:]:
+        for array, queues in pairwise(words[1:]):
             own = self._cells_of(array, words, count, size)
             if own:
-                return Block(own, self._cells_of(array + count * WORD, words, count, size))
+                return Block(own, queues, self._cells_of(array + count * WORD, words, count, size))
         return None
 
     def _cells_of(self, array: int, words: tuple[int, ...], count: int, size: int) -> list[int]:

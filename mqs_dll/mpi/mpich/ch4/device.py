@@ -58,7 +58,7 @@ class Ch4(Device):
         return _up_to(self._network.refusal(entry, "receives", of_network), walk)
 
     def sends(self, entry: Entry) -> Iterator[Operation]:
-        """Return the sends of a communicator, by destination and then in the order of the pool.
+        """Return the sends of a communicator, by destination and then in the order of sending.
 
         Raises:
             NoInformation: at once or after them, the netmod may have others.

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import NoInformation
 from mqs_dll.mpi.mpich import contexts, operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.phrases import How
 
 ON_ONE_NODE = "run the ranks on one node, where MPICH uses shared memory (without MPIR_CVAR_NOLOCAL)"
 OTHER_BUILD = "use an MPICH that has shared memory, like one that is configured with --with-device=ch4:ofi"
@@ -37,7 +39,7 @@ class Network:
 
     def receives(self, handles: Iterable[str]) -> Iterator[Operation]:
         """Yield receives of which only the handle, in words, is seen."""
-        call = "MPI_Recv or MPI_Irecv, or a collective operation's"
+        call = phrases.made_by("MPI_Recv", "MPI_Irecv", how=How.OR_COLLECTIVE)
         rest = f"the rest is not known: {self.name} keeps it"
         for handle in handles:
             yield operations.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)

@@ -14,6 +14,8 @@ from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.ch4.departures import WAITS, Place
+from mqs_dll.mpi.mpich.links import in_list_order
 
 RECORD = struct.Struct("<16xQ2xH4xQxb6x")
 """The begin of MPIDI_POSIX_am_request_header_t: am_hdr, am_hdr_sz, msg_hdr, and in msg_hdr_buf the handler's number."""
@@ -22,9 +24,9 @@ AM_HDR_BUF = 48
 MSG_HDR_BUF = 40
 """Where am_hdr and msg_hdr point to in the record itself."""
 
-ARGUMENTS = struct.Struct("<i12xI4xQQQQ")
+ARGUMENTS = struct.Struct("<i12xI4xQQQQQ")
 ARGUMENTS_BEGIN = AM_HDR_BUF + 800
-"""The rest of it, behind the space for the header: dst_grank, datatype, buf, count, request, prev."""
+"""The rest of it, behind the space for the header: dst_grank, datatype, buf, count, request, prev, next."""
 
 NEAREST = 2
 """Words before the members of all active messages (MPIDIG_req_t.req) among which the record's address is.
@@ -49,6 +51,13 @@ class Postponed(NamedTuple):
     elements: int
 
 
+class Queued(NamedTuple):
+    """A message in the queue, by the header that it has to send."""
+
+    header: views.MessageHeader
+    place: Place | None
+
+
 class PostponedSends:
     """Finds what belongs to a send's request."""
 
@@ -56,11 +65,13 @@ class PostponedSends:
         self._memory = memory
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._end = views.AmRequest.bind(layouts).offsets["req"]
-        self._headers: dict[int, views.MessageHeader] = {}
+        self._queued: dict[int, Queued] = {}
+        self._seen: set[int] = set()
 
     def forget(self) -> None:
         """Drop all that was read."""
-        self._headers.clear()
+        self._queued.clear()
+        self._seen.clear()
 
     def of(self, request: int) -> Postponed | None:
         """Return the record of a send's request, None where there is none."""
@@ -72,19 +83,19 @@ class PostponedSends:
                     return found
         return None
 
-    def header(self, request: int) -> views.MessageHeader | None:
-        """Return the header of a rendezvous that waits in the queue of a record that ``of`` has found.
+    def queued(self, request: int) -> Queued | None:
+        """Return the message of a send that waits in the queue of a record that ``of`` has found.
 
-        Such a record doesn't know the request, but the header does.
+        The record of a rendezvous doesn't know the request, but its header does.
         """
-        return self._headers.get(request)
+        return self._queued.get(request)
 
     def _at(self, address: int, request: int) -> Postponed | None:
         """Return the record at an address, if it belongs to a request."""
         try:
             if not self._is_record(address):
                 return None
-            rank, datatype, buffer, elements, owner, _ = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
+            rank, datatype, buffer, elements, owner, *_ = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
             return Postponed(self._header_of(address), rank, datatype, buffer, elements) if owner == request else None
         except TargetReadError:
             return None
@@ -99,16 +110,21 @@ class PostponedSends:
 
     def _look_around(self, first: int) -> None:
         """Read the queue that a record is on, backwards, since its head leads to its tail."""
-        if self._headers:
+        if first in self._seen:
             return
-        address = first
+        address, links, headers = first, dict[int, int](), dict[int, views.MessageHeader]()
         with suppress(TargetReadError):
             for _ in range(LONGEST_QUEUE):
                 if not self._is_record(address):
-                    return
+                    break
                 header = self._header_of(address)
                 if header is not None:
-                    self._headers[header.sreq_ptr] = header
-                address = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)[-1]
+                    headers[address] = header
+                *_, previous, links[address] = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
+                address = previous
                 if address == first:
-                    return
+                    break
+        self._seen |= links.keys()
+        order, proved = in_list_order(links)
+        places = {address: Place(WAITS, 0, index) for index, address in enumerate(order)} if proved else {}
+        self._queued |= {header.sreq_ptr: Queued(header, places.get(address)) for address, header in headers.items()}

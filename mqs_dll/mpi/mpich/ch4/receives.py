@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
-from mqs_dll.mpi.mpich import operations
+from mqs_dll.mpi.mpich import contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.phrases import How
 
 CELL_HEADER = 16
 """Bytes before a buffer of ch4's own: the address of its block, and a link."""
@@ -71,25 +73,27 @@ class Receives:
         any_tag = asked.tag == self._values.any_tag
         source, tag = (INVALID_RANK, UNKNOWN) if message.waits else (message.source, message.tag)
         has_buffer = asked.buffer is not None
+        room = UNKNOWN if facts is None else asked.elements * facts.size
+        length = UNKNOWN if message.waits else message.length(room)
         return Operation(
             status=message.status,
             desired_local_rank=rank,
             desired_global_rank=world_rank(peers, rank),
             tag_wild=any_tag,
             desired_tag=UNKNOWN if asked.tag is None or any_tag else asked.tag,
-            desired_length=asked.elements * facts.size if has_buffer and facts is not None else UNKNOWN,
+            desired_length=room if has_buffer else UNKNOWN,
             system_buffer=False,
             buffer=asked.buffer or 0,
             actual_local_rank=source,
             actual_global_rank=world_rank(peers, source),
             actual_tag=tag,
-            actual_length=UNKNOWN if message.waits else message.length,
+            actual_length=length,
             extra_text=lines(
-                self._call(message),
+                self._call(message, entry),
                 buffer_text(facts, asked.elements, asked.datatype) if has_buffer else "its buffer is not kept",
                 self._traffic.request_text(message.common),
-                _progress(message, asked),
-                operations.collective_text(message.am.context_id, message.tag),
+                _progress(message, length),
+                _collective_text(message, entry) or (operations.NOT_KEPT if _has_forgotten(message, asked) else None),
             ),
         )
 
@@ -107,9 +111,10 @@ class Receives:
     def _has_other_buffer(self, message: Message) -> bool:
         """Tell whether the buffer of a complete receive is the one that its message lay in before."""
         facts = self._parts.datatypes.at(message.am.datatype)
-        if not message.complete or facts is None or message.am.count * facts.size != message.length:
+        length = message.common.length
+        if not message.complete or facts is None or message.am.count * facts.size != length:
             return False
-        return bool(message.length) and is_own_buffer(self._parts.memory, message.am.buffer)
+        return bool(length) and is_own_buffer(self._parts.memory, message.am.buffer)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
         rank = message.source
@@ -118,22 +123,50 @@ class Receives:
 
     # ------------------------------------------------------------ words
 
-    def _call(self, message: Message) -> str:
+    def _call(self, message: Message, entry: Entry) -> str:
         """Name the call that made a receive; one that is complete or freed can't belong to a blocking call."""
         if self._traffic.persistent(message.common):
             return operations.persistent("MPI_Recv_init")
+        if not _keeps_context(message, entry):
+            return phrases.made_by("MPI_Irecv", how=How.OR_COLLECTIVE)
         if message.complete or message.freed:
-            return "MPI_Irecv, nonblocking"
-        return "MPI_Recv or MPI_Irecv"
+            return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
+        return phrases.made_by("MPI_Recv", "MPI_Irecv")
 
 
-def _progress(message: Message, asked: Asked) -> str | None:
+def _progress(message: Message, length: int) -> str | None:
     if message.cancelled:
-        return operations.CANCELLED
+        return phrases.CANCELLED()
     if message.waits:
-        return operations.FREED if message.freed else None
-    here = "done" if message.complete else "matched, under way"
-    return here if asked.source is not None else f"{here}; source and tag asked for are not kept"
+        return phrases.FREED() if message.freed else None
+    if message.complete:
+        return "done"
+    if length == UNKNOWN or message.extension is None:
+        return "matched, its length is not known"
+    return f"{length - message.extension.in_data_sz} of {length} bytes are here"
+
+
+def _has_forgotten(message: Message, asked: Asked) -> bool:
+    """Tell whether a receive no longer knows what it asked for."""
+    return asked.source is None and not message.cancelled
+
+
+def _keeps_context(message: Message, entry: Entry) -> bool:
+    """Tell whether a receive's context id is still there.
+
+    Since 5.0 the sender's rank is in its place when the message was copied out of the sender's memory, which is over at
+    once.
+    """
+    if not message.complete or message.cancelled or isinstance(message.am, views.NarrowAmRequest):
+        return True
+    context_id = message.am.context_id
+    return contexts.communicator_of(context_id) == entry.receives_in and context_id != message.source
+
+
+def _collective_text(message: Message, entry: Entry) -> str | None:
+    if not _keeps_context(message, entry):
+        return None
+    return operations.collective_text(message.am.context_id, message.tag)
 
 
 def is_own_buffer(memory: Memory, buffer: int) -> bool:

@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from mqs_dll.abi import Status
+from mqs_dll import phrases
+from mqs_dll.abi import UNKNOWN, Status
 from mqs_dll.errors import BrokenStructureError, TargetReadError
-from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.persistent import started
@@ -92,12 +93,21 @@ class Message(NamedTuple):
         ended = self.complete and not self.cancelled
         return self.common.status_tag if ended or self.am.tag is None else self.am.tag
 
-    @property
-    def length(self) -> int:
-        """Bytes of the message that a receive has or had."""
-        if self.extension is not None:
-            return self.extension.in_data_sz
-        return self.common.length
+    def length(self, room: int) -> int:
+        """Return the bytes of the message that a receive has or had, -1 where they are not known.
+
+        Since 4.3 the status tells from the match on; before, what has come and what is to come. What has come is of an
+        earlier message until the first data of this one are here, and isn't counted in a message that is too long.
+
+        Args:
+            room: bytes that the receive asked for.
+        """
+        left = self.extension
+        if left is None or self.am.source is None:
+            return self.common.length
+        if self.common.status_error or left.in_data_sz + left.came < room:
+            return UNKNOWN if left.came or self.common.status_error else left.in_data_sz
+        return room if left.in_data_sz + left.came == room else left.in_data_sz
 
 
 class OfCommunicator(NamedTuple):
@@ -198,7 +208,7 @@ class Traffic:
 
     def request_text(self, request: views.Request) -> str:
         """Return the handle that the program has for a request."""
-        return operations.request_text(self._parts.requests.handle(self.persistent(request) or request))
+        return phrases.request(self._parts.requests.handle(self.persistent(request) or request))
 
     # ------------------------------------------------------------ sorting
 
@@ -258,14 +268,28 @@ class Traffic:
             posted.append(message)
 
     def _join(self, stands_for: dict[int, Message]) -> None:
-        """Show a message and the receive that it was matched with as one, by the handle that the program has."""
-        for address, message in stands_for.items():
-            receives = self._of[message.common.comm].with_message
-            for receive in receives:
-                if receive.common.address == address and not receive.complete:
-                    receives[receives.index(message)] = message._replace(common=receive.common)
-                    receives.remove(receive)
-                    break
+        """Show a message and the receive that it was matched with as one, by the handle that the program has.
+
+        Args:
+            stands_for: messages by the address of their receive.
+        """
+        for comm in {message.common.comm for message in stands_for.values()}:
+            receives = self._of[comm].with_message
+            waiting = {
+                each.common.address: each.common
+                for each in receives
+                if each.common.address in stands_for and not each.complete
+            }
+            of_message = {
+                stands_for[address].common.address: common
+                for address, common in waiting.items()
+                if stands_for[address].common.comm == comm
+            }
+            receives[:] = [
+                each._replace(common=of_message.get(each.common.address, each.common))
+                for each in receives
+                if each.common.address not in waiting
+            ]
 
     def _message(self, request: views.Request) -> Message | None:
         """Return the request as that of an active message, None where it is none.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NoReturn
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
 from mqs_dll.mpi.base import world_rank
@@ -18,8 +19,9 @@ from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.names import fit
+from mqs_dll.phrases import How
 
-CALLS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
+CALLS = {1: ("MPI_Send_init",), 2: ("MPI_Bsend_init",), 3: ("MPI_Ssend_init",)}
 """By the type of a persistent request (MPIDI_ptype)."""
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
@@ -105,7 +107,7 @@ class Intel(Device):
             extra_text=lines(
                 _call(message),
                 _buffer_text(facts, wanted),
-                operations.request_text(message.handle),
+                phrases.request(message.handle),
                 _progress(message),
                 _not_kept(wanted),
             ),
@@ -114,12 +116,14 @@ class Intel(Device):
     def _held(self, message: Message, entry: Entry) -> Operation:
         rank = message.common.status_source
         world, tag = world_rank(entry.peers(), rank), message.common.status_tag
-        return operations.held(rank, world, tag, message.length, operations.request_text(message.handle))
+        return operations.held(rank, world, tag, message.length, phrases.request(message.handle))
 
     # ------------------------------------------------------------ sends
 
     def sends(self, entry: Entry) -> Iterator[Operation]:
         """Return the sends of a communicator that are known, by destination: persistent, partitioned, to this process.
+
+        MPI_COMM_WORLD has besides what is complete and not collected, whatever communicator it was on.
 
         Raises:
             NoInformation: at once or after them, there are other sends in the process, of any communicator; not where
@@ -129,6 +133,8 @@ class Intel(Device):
         shown = [self._send_to_self(request, message, entry) for request, message in traffic.to_self[entry.receives_in]]
         shown += [self._send(each, entry) for each in traffic.sends[entry.view.address]]
         shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
+        if entry.view.handle == WORLD:
+            shown += [_done(handle) for handle in traffic.done]
         nameless = [] if entry.is_alone else traffic.nameless
         if nameless and not shown:
             self._refuse_sends(nameless)
@@ -149,9 +155,9 @@ class Intel(Device):
             message.common.status_tag,
             message.am.count,
             0,
-            "MPI_Ssend or MPI_Issend",
+            phrases.made_by("MPI_Ssend", "MPI_Issend"),
             f"{message.am.count} bytes; buffer and datatype are not kept",
-            operations.request_text(request.handle),
+            phrases.request(request.handle),
         )
 
     def _send(self, send: Send, entry: Entry) -> Operation:
@@ -164,9 +170,9 @@ class Intel(Device):
             asked.tag,
             UNKNOWN if facts is None else asked.count * facts.size,
             asked.buffer,
-            operations.persistent(CALLS.get(asked.p_type, "a send")),
+            operations.persistent(*CALLS.get(asked.p_type, ())),
             buffer_text(facts, asked.count, asked.datatype),
-            operations.request_text(send.outer.handle),
+            phrases.request(send.outer.handle),
             "done" if send.complete else None,
         )
 
@@ -233,6 +239,22 @@ def _not_kept(asked: Asked) -> str | None:
     return operations.NOT_KEPT if asked.source is None else "the tag that it asked for is not kept"
 
 
+def _done(handle: int) -> Operation:
+    """Return a send that is complete: its request is there until it is collected."""
+    return operations.send(
+        Status.COMPLETE,
+        INVALID_RANK,
+        INVALID_RANK,
+        UNKNOWN,
+        UNKNOWN,
+        0,
+        phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE),
+        "of this or another communicator: what it sent is not kept",
+        phrases.request(handle),
+        "done",
+    )
+
+
 def _is_freed(message: Message) -> bool:
     return not message.complete and message.common.ref_count == 1
 
@@ -244,13 +266,15 @@ def _call(message: Message) -> str:
         return collective
     if message.persistent is not None:
         return operations.persistent("MPI_Recv_init")
-    return "MPI_Irecv, nonblocking" if message.complete or _is_freed(message) else "MPI_Recv or MPI_Irecv"
+    if message.complete or _is_freed(message):
+        return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
+    return phrases.made_by("MPI_Recv", "MPI_Irecv")
 
 
 def _progress(message: Message) -> str | None:
     if message.cancelled:
-        return operations.CANCELLED
-    return operations.FREED if _is_freed(message) else None
+        return phrases.CANCELLED()
+    return phrases.FREED() if _is_freed(message) else None
 
 
 def _handles(handles: list[int]) -> str:

@@ -52,6 +52,8 @@ class Traffic:
         """Sends to this process, each with the message that refers to it, by context id."""
         self.nameless: list[int] = []
         """Handles of the pending sends of which nothing else is known."""
+        self.done: list[int] = []
+        """Handles of the complete ones, of which nothing else is known, either."""
         self.partitioned: defaultdict[int, list[views.Request]] = defaultdict(list)
         """Partitioned requests, by the address of the communicator."""
         self.remote: list[int] = []
@@ -87,6 +89,8 @@ class TrafficReader:
                 traffic.sends[outer[address].comm].append(Send(outer[address], asked, request.cc == 0))
             elif kind is Kind.SEND and request.cc:
                 sends[address] = request
+            elif kind is Kind.SEND and request.is_local:  # those that the library keeps for itself are not
+                traffic.done.append(request.handle)
             elif kind in (Kind.PART_SEND, Kind.PART_RECV):
                 traffic.partitioned[request.comm].append(request)
             elif kind is Kind.MPROBE and request.comm:
