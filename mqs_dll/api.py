@@ -16,8 +16,9 @@ from mqs_dll.debugger.job.find import FoundJob
 from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.debugger.stop import USUAL, Limit
 from mqs_dll.errors import MqsError
-from mqs_dll.job.queues import opener
+from mqs_dll.job.queues import opener, windows
 from mqs_dll.verdict import conclude as verdicts
 from mqs_dll.verdict.records import Activity, Cause, Certainty, Finding, Outcome, Verdict, Wait
 
@@ -55,20 +56,21 @@ __all__ = [
 ]
 
 
-def take_snapshot(pid: int, *, dll: str | None = None, direct: bool = False) -> Snapshot:
+def take_snapshot(pid: int, *, limit: float = USUAL.seconds, dll: str | None = None, direct: bool = False) -> Snapshot:
     """Return the communicators and queues of one process, which stands still for some milliseconds.
 
     Args:
         pid: the process: a rank of a job.
+        limit: seconds for which it may stand: then it is let go, whatever hangs.
         dll: the MQS library to read it with, "auto" for the one that its MPI names; None for libmqs.so.
         direct: read it with libmqs's Python core instead.
 
     Raises:
-        MqsError: it is no process that can be read.
+        MqsError: it is no process that can be read; LimitError when it stood for ``limit`` seconds.
     """
     with LiveProcess(pid) as process:
         library, path = opener(dll, direct=direct)(process)
-        return collect.take_snapshot(library, process, library_path=path)
+        return collect.take_snapshot(library, process, library_path=path, limit=Limit(limit))
 
 
 def find_jobs() -> list[FoundJob]:
@@ -83,6 +85,8 @@ def read_job(
     interval: float = 0.5,
     stop: bool = True,
     stacks: bool = True,
+    count: bool = True,
+    limit: float = USUAL.seconds,
     dll: str | None = None,
     direct: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
@@ -95,20 +99,27 @@ def read_job(
         interval: seconds between two looks.
         stop: whether to stop the ranks; what is read of running ones may not fit together.
         stacks: whether to read the call stacks too.
+        count: whether the kernel counts, with hardware breakpoints, who leaves an MPI call between two looks; without,
+            some deadlocks are suspected that could be proved.
+        limit: seconds for which the ranks may stand in each look: then they are let go, whatever hangs.
         dll: as take_snapshot has it.
         direct: as take_snapshot has it.
         on_progress: called with the number of ranks that are done, and of all.
 
     Raises:
-        MqsError: there is no such job. A rank that can't be read is no error: its record says why.
+        MqsError: there is no such job; LimitError when the ranks stood for ``limit`` seconds. A rank that can't be read
+            is no error: its record says why.
     """
     return read.read_job(
         find.find_job(what),
         opener(dll, direct=direct),
+        look_further=windows(),
         samples=samples,
         interval=interval,
         stop=stop,
         stacks=stacks,
+        count=count,
+        limit=Limit(limit),
         on_progress=on_progress,
     )
 
@@ -130,6 +141,7 @@ def read_cores(
     return cores.read_cores(
         [str(path) for path in paths],
         opener(dll, direct=direct),
+        look_further=windows(),
         sysroot=None if sysroot is None else Path(sysroot),
     )
 

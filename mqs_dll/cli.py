@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from mqs_dll import __version__, library_path
 from mqs_dll.calibrate import command as calibration
 from mqs_dll.doctor import command as doctor
-from mqs_dll.errors import DllError, MqsError, UnknownMpiError
+from mqs_dll.errors import DllError, LimitError, MqsError, UnknownMpiError
 from mqs_dll.job import command as job
 from mqs_dll.job import diff, queues, watch
+from mqs_dll.job.times import add_limit, limit_of
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
@@ -33,6 +34,8 @@ Item = TypeVar("Item")
 
 EXIT_SHOWN = 0
 EXIT_UNREADABLE = 3
+EXIT_LIMIT = 14
+"""That of debugger.holder, which ends a command that hangs: the number of SIGALRM."""
 EXIT_USAGE = 64
 """Of sysexits.h; argparse's own 2 is kept free."""
 EXIT_INTERNAL = 70
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.reconfigure(errors="backslashreplace")
         code = command(options)
         sys.stdout.flush()
+    except LimitError as error:
+        _explain(error)
+        return EXIT_LIMIT
     except MqsError as error:
         return _explain(error)
     except KeyboardInterrupt:
@@ -119,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--all", action="store_true", help="show the MPI's internal communicators too (implies --direct)")
     show.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     show.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
+    add_limit(show)
 
     for name, module, words in (
         ("job", job, "say what is wrong with a whole job: who waits for whom, and why"),
@@ -179,6 +186,7 @@ def _look(options: argparse.Namespace) -> Snapshot:
                 library_path=path,
                 look_further=lambda queues, target: _look_further(options, queues, target),
                 on_communicator=on_communicator,
+                limit=limit_of(options),
             )
         except UnknownMpiError as error:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error

@@ -7,6 +7,7 @@ import importlib.metadata
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -289,8 +290,9 @@ def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
     assert direct["layouts"]
     for communicator in through["communicators"]:
         name = printable(bytes.fromhex(communicator["name_hex"]))
-        assert f'"{name}"  id {communicator["unique_id"]}' in text.out
-    internal = [each for each in everything["communicators"] if each["name"].endswith("[internal]")]
+        shown = f'"{name}"' if name else f"[{communicator['description']}]" if communicator["description"] else ""
+        assert re.search(rf"{re.escape(shown)}( \[.*\])?  id {communicator['unique_id']},", text.out)
+    internal = [each for each in everything["communicators"] if each["internal"]]
     assert internal
     assert [each for each in everything["communicators"] if each not in internal] == through["communicators"]
     assert len(extended["windows"]["items"]) == 1

@@ -17,7 +17,7 @@ from typing import cast
 
 import pytest
 
-from mqs_dll.abi import Communicator, Queue
+from mqs_dll.abi import Communicator, Label, Queue
 from mqs_dll.cli import main
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
@@ -584,6 +584,10 @@ class MadeUpRank:
     def get_communicator(self) -> Communicator:
         """Return MPI_COMM_WORLD, the only one."""
         return Communicator(1, self.get_global_rank(), int(self._variables["SIZE"]), b"MPI_COMM_WORLD")
+
+    def get_comm_label(self) -> Label:
+        """Return no more than the field says."""
+        return Label(b"MPI_COMM_WORLD", b"")
 
     def get_comm_group(self) -> list[int]:
         """Return all ranks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -18,9 +19,11 @@ import pytest
 from mqs_dll import cli
 from mqs_dll.debugger.job.file import load, save
 from mqs_dll.debugger.proc import read_status, thread_ids
+from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running
-from tests.support.mpis import OB1, open_mpis
-from tests.support.targets import wait_until
+from tests.support.mpis import OB1, mpichs, open_mpis
+from tests.support.targets import compile_target, wait_until
+from tests.support.targets import running as running_program
 
 MPI = open_mpis()[0]
 MISMATCH = "rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776"
@@ -88,6 +91,34 @@ def test_a_job_is_named_by_launcher_rank_or_program(hung: Job, capsys: pytest.Ca
     assert [run_on(pid) for pid in ranks_of(hung)] == [True] * 3
 
 
+ODD_NAMES = ("vt\x0b", "ff\x0c", "fs\x1c", "nel\x85", "separator\u2028", "return\r", "newline\n7f00-8000")
+
+
+def test_names_that_anybody_may_choose_are_read_as_they_are(
+    compiler: Compiler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of libraries that hold ends of lines, and of processes that look like fields, harm no look at them."""
+    if MPI.missing:
+        pytest.skip(MPI.missing)
+    library = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
+    preload = [str(shutil.copy(library, tmp_path / f"{name}.so")) for name in ODD_NAMES]
+    environment = {"LD_PRELOAD": ":".join(preload)}
+    sleeper = compile_target(tmp_path / "sleeper", "sleeper.c", "-pthread")
+    with (
+        running_program(sleeper, "threads", environment=environment),
+        running(compiler, MPI, OB1, "hangs/tag_mismatch", 3, environment=environment) as job,
+    ):
+        ranks = ranks_of(job)
+        maps = Path(f"/proc/{ranks[0]}/maps").read_bytes()
+        assert all(os.fsencode(name.replace("\n", r"\012")) in maps for name in ODD_NAMES)
+        capsys.readouterr()
+        assert mqs(capsys, "job")[0] == 0
+        wait_until(lambda: mqs(capsys, "job", job.launcher.pid, "--interval", "100ms")[0] == PROVED)
+        code, out, err = mqs(capsys, "show", ranks[1])
+        assert (code, err) == (0, "")
+        assert r"a) R 1 (" in out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -96,6 +127,8 @@ def test_a_job_is_named_by_launcher_rank_or_program(hung: Job, capsys: pytest.Ca
         ["4711", "--core", "x"],
         ["--sysroot", "/", "4711"],
         ["--load", "x", "--no-stop"],
+        ["--core", "x", "--no-count"],
+        ["4711", "--limit", "0"],
         ["4711", "--samples", "0"],
         ["4711", "--interval", "1h"],
         ["4711", "--json", "--csv"],
@@ -129,6 +162,27 @@ def test_without_stopping_nothing_is_proved(hung: Job, capsys: pytest.CaptureFix
     assert code == SUSPECTED
     assert "STUCK FOR GOOD" not in out
     assert "the ranks ran while they were read" in out
+
+
+def test_without_counting_what_a_loop_could_be_is_suspected(
+    compiler: Compiler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --no-count the report says so, and what would prove it: MPICH doesn't number its messages."""
+    mpi = next(mpi for mpi in mpichs() if mpi.name == "mpich-4.2.3-pypi")
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    if not kernel_counts():
+        pytest.skip("this kernel doesn't let us count: see kernel.perf_event_paranoid")
+    with running(compiler, mpi, mpi.transports[0], "hangs/three_cycle", 3) as job:
+        job.wait_until_ready()
+        wait_until(lambda: mqs(capsys, "job", job.launcher.pid)[0] == PROVED)
+        code, out, _ = mqs(capsys, "job", job.launcher.pid, "--no-count")
+        assert code == SUSPECTED
+        said = " ".join(out.split())
+        assert "without --no-count it can be proved" in said
+        assert "returns from MPI calls were not counted (--no-count)" in said
+        _, out, _ = mqs(capsys, "job", job.launcher.pid, "--no-count", "--json")
+        assert json.loads(out)["job"]["counted"] is False
 
 
 def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:

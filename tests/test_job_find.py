@@ -159,7 +159,7 @@ def one_by_hand(mpi: Mpi, program: Path, directory: Path, arguments: Sequence[st
         process = subprocess.Popen(
             [program, directory, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-    job = Job(mpi, mpi.transports[0], "idle", 1, directory, process)
+    job = Job(directory, process, mpi, mpi.transports[0], "idle", 1)
     try:
         job.wait_until_ready()
         yield process.pid

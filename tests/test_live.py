@@ -7,13 +7,14 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mqs_dll.debugger import stop
+from mqs_dll.debugger import holder
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import (
@@ -297,15 +298,18 @@ def test_the_parent_sees_nothing(sleeper: subprocess.Popen[str]) -> None:
 
 def test_a_signal_on_its_way_is_delivered(sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal that a thread was about to get when it was stopped reaches it afterwards."""
-    true_ptrace = stop._ptrace
-
-    def signal_first(request: int, thread: int, data: int = 0) -> bool:
-        if request == stop._PTRACE_INTERRUPT and thread == sleeper.pid:
-            os.kill(sleeper.pid, signal.SIGUSR1)
-            wait_until(lambda: "t" in states(sleeper.pid))
-        return true_ptrace(request, thread, data)
-
-    monkeypatch.setattr(stop, "_ptrace", signal_first)
+    first = f"""
+import os, signal, time
+from mqs_dll.debugger import proc, tracer
+true_ptrace = tracer._ptrace
+def signal_first(request, thread, data=0):
+    if request == tracer._PTRACE_INTERRUPT and thread == {sleeper.pid}:
+        os.kill({sleeper.pid}, signal.SIGUSR1)
+        while not any(proc.read_stat(each).state == "t" for each in proc.thread_ids({sleeper.pid})):
+            time.sleep(0.001)
+    return true_ptrace(request, thread, data)
+tracer._ptrace = signal_first"""
+    monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + first)
     with stopped(sleeper.pid):
         assert states(sleeper.pid) == {"t"}
     assert sleeper.stdout is not None
@@ -330,29 +334,34 @@ def test_a_ctrl_c_inside_resumes_first(sleeper: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("request_", [stop._PTRACE_SEIZE, stop._PTRACE_INTERRUPT, stop._PTRACE_DETACH])
+@pytest.mark.parametrize("step", ["Popen", "_send", "_receive", "close"])
 def test_a_ctrl_c_at_any_step_resumes(
-    sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, request_: int, moment: str
+    sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
     """Ctrl-C between the steps of stopping and of letting go waits until the process can run again."""
-    true_ptrace = stop._ptrace
     struck = []
 
-    def strike(request: int, now: str) -> None:
-        if (request, now) == (request_, moment) and not struck:
+    def striking(function: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*arguments: Any, **options: Any) -> Any:
+            strike("before")
+            result = function(*arguments, **options)
+            strike("after")
+            return result
+
+        return act
+
+    def strike(now: str) -> None:
+        if now == moment and not struck:
             struck.append(now)
             signal.raise_signal(signal.SIGINT)
 
-    def interrupted(request: int, thread: int, data: int = 0) -> bool:
-        strike(request, "before")
-        done = true_ptrace(request, thread, data)
-        strike(request, "after")
-        return done
-
-    monkeypatch.setattr(stop, "_ptrace", interrupted)
+    where = {"Popen": holder.subprocess, "close": holder.Holder}.get(step, holder)
+    name = "let_go" if step == "close" else step
+    monkeypatch.setattr(where, name, striking(getattr(where, name)))
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), stopped(sleeper.pid):
-        assert request_ == stop._PTRACE_DETACH
+        assert step == "close"
+    assert struck
     assert states(sleeper.pid) <= RUNNING
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -379,9 +388,9 @@ def test_a_process_killed_while_it_stands(sleeper: subprocess.Popen[str]) -> Non
 
 
 def test_another_debugger_is_named(sleeper: subprocess.Popen[str]) -> None:
-    """A process that another debugger holds is refused with that debugger's PID, and stays in its hands."""
-    with other_process(holding(sleeper.pid)) as child:
-        with pytest.raises(AlreadyTracedError, match=f"process {child.pid} "), stopped(sleeper.pid):
+    """A process that another debugger holds is refused with that debugger's PID and name, and stays in its hands."""
+    with other_process(holding(sleeper.pid)):
+        with pytest.raises(AlreadyTracedError, match=r"process \d+ \(mqs\)"), stopped(sleeper.pid):
             pass
         assert states(sleeper.pid) == {"t"}
 
@@ -396,6 +405,63 @@ def test_a_process_that_does_not_stop(bench: Path) -> None:
             assert "its state is D" in debugger.report
         os.kill(int(children.read_text()), signal.SIGKILL)
         assert target.wait(20) == 0
+
+
+REUSE = """
+import subprocess, sys
+from pathlib import Path
+from mqs_dll.debugger.job.find.records import FoundJob, FoundRank, FoundWorld
+from mqs_dll.debugger.job.read import read_job
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import start_time
+from mqs_dll.debugger.stop import stopped
+from mqs_dll.errors import NoSuchProcessError
+from mqs_dll.session import Library
+
+def begin():
+    process = subprocess.Popen([sys.argv[1], "threads"], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return process
+
+first = begin()
+pid, looked_at = first.pid, LiveProcess(first.pid)
+first.kill()
+first.wait()
+while True:
+    Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+    second = begin()
+    if second.pid == pid:
+        break
+    second.kill()
+    second.wait()
+assert start_time(pid) != looked_at.started
+for act in (lambda: stopped(pid, looked_at.started).__enter__(), lambda: LiveProcess(pid, looked_at.started)):
+    try:
+        act()
+    except NoSuchProcessError as error:
+        print(error)
+rank = FoundRank(0, 0, pid, "program", "host", started=looked_at.started)
+job = FoundJob(None, "title", "user", 0.0, "host", (FoundWorld(1, True),), (rank,), frozenset({pid}))
+print(read_job(job, lambda process: (Library(), None)).processes[0].state.value)
+with stopped(pid, start_time(pid)):
+    print("its own start time will do")
+print(Path(f"/proc/{pid}/task/{pid}/stat").read_text().split()[2], pid)
+second.kill()
+"""
+
+
+def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
+    """Neither stopped nor read: what a PID stands for is known by its start time, too."""
+    own_numbers = ("unshare", "--pid", "--fork", "--mount-proc")  # where the next number can be chosen
+    if subprocess.run([*own_numbers, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no PID namespace can be made here: it takes root, and unshare of util-linux")
+    command = [*own_numbers, sys.executable, "-c", REUSE, str(bench / "sleeper")]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    *said, last = result.stdout.splitlines()
+    state, pid = last.split()
+    refusal = f"process {pid} has exited, and another has its number now"
+    assert said == [refusal, refusal, "exited", "its own start time will do"], result.stderr
+    assert state == "S"
 
 
 def test_a_process_that_has_gone() -> None:

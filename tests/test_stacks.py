@@ -13,7 +13,7 @@ import pytest
 
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.records import CallStack, Language
-from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, unwind, unwind_core
+from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Hidden
@@ -83,8 +83,8 @@ class Blocked:
 
 def look(process: LiveProcess) -> tuple[CallStack, ...]:
     """Return the call stacks of a process, which they can be told of."""
-    with stopped(process.pid):
-        captured = capture(process.pid)
+    with stopped(process.pid) as stop:
+        captured = capture(process.pid, stop.registers())
     stacks = unwind(captured, process)
     assert not isinstance(stacks, Hidden), stacks
     return stacks
@@ -203,7 +203,7 @@ def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
 def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
     """Its registers are the processor's own then."""
     with running_program(Path(sys.executable), "-c", IDLE) as child:
-        captured = capture(child.pid)
+        captured = capture(child.pid, {})
         with LiveProcess(child.pid) as process:
             assert isinstance(unwind(captured, process), Hidden)
     assert captured.threads == ()
@@ -213,8 +213,8 @@ def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
 def test_a_program_without_an_mpi_shows_no_call() -> None:
     """That no MPI function is on its stack says nothing, as long as none is known by its name."""
     with running_program(Path(sys.executable), "-c", IDLE) as child:
-        with stopped(child.pid):
-            captured = capture(child.pid)
+        with stopped(child.pid) as stop:
+            captured = capture(child.pid, stop.registers())
         with LiveProcess(child.pid) as process:
             stacks = unwind(captured, process)
     assert isinstance(stacks, Hidden)
@@ -274,6 +274,17 @@ def test_without_pystack_no_python_line_is_told(sleeper: tuple[int, Path], monke
     monkeypatch.setitem(sys.modules, "pystack", None)
     monkeypatch.delitem(sys.modules, "pystack.engine", raising=False)
     assert python_stacks(sleeper[0]) == {}
+
+
+def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
+    sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process without an interpreter gives no stacks; an error in what we make of them is not passed over."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    assert python_stacks(1) == {}
+    monkeypatch.setattr(python, "_read", lambda frames: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        wait_until(lambda: python_stacks(sleeper[0]))  # pystack tries again where the process has moved
 
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:

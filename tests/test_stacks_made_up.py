@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
-from mqs_dll.debugger.job.stacks.follow import Step, Walk, trace_of, walk
+from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveImage
@@ -332,7 +332,7 @@ def test_frames_that_only_a_frame_pointer_leads_to_are_not_believed(
     program = drgn.Program(X86)
     thread = made_up_thread(stack_pointer, frame_pointer, memory)
     process: Any = SimpleNamespace(program=program, image=LiveImage(program, []), fetch=MemoryImage({}).fetch)
-    walked = walk(trace_of(program, thread), Modules(process))
+    walked = walk(StackTracer(program, process.fetch).trace(thread), Modules(process))
     assert [step.pc for step in walked.steps] == [0xDEAD]
     assert not walked.complete
 
@@ -344,7 +344,7 @@ def test_a_symbol_that_does_not_cover_an_address_is_not_its_function(size: int, 
     symbol = drgn.Symbol("function", 0xDE00, size, drgn.SymbolBinding.GLOBAL, drgn.SymbolKind.FUNC)
     program.register_symbol_finder("made up", lambda *question: [symbol], enable_index=0)
     process: Any = SimpleNamespace(program=program, image=LiveImage(program, []), fetch=MemoryImage({}).fetch)
-    walked = walk(trace_of(program, made_up_thread(STACK, 0, b"")), Modules(process))
+    walked = walk(StackTracer(program, process.fetch).trace(made_up_thread(STACK, 0, b"")), Modules(process))
     assert [step.symbol for step in walked.steps] == [name]
 
 
@@ -362,10 +362,12 @@ def test_a_stack_gives_what_was_copied_of_it() -> None:
 
 
 def test_only_python_programs_are_told_of_pystack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pystack, and where the stack goes through the interpreter, its absence is said."""
+    """Where the stack goes through the interpreter but has no Python line, it is said, with what is missing."""
     native = stack("MPI_Recv")
     interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))
-    assert python.missing_for([native, interpreted]) == ""
+    assert python.missing_for([native]) == ""
+    monkeypatch.setattr(python, "_engine", lambda: "pystack")
+    assert python.missing_for([native, interpreted]) == python.UNTOLD
     monkeypatch.setattr(python, "_engine", lambda: None)
     assert python.missing_for([native, interpreted]) == python.MISSING
     assert python.missing_for([native]) == ""

@@ -16,7 +16,7 @@ from types import TracebackType
 import drgn
 
 from mqs_dll.abi import TypeSizes
-from mqs_dll.debugger.proc import check_readable, not_permitted, read_status
+from mqs_dll.debugger.proc import check_readable, not_permitted, read_status, start_time
 from mqs_dll.errors import NoSuchProcessError, ProcessError, TargetReadError
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
@@ -131,17 +131,23 @@ class LiveProcess:
     Usable as a context manager that closes it.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, started: int | None = None) -> None:
         """Open a process's memory and its modules' symbols.
 
+        Args:
+            pid: which process.
+            started: when it was started, as proc.Stat has it, where that is known from before.
+
         Raises:
-            NoSuchProcessError: there is no such process, or it has exited.
+            NoSuchProcessError: there is no such process, it has exited, or its number is another's by now.
             NotPermittedError: the kernel keeps it closed to us.
             WordSizeError: it isn't a process that libmqs can read.
             ProcessError: its modules can't be told, perhaps because it has just begun another program.
         """
-        check_readable(pid)
         self.pid = pid
+        self.started = start_time(pid) if started is None else started
+        """When it was started, as proc.Stat has it: what tells it from another that gets its number."""
+        check_readable(pid)
         try:
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
@@ -151,6 +157,8 @@ class LiveProcess:
         try:
             self._program = _open_program(pid)
             self._image = LiveImage(self._program)
+            if start_time(pid) != self.started:  # all of the above went by the number
+                raise NoSuchProcessError(f"process {pid} has exited, and another has its number now")
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
             self.close()
             check_readable(pid)

@@ -7,7 +7,7 @@ import pwd
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
@@ -40,7 +40,29 @@ class Mapping(NamedTuple):
     permissions: str
     """Like "r-xp"."""
     path: str
-    """As the kernel writes it; empty for memory without a name."""
+    """As the kernel writes it, a newline in it as ``\\012``; empty for memory without a name."""
+
+    @property
+    def readable(self) -> bool:
+        """Whether the process may read it."""
+        return self.permissions.startswith("r")
+
+    @property
+    def writable(self) -> bool:
+        """Whether the process may read and write it."""
+        return self.permissions.startswith("rw")
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says (proc(5))."""
+
+    name: str
+    """The kernel's: of the program, of a script the script's, at most 15 bytes."""
+    state: str
+    """As ProcessStatus has it."""
+    parent: int
+    started: int
+    """Ticks since the machine's start: two processes that have the same PID one after the other differ in it."""
 
 
 def read_status(pid: int) -> ProcessStatus:
@@ -50,10 +72,10 @@ def read_status(pid: int) -> ProcessStatus:
         NoSuchProcessError: there is none with that number.
     """
     try:
-        text = Path(f"/proc/{pid}/status").read_text(errors="backslashreplace")
+        lines = Path(f"/proc/{pid}/status").read_bytes().split(b"\n")  # a name may hold what str takes for line ends
     except (FileNotFoundError, ProcessLookupError):
         raise NoSuchProcessError(f"there is no process {pid}") from None
-    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    fields = dict(line.decode(errors="backslashreplace").split(":\t", 1) for line in lines if b":\t" in line)
     return ProcessStatus(
         name=fields["Name"],
         state=fields["State"][0],
@@ -125,16 +147,28 @@ def file_at(pid: int, address: int) -> str | None:
     return None
 
 
-def mappings(pid: int) -> Iterator[Mapping]:
+def mappings(pid: int | Literal["self"]) -> Iterator[Mapping]:
     """Yield what a process has mapped, by address; nothing where that can't be told."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+        lines = Path(f"/proc/{pid}/maps").read_bytes().split(b"\n")  # bytes: to str, a path may hold ends of lines
     except OSError:
         return
-    for line in lines:
+    for line in filter(None, lines):
         fields = line.split(maxsplit=5)
-        begin, _, end = fields[0].partition("-")
-        yield Mapping(int(begin, 16), int(end, 16), fields[1], fields[5] if len(fields) == 6 else "")
+        begin, _, end = fields[0].partition(b"-")
+        path = os.fsdecode(fields[5]) if len(fields) == 6 else ""
+        yield Mapping(int(begin, 16), int(end, 16), fields[1].decode(), path)
+
+
+def read_stat(thread: int) -> Stat | None:
+    """Return what the kernel says of a process or of one of its threads, None where there is none."""
+    try:
+        before, _, after = Path(f"/proc/{thread}/stat").read_bytes().rpartition(b")")  # a name may be "a) R 1 ("
+    except OSError:
+        return None
+    fields = after.split()
+    name = before.partition(b"(")[2].decode(errors="backslashreplace")
+    return Stat(name, fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
 def thread_ids(pid: int) -> list[int]:
@@ -143,6 +177,18 @@ def thread_ids(pid: int) -> list[int]:
         return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def start_time(pid: int) -> int:
+    """Return when a process was started, as Stat has it.
+
+    Raises:
+        NoSuchProcessError: there is none with that number.
+    """
+    stat = read_stat(pid)
+    if stat is None:
+        raise NoSuchProcessError(f"there is no process {pid}")
+    return stat.started
 
 
 def user_name(user: int) -> str:

@@ -1,73 +1,100 @@
-"""Stopping processes for a look, without a trace left in it: ptrace, never SIGSTOP.
+"""Stopping processes for a look, without a trace left in them, and for no longer than a limit.
 
-A SIGSTOP is seen by the process's parent, and some launchers act on it. PTRACE_SEIZE and PTRACE_INTERRUPT stop the
-threads behind everybody's back. The facts used here are those of ptrace(2), in its sections on PTRACE_SEIZE,
-group-stop and detaching.
+They are held by a process of its own (holder.py), so that whatever hangs in this one can't keep them: a library, drgn,
+the kernel, or a SIGSTOP.
 """
 
 from __future__ import annotations
 
-import errno
-import os
+import ctypes
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-import cffi
-
-from mqs_dll.debugger.proc import already_traced, not_permitted, read_status, thread_ids
-from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
-
-_PTRACE_DETACH = 17
-_PTRACE_SEIZE = 0x4206
-_PTRACE_INTERRUPT = 0x4207
-_PTRACE_EVENT_STOP = 128
-_WALL = 0x40000000
-"""__WALL of waitpid: threads too, not only processes."""
+from mqs_dll.debugger.holder import EXIT_LIMIT, Holder, Order
+from mqs_dll.errors import LimitError, MqsError, StopError
 
 _DEADLINE = 5.0
 """Seconds that a process has to stop; a thread in the kernel's uninterruptible sleep doesn't."""
 
-_LETTING_GO = 1.0
-"""Seconds to wait for a thread that can't be detached from at once; when we exit the kernel does it."""
+_libc = ctypes.CDLL(None)
+_libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_libc.signal.restype = ctypes.c_void_p
 
-_ffi = cffi.FFI()
-_ffi.cdef("long ptrace(long request, long thread, void *address, void *data);")
-_libc: Any = _ffi.dlopen(None)
+
+class Limit(NamedTuple):
+    """For how long processes may be kept stopped, and what becomes of ours when it is over."""
+
+    seconds: float = 10.0
+    ends_us: bool = False
+    """Whether this process is ended when it doesn't notice by itself, in whatever it hangs: with a sentence on standard
+    error and the exit code holder.EXIT_LIMIT. For commands; a program that imports us is left alone."""
+
+
+USUAL = Limit()
 
 
 class all_stopped:
     """Context manager: all threads of several processes stand still inside, and go on as they were when it ends.
 
     However it ends: on an error, and on Ctrl-C wherever it strikes, all of them run again before the exception is
-    seen. Should we be killed, the kernel lets them go. A process that its user had stopped with a signal stays
-    stopped, and a signal that arrives meanwhile is delivered afterwards. The thread that enters must be the one that
-    leaves. One process that can't be stopped is noted in ``failures`` and runs on; the others stand.
+    seen. Should we be killed, or hang for longer than the limit, they are let go all the same. A process that its user
+    had stopped with a signal stays stopped, and a signal that arrives meanwhile is delivered afterwards. One process
+    that can't be stopped is noted in ``failures`` and runs on; the others stand.
+
+    Leaving it raises LimitError when the limit was over before, because then not all was read of processes that stood.
     """
 
     pause: float = 0.0
     """Seconds from the first process's stop until the last went on, known at the end."""
 
-    def __init__(self, pids: Iterable[int], deadline: float = _DEADLINE) -> None:
-        """Prepare to stop processes within ``deadline`` seconds; nothing happens yet."""
-        self._deadline = deadline
-        self._threads = {pid: _Threads(pid) for pid in pids}
+    def __init__(
+        self,
+        pids: Iterable[int],
+        started: Mapping[int, int] | None = None,
+        *,
+        deadline: float = _DEADLINE,
+        limit: Limit = USUAL,
+    ) -> None:
+        """Prepare; nothing happens yet.
+
+        Args:
+            pids: which processes to stop.
+            started: when each was started, as proc.Stat has it: one that was started at another time is another one
+                with the same number, and is left alone. Those that aren't in it are known by their numbers alone.
+            deadline: seconds that each has to stop.
+            limit: for how long they may stand.
+        """
+        self._limit = limit
+        self._pids = list(pids)
+        self._order = Order(self._pids, dict(started or {}), deadline, limit.seconds, "")
+        self._holder: Holder | None = None
         self._began = 0.0
+        self._broken = False
+        self._signals: Mapping[int, int] = {}
         self._interrupts = _Interrupts(self._resume)
+        self._alarm = _Alarm()
         self.failures: dict[int, MqsError] = {}
         """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
         another debugger holds it, StopError when a thread didn't stop in time."""
 
     def __enter__(self) -> all_stopped:
-        """Stop the processes: first ask all of them, then wait for each, so that they stop at nearly the same time."""
+        """Stop the processes.
+
+        Raises:
+            StopError: the process that would hold them can't be started, or was ended.
+        """
         self._interrupts.hold()
         try:
-            self._began = time.monotonic()
-            self._try_each(_Threads.ask)
-            self._try_each(lambda threads: threads.stop(self._began + self._deadline))
+            if self._limit.ends_us:
+                self._alarm.set()
+                error = self._limit_error()
+                self._order = self._order._replace(last_words=f"mqs: {error}.\n     {error.help}\n")
+            self._holder = Holder(speaks=self._limit.ends_us)
+            self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException:
             self._resume()
             self._interrupts.release()
@@ -75,27 +102,49 @@ class all_stopped:
         self._interrupts.pass_on()
         return self
 
+    def stop_signal(self, pid: int) -> int:
+        """Return the signal that had stopped a process before we did (SIGSTOP, SIGTSTP, ...); 0 where none had."""
+        return self._signals.get(pid, 0)
+
+    def registers(self, pid: int) -> dict[int, bytes]:
+        """Return the general registers of each thread of a process that stands, as tracer.Tracer.registers.
+
+        Raises:
+            StopError: nothing stands any more.
+        """
+        assert self._holder is not None
+        found: dict[int, bytes] = self._holder.ask(pid)
+        return found
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the processes go on."""
+        """Let the processes go on.
+
+        Raises:
+            LimitError: they had to be let go before.
+            StopError: the process that held them was ended by somebody.
+        """
         self._interrupts.hold()
         self._resume()
         self._interrupts.release()
-
-    def _try_each(self, act: Callable[[_Threads], None]) -> None:
-        for pid, threads in self._threads.items():
-            if pid not in self.failures:
-                try:
-                    act(threads)
-                except MqsError as error:
-                    self.failures[pid] = error
-                    threads.resume()
+        if self._broken and (error is None or isinstance(error, Exception)):
+            if self.pause >= self._limit.seconds:
+                raise self._limit_error() from error
+            raise StopError("the process that held the others stopped was ended: they ran on") from error
 
     def _resume(self) -> None:
-        went_on = [threads.resume() for threads in self._threads.values()]
-        if any(went_on):
-            self.pause = time.monotonic() - self._began
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            self._broken = not holder.let_go()
+            self.pause = time.monotonic() - self._began if self._began else 0.0
+        self._alarm.unset()
+
+    def _limit_error(self) -> LimitError:
+        who = f"process {self._pids[0]}" if len(self._pids) == 1 else f"{len(self._pids)} processes"
+        return LimitError(
+            f"{who} stood for {self._limit.seconds:g} s, the limit, and had to be let go before all was read"
+        )
 
 
 class stopped:
@@ -108,20 +157,26 @@ class stopped:
         StopError: a thread didn't stop in time.
     """
 
-    def __init__(self, pid: int, deadline: float = _DEADLINE) -> None:
-        """Prepare to stop process ``pid`` within ``deadline`` seconds; nothing happens yet."""
-        self._stop = all_stopped([pid], deadline)
+    def __init__(
+        self, pid: int, started: int | None = None, *, deadline: float = _DEADLINE, limit: Limit = USUAL
+    ) -> None:
+        """Prepare; nothing happens yet. The arguments are those of all_stopped."""
+        self._stop = all_stopped([pid], {} if started is None else {pid: started}, deadline=deadline, limit=limit)
 
     @property
     def pause(self) -> float:
         """Seconds for which the process stood still, known at the end."""
         return self._stop.pause
 
+    def registers(self) -> dict[int, bytes]:
+        """Return the general registers of each thread, as all_stopped."""
+        return self._stop.registers(*self._stop._pids)
+
     def __enter__(self) -> stopped:
         """Stop the process."""
         self._stop.__enter__()
         for error in self._stop.failures.values():
-            self._stop.__exit__(None, None, None)
+            self._stop.__exit__(type(error), error, None)
             raise error
         return self
 
@@ -130,6 +185,32 @@ class stopped:
     ) -> None:
         """Let the process go on."""
         self._stop.__exit__(kind, error, trace)
+
+
+class _Alarm:
+    """Makes SIGALRM end this process with EXIT_LIMIT, whatever it does.
+
+    The C library's _exit() is the handler: it needs neither Python nor a lock, and is called with the signal's number.
+    """
+
+    def __init__(self) -> None:
+        self._previous: int | None = None
+        self._blocked = False
+        self._is_set = False
+
+    def set(self) -> None:
+        """Do so from now on."""
+        self._previous = _libc.signal(EXIT_LIMIT, ctypes.cast(_libc._exit, ctypes.c_void_p))
+        self._blocked = EXIT_LIMIT in signal.pthread_sigmask(signal.SIG_UNBLOCK, [EXIT_LIMIT])
+        self._is_set = True
+
+    def unset(self) -> None:
+        """Put everything back. Idempotent."""
+        if self._is_set:
+            self._is_set = False
+            _libc.signal(EXIT_LIMIT, self._previous)
+            if self._blocked:
+                signal.pthread_sigmask(signal.SIG_BLOCK, [EXIT_LIMIT])
 
 
 class _Interrupts:
@@ -177,109 +258,3 @@ class _Interrupts:
             self._held = True
             self._resume()
             self.release()
-
-
-class _Threads:
-    """The threads of one process that we hold, each with the signal to deliver when it is let go."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._held: dict[int, int] = {}
-        self._asked: list[int] = []
-
-    def ask(self) -> None:
-        """Take hold of the threads that there are, and ask them to stop."""
-        new = [thread for thread in thread_ids(self._pid) if thread not in self._held]
-        self._asked = [thread for thread in new if self._seize(thread)]
-
-    def stop(self, deadline: float) -> None:
-        """Wait for what was asked, and stop what has appeared meanwhile: once all of them stand, no more can appear."""
-        while self._asked:
-            for thread in self._asked:
-                self._wait(thread, deadline)
-            self.ask()
-        if not self._held:
-            raise NoSuchProcessError(f"process {self._pid} has exited")
-
-    def resume(self) -> bool:
-        """Let all threads go; return False when there was nothing left to do."""
-        if not self._held:
-            return False
-        while self._held:
-            self._let_go(*self._held.popitem())
-        return True
-
-    def _seize(self, thread: int) -> bool:
-        """Take hold of a thread and ask it to stop; False when it has ended."""
-        self._held[thread] = 0
-        if not _ptrace(_PTRACE_SEIZE, thread):
-            del self._held[thread]
-            if _ffi.errno == errno.ESRCH:
-                return False
-            return self._explain_refusal(thread)
-        _ptrace(_PTRACE_INTERRUPT, thread)
-        return True
-
-    def _explain_refusal(self, thread: int) -> bool:
-        """Return False for a thread that has ended and raise what keeps us from any other."""
-        try:
-            status = read_status(thread)
-        except NoSuchProcessError:
-            return False
-        if status.state in "ZX":
-            return False
-        if status.tracer:
-            raise already_traced(self._pid, status.tracer)
-        raise not_permitted(self._pid)
-
-    def _wait(self, thread: int, deadline: float) -> None:
-        """Wait until a thread stands, and note the signal that it was about to get."""
-        nap = 0.00005
-        while True:
-            try:
-                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
-            except ChildProcessError:
-                del self._held[thread]  # gone with an exec of another thread
-                return
-            if seen == thread:
-                break
-            if time.monotonic() > deadline:
-                raise StopError(self._describe_stuck(thread))
-            time.sleep(nap)
-            nap = min(nap * 2, 0.01)
-        if not os.WIFSTOPPED(status):
-            del self._held[thread]
-        elif status >> 16 != _PTRACE_EVENT_STOP:
-            self._held[thread] = os.WSTOPSIG(status)
-
-    def _describe_stuck(self, thread: int) -> str:
-        try:
-            state = read_status(thread).state
-        except NoSuchProcessError:
-            state = "X"
-        return f"thread {thread} of process {self._pid} did not stop in time (its state is {state})"
-
-    def _let_go(self, thread: int, pending: int) -> None:
-        """Detach from a thread; from one that still runs or is dying, as soon as it stands or has ended.
-
-        One that was taken hold of but not asked to stop, because something failed in between, is asked now. A thread
-        killed meanwhile is waited for, because its parent learns of its end only after we have.
-        """
-        if _ptrace(_PTRACE_DETACH, thread, pending):
-            return
-        _ptrace(_PTRACE_INTERRUPT, thread)
-        deadline = time.monotonic() + _LETTING_GO
-        while not _ptrace(_PTRACE_DETACH, thread, pending) and time.monotonic() < deadline:
-            try:
-                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
-            except ChildProcessError:
-                return
-            if seen == thread and not os.WIFSTOPPED(status):
-                return
-            if seen == thread and status >> 16 != _PTRACE_EVENT_STOP:
-                pending = os.WSTOPSIG(status)
-            time.sleep(0.001)
-
-
-def _ptrace(request: int, thread: int, data: int = 0) -> bool:
-    return bool(_libc.ptrace(request, thread, _ffi.NULL, _ffi.cast("void *", data)) == 0)

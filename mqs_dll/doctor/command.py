@@ -6,8 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqs_dll.job.times import add_limit, limit_of
+
 if TYPE_CHECKING:
     from mqs_dll.debugger.diagnosis import Diagnosis
+    from mqs_dll.debugger.stop import Limit
 
 EXIT_WHOLE = 0
 EXIT_PARTLY = 1
@@ -28,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PID|FILE",
         help="a rank, or the MPI's library, or a program that it is linked into",
     )
+    add_limit(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
 
 
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from mqs_dll.debugger.diagnosis import Verdict
 
-    found = _diagnose(options.where)
+    found = _diagnose(options.where, limit_of(options))
     if options.json:
         from mqs_dll.report.doctor import as_json
 
@@ -63,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     return {Verdict.WHOLE: EXIT_WHOLE, Verdict.PARTLY: EXIT_PARTLY, Verdict.NOTHING: EXIT_NOTHING}[found.verdict]
 
 
-def _diagnose(where: int | Path) -> Diagnosis:
+def _diagnose(where: int | Path, limit: Limit) -> Diagnosis:
     if isinstance(where, Path):
         from mqs_dll.doctor import library
 
@@ -72,4 +76,4 @@ def _diagnose(where: int | Path) -> Diagnosis:
     from mqs_dll.report.progress import communicators_done
 
     with communicators_done() as on_communicator:
-        return process.diagnose(where, on_communicator)
+        return process.diagnose(where, on_communicator, limit)

@@ -11,6 +11,7 @@ from mqs_dll.debugger.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, 
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, Snapshot
+from mqs_dll.debugger.stop import USUAL, Limit
 from mqs_dll.doctor import advice
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess
@@ -20,19 +21,22 @@ _NAMES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "u
 _GROUPS = "groups"
 
 
-def diagnose(pid: int, on_communicator: Callable[[int], None] | None = None) -> Diagnosis:
+def diagnose(pid: int, on_communicator: Callable[[int], None] | None = None, limit: Limit = USUAL) -> Diagnosis:
     """Look at a process.
 
     Args:
         pid: which one.
         on_communicator: called before each communicator with the number of those that are done.
+        limit: for how long the process may stand.
 
     Raises:
         MqsError: there is nothing to say but that: it is no rank, or not between MPI_Init and MPI_Finalize.
     """
     with LiveProcess(pid) as process:
         try:
-            snapshot = take_snapshot(Library(), process, look_further=_look_further, on_communicator=on_communicator)
+            snapshot = take_snapshot(
+                Library(), process, look_further=_look_further, on_communicator=on_communicator, limit=limit
+            )
         except LayoutError as error:
             return _without_layout(process, error)
         except UnknownMpiError as error:

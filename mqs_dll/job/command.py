@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqs_dll.errors import ReportError
 from mqs_dll.job import queues
+from mqs_dll.job.times import add_limit, limit_of, seconds
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.records import Job
@@ -23,10 +23,10 @@ stopped for a moment, read and let go; nothing is written to them. Without a PID
 of this machine."""
 
 EPILOG = """\
-exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is suspected; 3 it could not be read"""
+exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is suspected; 3 it could not be read;
+14 the ranks stood for as long as they may (--limit)"""
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
-_LONGEST_INTERVAL = 3600.0
+LOOKS = 2
 _MOST_SAMPLES = 1000
 
 
@@ -47,11 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--no-stop", action="store_true", help="read it while it runs: what is seen may not fit together")
     how.add_argument("--no-stacks", action="store_true", help="leave the call stacks alone")
     how.add_argument(
+        "--no-count",
+        action="store_true",
+        help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
+    )
+    add_limit(how)
+    how.add_argument(
         "--samples",
         type=_samples,
-        default=2,
         metavar="N",
-        help="look N times (default: 2): one look can't tell a hang from a message under way",
+        help="look N times (default: 2, and some more while something is only suspected): "
+        "one look can't tell a hang from a message under way",
     )
     how.add_argument(
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
@@ -80,15 +86,6 @@ def which(text: str) -> int | str:
             raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
         return int(text)
     return text
-
-
-def seconds(text: str) -> float:
-    """Return a time like 1, 0.5, 500ms, 2s or 1m in seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", text)
-    value = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 0 < value <= _LONGEST_INTERVAL:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 1s, 500ms or 2m")
-    return value
 
 
 def _samples(text: str) -> int:
@@ -129,8 +126,9 @@ def _check(options: argparse.Namespace) -> None:
         options.usage_error("name one job: by PID or program, by --core, or by --load")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    if (options.core or options.load) and options.no_stop:
-        options.usage_error("--no-stop is for a job that runs")
+    for option in ("no_stop", "no_count"):
+        if (options.core or options.load) and getattr(options, option):
+            options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
 def _list_jobs() -> int:
@@ -160,6 +158,7 @@ def _obtain(options: argparse.Namespace) -> Job:
             return read_cores(
                 options.core,
                 open_queues,
+                look_further=queues.windows(),
                 sysroot=options.sysroot,
                 stacks=not options.no_stacks,
                 on_progress=on_progress,
@@ -170,12 +169,24 @@ def _obtain(options: argparse.Namespace) -> Job:
         return read_job(
             find_job(options.what),
             open_queues,
-            samples=options.samples,
+            look_further=queues.windows(),
+            samples=options.samples or LOOKS,
+            doubtful=is_suspected if options.samples is None else None,
             interval=options.interval,
             stop=not options.no_stop,
             stacks=not options.no_stacks,
+            count=not options.no_count,
+            limit=limit_of(options),
             on_progress=on_progress,
         )
+
+
+def is_suspected(job: Job) -> bool:
+    """Tell whether something about a job is suspected, and nothing is proved: it may pass."""
+    from mqs_dll.verdict.conclude import conclude
+    from mqs_dll.verdict.records import Outcome
+
+    return conclude(job).outcome is Outcome.SUSPECTED
 
 
 # ---------------------------------------------------------------- where it goes

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mqs_dll.interface import QueueLibrary, TargetProcess
+    from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 
     OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
     """Takes a process and returns the library to read it with, and the library's file if it has one."""
@@ -44,3 +45,25 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
         return DynamicLibrary(path), path
 
     return open_core if direct or show_internal else open_dll
+
+
+def windows() -> LookFurther:
+    """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
+    from mqs_dll.debugger.snapshot import CoreView, Hidden
+    from mqs_dll.errors import MqsError
+    from mqs_dll.session import Library, ProcessSession
+
+    sessions: dict[TargetProcess, ProcessSession] = {}
+
+    def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
+        if isinstance(queues, ProcessSession):
+            session = queues
+        else:
+            session = sessions.get(target) or Library().setup_image(target.image).setup_process(target)
+            sessions[target] = session
+        try:
+            return CoreView(windows=tuple(session.windows()))
+        except MqsError as error:
+            return CoreView(windows=Hidden(str(error)))
+
+    return look_further

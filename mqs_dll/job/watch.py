@@ -14,7 +14,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from mqs_dll.job import queues
-from mqs_dll.job.command import seconds, which
+from mqs_dll.job.command import which
+from mqs_dll.job.times import seconds
 
 if TYPE_CHECKING:
     from rich.console import Console

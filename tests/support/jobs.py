@@ -80,15 +80,43 @@ class Compiler:
 
 
 @dataclass
-class Job:
-    """A running job: its directory, its launcher, and the truth that its ranks wrote."""
+class Launched:
+    """One mpiexec that runs, with all that it started."""
+
+    directory: Path
+    """Its own: what its processes print lies there, and their MPI's files."""
+    launcher: subprocess.Popen[bytes]
+
+    @property
+    def tag(self) -> str:
+        """The value of MQS_TEST_JOB in the environment of each of its processes."""
+        return self.directory.name
+
+    def output(self) -> str:
+        """Return what the job's processes printed."""
+        return (self.directory / "output").read_text(errors="replace")
+
+    def end(self) -> None:
+        """Kill every process of the job, wait until they are gone, and remove the memory that they shared."""
+        shared = {path for pid in processes_with_tag(self.tag) for path in shared_memory_of(pid)}
+        self.launcher.kill()
+        self.launcher.wait()
+        while processes := processes_with_tag(self.tag):
+            for pid in processes:
+                kill(pid)
+            time.sleep(0.01)
+        for path in shared:
+            path.unlink(missing_ok=True)
+
+
+@dataclass
+class Job(Launched):
+    """A running job of tests/programs: its directory, its launcher, and the truth that its ranks wrote."""
 
     mpi: Mpi
     transport: Transport
     program: str
     ranks: int
-    directory: Path
-    launcher: subprocess.Popen[bytes]
     children: int = 0
 
     def wait_until_ready(self, phase: int = 1) -> list[dict[str, Any]]:
@@ -112,27 +140,6 @@ class Job:
         """Let the job run on to another phase; return the truth of it, as wait_until_ready."""
         (self.directory / f"go.{phase}").touch()
         return self.wait_until_ready(phase)
-
-    @property
-    def tag(self) -> str:
-        """The value of MQS_TEST_JOB in the environment of each of its processes."""
-        return self.directory.name
-
-    def output(self) -> str:
-        """Return what the job's processes printed."""
-        return (self.directory / "output").read_text(errors="replace")
-
-    def end(self) -> None:
-        """Kill every process of the job, wait until they are gone, and remove the memory that they shared."""
-        shared = {path for pid in processes_with_tag(self.tag) for path in shared_memory_of(pid)}
-        self.launcher.kill()
-        self.launcher.wait()
-        while processes := processes_with_tag(self.tag):
-            for pid in processes:
-                kill(pid)
-            time.sleep(0.01)
-        for path in shared:
-            path.unlink(missing_ok=True)
 
     def __str__(self) -> str:
         return f"{self.program} with {self.ranks} ranks on {self.mpi.name} ({self.transport.name})"
@@ -169,6 +176,20 @@ def shared_memory_of(pid: int) -> set[Path]:
     return {Path(line.split(maxsplit=5)[5]) for line in lines if SHARED_MEMORY in line and not line.endswith(DELETED)}
 
 
+def launch(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a launcher in a directory: all that it starts can be found again, and writes its files there."""
+    with (directory / "output").open("wb") as output:
+        return subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment, **private_files(str(directory)), TAG: directory.name},
+            start_new_session=True,
+        )
+
+
 @contextmanager
 def running(
     compiler: Compiler,
@@ -203,17 +224,8 @@ def running(
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
         chosen = {**mpi.environment, **transport.environment, **(environment or {})}
-        variables = {**chosen, **private_files(name), TAG: directory.name}
-        with (directory / "output").open("wb") as output:
-            launcher = subprocess.Popen(
-                [*command, *runs, name, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **variables},
-                start_new_session=True,
-            )
-        job = Job(mpi, transport, program, ranks, directory, launcher, children)
+        launcher = launch([*command, *runs, name, *arguments], directory, chosen)
+        job = Job(directory, launcher, mpi, transport, program, ranks, children)
         try:
             yield job
         finally:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.core.file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
@@ -49,6 +49,7 @@ def read_cores(
     paths: Sequence[str],
     open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
     *,
+    look_further: LookFurther | None = None,
     sysroot: Path | None = None,
     stacks: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
@@ -58,6 +59,7 @@ def read_cores(
     Args:
         paths: the core files, or patterns for them, such as "core.*".
         open_queues: returns the library to read a process with, and the library's file if it has one.
+        look_further: asks for more than the library tells, such as windows (collect.Look.read).
         sysroot: where their programs and libraries lie, if not where they were (CoreProcess).
         stacks: whether to follow the call stacks.
         on_progress: called before each core file with the number of those that are done, and of all.
@@ -75,7 +77,7 @@ def read_cores(
     for done, path in enumerate(files):
         if on_progress:
             on_progress(done, len(files))
-        cores.append(_read(path, open_queues, sysroot, stacks))
+        cores.append(_read(path, open_queues, look_further, sysroot, stacks))
     worlds = _worlds(cores)
     sizes = tuple(_size(world) for world in worlds)
     return Job(
@@ -113,6 +115,7 @@ def _newest(files: Iterable[Path]) -> str:
 def _read(
     path: Path,
     open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
+    look_further: LookFurther | None,
     sysroot: Path | None,
     stacks: bool,
 ) -> _Core:
@@ -123,7 +126,7 @@ def _read(
             rank = marker.rank if marker and marker.rank < MOST_RANKS else None
             process = replace(process, rank=rank, pid=core.pid, program=_program(core.file))
             read = _Core(path, process, " ".join(core.file.arguments), marker)
-            return _look(read, core, open_queues, stacks)
+            return _look(read, core, open_queues, look_further, stacks)
     except NotCoreError:
         raise
     except MqsError as error:
@@ -141,12 +144,13 @@ def _look(
     core: _Core,
     target: CoreProcess,
     open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
+    look_further: LookFurther | None,
     stacks: bool,
 ) -> _Core:
     try:
         library, library_path = open_queues(target)
         with Look(library, target, pid=target.pid, program=target.file.name, library_path=library_path) as look:
-            snapshot = look.read()
+            snapshot = look.read(look_further)
     except MqsError as error:
         return replace(core, process=_unread(core.process, target.explained(error)))
     sample = Sample(0.0, snapshot, unwind_core(target) if stacks else _NOT_ASKED)

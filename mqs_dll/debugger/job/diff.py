@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from mqs_dll.abi import Communicator, Operation, Queue
+from mqs_dll.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.job.changes import (
     QUEUES,
     CallChange,
@@ -165,10 +165,15 @@ def _communicator_changes(
     assert known is not None
     record = known.communicator
     names = [None if each is None else each.communicator.name for each in (before, after)]
-    if names[0] != names[1]:
+    if _lasting(before) != _lasting(after):
         yield CommunicatorChange(name, record.unique_id, *names)
     for queue in Queue:
         yield from _queue_changes(name, record.name, _queue(before, queue), _queue(after, queue), same_process)
+
+
+def _lasting(snapshot: CommunicatorSnapshot | None) -> Label | None:
+    """Return what a communicator is called; the words for one without a name change with others' names."""
+    return None if snapshot is None else snapshot.label._replace(description=b"")
 
 
 def _queue(snapshot: CommunicatorSnapshot | None, queue: Queue) -> QueueSnapshot:

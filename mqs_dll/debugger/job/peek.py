@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.debugger.job.returns import ReturnCounter
+from mqs_dll.debugger.proc import read_stat
 from mqs_dll.errors import TargetReadError
 from mqs_dll.interface import TargetProcess
 
@@ -33,12 +34,15 @@ _ENOUGH = 100_000
 """Nanoseconds in which a thread that waits for messages has looked for them many times."""
 
 
-def changed(targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], seconds: float) -> list[bool | None]:
+def changed(
+    targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], seconds: float, *, count: bool = True
+) -> list[bool | None]:
     """Watch running processes for a time.
 
     Args:
         targets: processes, each with the frames of the MPI calls that its threads are in.
         seconds: how long; it takes about as long without targets, too.
+        count: whether to have the kernel count.
 
     Returns:
         For each process whether one of its calls ended: True when that was seen, False when none did although it could
@@ -46,7 +50,7 @@ def changed(targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], second
     """
     end = time.monotonic() + seconds
     with ExitStack() as stack:
-        watched = [_Watched(*target, stack) for target in targets]
+        watched = [_Watched(*target, stack, count=count) for target in targets]
         for number in range(MOST_PEEKS):
             peeked = [each for each in watched if each.frames and not each.moved]
             left = end - time.monotonic()
@@ -62,15 +66,18 @@ def changed(targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], second
 class _Watched:
     """A process whose calls are watched."""
 
-    def __init__(self, process: TargetProcess, frames: Sequence[CallFrame], stack: ExitStack) -> None:
+    def __init__(self, process: TargetProcess, frames: Sequence[CallFrame], stack: ExitStack, *, count: bool) -> None:
         self.frames: list[CallFrame] = []
         """Those that have to be peeked at, and can be read."""
         self.moved = False
-        self._counted = True
+        self._counted = count
         self._process = process
         self._first: dict[CallFrame, bytes] = {}
         self._counters: list[ReturnCounter] = []
         self._ran = {thread: _time_of(thread) for thread, _, _ in frames}
+        if not count:
+            self.frames.extend(frames)
+            return
         for frame in frames:
             try:
                 self._counters.append(stack.enter_context(ReturnCounter(frame[0], self._return_address(frame))))
@@ -114,7 +121,5 @@ def _time_of(thread: int) -> int:
 
 
 def _state_of(thread: int) -> str:
-    try:
-        return Path(f"/proc/{thread}/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return _RUNNABLE
+    stat = read_stat(thread)
+    return stat.state if stat else _RUNNABLE

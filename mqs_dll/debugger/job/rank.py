@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.records import FoundRank
+from mqs_dll.debugger.job.halt import by_signal, of_running, times_run
 from mqs_dll.debugger.job.peek import CallFrame
-from mqs_dll.debugger.job.records import CallStack, RankState
-from mqs_dll.debugger.job.stacks import Captured, capture, unwind
+from mqs_dll.debugger.job.records import CallStack, Halt, RankState
+from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
 from mqs_dll.interface import QueueLibrary
 
@@ -31,11 +33,19 @@ class LiveRank:
         """What the last look has read, None where it read nothing."""
         self.stacks: tuple[CallStack, ...] | Hidden = ()
         """Those of the last look; empty where none were captured."""
+        self.halt: Halt | None = None
+        """What kept it standing in the last look, other than we."""
         self._failure: MqsError | None = None
         self._open_queues = open_queues
         self._process: LiveProcess | None = None
+        self._tracer: StackTracer | None = None
         self._look: Look | None = None
         self._captured: Captured | None = None
+
+    @property
+    def started(self) -> int | None:
+        """When the process was started (proc.Stat), None before it is open."""
+        return self._process.started if self._process else None
 
     @property
     def is_open(self) -> bool:
@@ -50,30 +60,50 @@ class LiveRank:
             except MqsError as error:
                 self.refuse(error)
 
-    def read(self) -> None:
-        """Read the queues."""
+    def find_way(self, look_further: LookFurther) -> None:
+        """Let one who will look further find its way; the process runs."""
+        if self._look is not None:
+            self._look.find_way(look_further)
+
+    def read(self, look_further: LookFurther | None = None) -> None:
+        """Read the queues, and what ``look_further`` asks for."""
         self.snapshot = self._failure = self._captured = None
         assert self._look is not None
         try:
-            self.snapshot = self._look.read()
+            self.snapshot = self._look.read(look_further)
         except MqsError as error:
             self.refuse(error)
 
+    def read_stopped(self, stop_signal: int, look_further: LookFurther | None) -> None:
+        """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
+        self.halt = by_signal(stop_signal)
+        self.read(look_further)
+
+    def read_held(self, refusal: MqsError, look_further: LookFurther | None) -> None:
+        """Read the queues of a process that another debugger holds, and that stands all the while; else refuse it."""
+        turns, halt = times_run(self.found.pid), of_running(self.found.pid)
+        self.halt = halt
+        if halt is not None:
+            self.read(look_further)
+        if halt is None or of_running(self.found.pid) != halt or times_run(self.found.pid) != turns:
+            self.refuse(refusal)
+
     def read_running(self) -> None:
         """Read the queues of a process that runs: what has changed under the library's hands is read once more."""
+        self.halt = of_running(self.found.pid)
         self.read()
         if self.is_open and (self.snapshot is None or _is_broken(self.snapshot)):
             self.read()
 
-    def capture(self) -> None:
+    def capture(self, stop: all_stopped) -> None:
         """Keep the stacks of the process, which stands still."""
         if self.snapshot is not None:
-            self._captured = capture(self.found.pid)
+            self._captured = capture(self.found.pid, stop.registers(self.found.pid))
 
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
-        self.stacks = unwind(captured, self._process) if captured and self._process else ()
+        self.stacks = unwind(captured, self._process, self._tracer) if captured and self._process else ()
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
@@ -104,6 +134,7 @@ class LiveRank:
         """Let go of the process. Idempotent."""
         look, self._look = self._look, None
         process, self._process = self._process, None
+        self._tracer = None
         try:
             if look is not None:
                 look.close()
@@ -113,7 +144,8 @@ class LiveRank:
 
     def _open(self) -> None:
         pid = self.found.pid
-        self._process = LiveProcess(pid)
+        self._process = LiveProcess(pid, self.found.started)
+        self._tracer = StackTracer(self._process.program, self._process.fetch)
         library, path = self._open_queues(self._process)
         try:
             self._look = Look(library, self._process, pid=pid, program=read_status(pid).name, library_path=path)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
+from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.records import FoundJob, FoundWorld
@@ -16,14 +17,21 @@ from mqs_dll.debugger.job.rank import LiveRank, OpenQueues
 from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_STOPPED
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stop import USUAL, Limit, all_stopped
+from mqs_dll.errors import AlreadyTracedError
 
 SOURCE = "live"
+
+MOST_MORE = 6
+"""Looks that may follow those that were asked for, while there is doubt."""
 
 _MOST_MISSING = 1 << 20
 """Ranks that are listed as missing at most: a size that was read may be nonsense."""
 
+_ON_WINDOWS = "MPI_Win_"
+
 _NOT_ASKED = Hidden("the call stacks weren't asked for")
+_HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
 _NOT_CAPTURED = Hidden("the process's registers could not be read")
 
 
@@ -31,10 +39,14 @@ def read_job(
     found: FoundJob,
     open_queues: OpenQueues,
     *,
+    look_further: LookFurther | None = None,
     samples: int = 1,
     interval: float = 1.0,
     stop: bool = True,
     stacks: bool = True,
+    count: bool = True,
+    limit: Limit = USUAL,
+    doubtful: Callable[[Job], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Job:
     """Read all ranks of a job, once or several times.
@@ -42,21 +54,50 @@ def read_job(
     Args:
         found: the job.
         open_queues: returns the library to read a process with, and the library's file if it has one.
+        look_further: lists the windows of a process, when a rank was in a one-sided call in the look before.
         samples: how often to look.
         interval: seconds between two looks.
         stop: whether the ranks are stopped while they are read.
         stacks: whether to follow the call stacks, which needs ``stop``.
+        count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two looks.
+        limit: for how long the ranks may stand.
+        doubtful: tells of what was read whether to look again: what a healthy job does for a moment passes.
         on_progress: called before each rank with the number of those that are ready to be read, and of all.
 
     Returns:
         The job. A rank that couldn't be read in the last look has no samples, but the sentence that says why.
+
+    Raises:
+        LimitError: the ranks stood for too long, and had to be let go before all was read.
     """
-    with JobReader(found, open_queues, stop=stop, stacks=stacks, on_progress=on_progress) as reader:
-        jobs = [reader.look()]
-        for _ in range(samples - 1):
-            reader.wait(interval)
-            jobs.append(reader.look())
-    return _merge(jobs, interval)
+    options = {"stop": stop, "stacks": stacks, "count": count}
+    with JobReader(
+        found, open_queues, look_further=look_further, **options, limit=limit, on_progress=on_progress
+    ) as reader:
+        return look_on(reader, [reader.look()], samples, interval, doubtful)
+
+
+def look_on(
+    reader: JobReader, looks: list[Job], samples: int, interval: float, doubtful: Callable[[Job], bool] | None
+) -> Job:
+    """Look at a job until there are as many looks as were asked for, then on while there is doubt.
+
+    Args:
+        reader: of the job.
+        looks: those there are, at least one; more are added.
+        samples: how many looks.
+        interval: seconds between two looks.
+        doubtful: as read_job has it.
+
+    Returns:
+        One job with the samples of all looks.
+    """
+    while len(looks) < samples or (
+        doubtful is not None and len(looks) < samples + MOST_MORE and doubtful(_merge(looks, interval))
+    ):
+        reader.wait(interval)
+        looks.append(reader.look())
+    return _merge(looks, interval)
 
 
 class JobReader:
@@ -67,15 +108,22 @@ class JobReader:
         found: FoundJob,
         open_queues: OpenQueues,
         *,
+        look_further: LookFurther | None = None,
         stop: bool = True,
         stacks: bool = True,
+        count: bool = True,
+        limit: Limit = USUAL,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Begin; nothing of the ranks is touched yet. The arguments are those of read_job."""
         self._found = found
         self._stop = stop
         self._stacks = stacks
+        self._count = count
+        self._limit = limit
         self._on_progress = on_progress
+        self._list_windows = look_further
+        self._look_further: LookFurther | None = None
         self._ranks = [LiveRank(rank, open_queues) for rank in found.ranks]
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
@@ -87,11 +135,14 @@ class JobReader:
             if self._on_progress:
                 self._on_progress(done, len(self._ranks))
             rank.open()
+            if self._look_further:
+                rank.find_way(self._look_further)
         taken = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         at = self._seconds_since_first()
         pause = self._read_stopped() if self._stop else self._read_running()
         for rank in self._ranks:
             rank.unwind()
+        self._look_further = self._list_windows if any(map(_is_one_sided, self._ranks)) else None
         processes = [self._process(rank, at, pause) for rank in self._ranks]
         self._moved.clear()
         sizes = tuple(_size(processes, number) for number in range(len(self._found.worlds)))
@@ -105,6 +156,7 @@ class JobReader:
             stopped=self._stop,
             pause=pause,
             interval=0.0,
+            counted=self._count,
             sizes=sizes,
             processes=tuple(_complete(_without_duplicates(processes), self._found, sizes)),
         )
@@ -115,7 +167,7 @@ class JobReader:
         Needs the call stacks; ranks without them aren't watched.
         """
         targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
-        moved = peek.changed(list(targets.values()), seconds)
+        moved = peek.changed(list(targets.values()), seconds, count=self._count)
         self._moved = dict(zip(targets, moved, strict=True))
 
     def close(self) -> None:
@@ -141,15 +193,19 @@ class JobReader:
     def _read_stopped(self) -> float:
         """Read all ranks in one stop; return how long that was."""
         ready = [rank for rank in self._ranks if rank.is_open]
-        with all_stopped([rank.found.pid for rank in ready]) as stop:
+        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
+        with all_stopped([rank.found.pid for rank in ready], started, limit=self._limit) as stop:
             for rank in ready:
                 failure = stop.failures.get(rank.found.pid)
+                if isinstance(failure, AlreadyTracedError):
+                    rank.read_held(failure, self._look_further)
+                    continue
                 if failure is not None:
                     rank.refuse(failure)
                     continue
-                rank.read()
+                rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further)
                 if self._stacks:
-                    rank.capture()
+                    rank.capture(stop)
         return stop.pause
 
     def _read_running(self) -> float:
@@ -172,7 +228,12 @@ class JobReader:
             why = f"its launcher gave it rank {found.rank}, but its MPI says that it is rank {number}"
         moved = self._moved.get(found.pid)
         sample = Sample(
-            at, replace(snapshot, pause=pause), self._stacks_of(rank), went_on=moved is True, watched=moved is not None
+            at,
+            replace(snapshot, pause=pause),
+            self._stacks_of(rank),
+            went_on=moved is True,
+            watched=moved is not None,
+            halt=rank.halt,
         )
         return replace(base, rank=found.rank if number is None else number, why=why, samples=(sample,))
 
@@ -181,7 +242,16 @@ class JobReader:
             return _NOT_ASKED
         if not self._stop:
             return NOT_STOPPED
+        if rank.halt is not None and rank.halt.tracer:
+            return _HELD
         return rank.stacks or _NOT_CAPTURED
+
+
+def _is_one_sided(rank: LiveRank) -> bool:
+    """Tell whether a thread of a rank is in a call on a window."""
+    return not isinstance(rank.stacks, Hidden) and any(
+        (stack.call or "").startswith(_ON_WINDOWS) for stack in rank.stacks
+    )
 
 
 # ---------------------------------------------------------------- all ranks together

@@ -66,6 +66,18 @@ class CallStack:
 
 
 @dataclass(frozen=True, slots=True)
+class Halt:
+    """What kept a process from running, other than we: a signal, or another debugger."""
+
+    signal: str
+    """Its name, like "SIGSTOP"; empty where it isn't known, or where a debugger holds the process."""
+    tracer: int = 0
+    """The PID of the debugger that holds it; 0 where none does."""
+    debugger: str = ""
+    """The debugger's name, as the kernel has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One look at one rank."""
 
@@ -81,6 +93,8 @@ class Sample:
     watched: bool = False
     """Whether it would surely have been seen if the rank had left its MPI calls since the look before, even to make the
     same call again at once."""
+    halt: Halt | None = None
+    """What kept it standing before and after the look; None for a rank that ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +144,5 @@ class Job:
     """The size of each MPI_COMM_WORLD, in the order of JobProcess.world; None where no rank of it could be read."""
     processes: tuple[JobProcess, ...]
     """By world, then by rank. Places in it are how verdicts name processes."""
+    counted: bool = True
+    """Whether the kernel was asked to count who leaves an MPI call between two looks; False with --no-count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mqs_dll.debugger.job.find.processes import Process, Processes
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
@@ -157,7 +157,9 @@ class _Builder:
     def _rank(self, world: int, slot: Slot, places: Mapping[int, int]) -> FoundRank:
         listed = next((places[pid] for pid in slot.members if pid in places), None)
         rank = slot.marker.rank if slot.marker else listed
-        return FoundRank(world, rank, slot.rank.pid, self._processes.program(slot.rank.pid), self._host)
+        process = slot.rank
+        program = self._processes.program(process.pid)
+        return FoundRank(world, rank, process.pid, program, self._host, started=process.started)
 
     def _closed_rank(self, process: Process) -> FoundRank:
         rank = FoundRank(0, None, process.pid, process.name, self._host, RankState.UNREADABLE)
@@ -179,7 +181,7 @@ class _Builder:
             elif process is None or process.gone:
                 yield _because(rank, RankState.EXITED, f"rank {number} (process {entry.pid}) has exited")
             else:
-                yield rank
+                yield replace(rank, started=process.started)
 
     def _is_here(self, entry: Entry) -> bool:
         above = {each.pid for each in self._group.above}

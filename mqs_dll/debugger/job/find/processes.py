@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll.debugger.proc import mappings
+from mqs_dll.debugger.proc import mappings, read_stat
 
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
@@ -128,14 +128,8 @@ class Processes:
 
 def _read_all() -> Iterator[Process]:
     for entry in os.listdir("/proc"):  # noqa: PTH208  # a Path for each of some thousand entries is what takes the time
-        if entry.isdigit():
-            try:
-                stat = Path("/proc", entry, "stat").read_text(errors="backslashreplace")
-            except OSError:  # it has just exited
-                continue
-            begin, end = stat.index("("), stat.rindex(")")
-            fields = stat[end + 2 :].split()
-            yield Process(int(entry), int(fields[1]), stat[begin + 1 : end], fields[0], int(fields[19]))
+        if entry.isdigit() and (stat := read_stat(int(entry))):  # else it has just exited
+            yield Process(int(entry), stat.parent, stat.name, stat.state, stat.started)
 
 
 @cache

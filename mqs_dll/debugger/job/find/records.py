@@ -26,6 +26,9 @@ class FoundRank:
     """A sentence: what is in the way of reading it; empty where nothing is."""
     way_out: str = ""
     """What to do about that; empty where nothing helps."""
+    started: int | None = None
+    """When the process was started (proc.Stat): the number may be another's by the time it is read. None where that
+    isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

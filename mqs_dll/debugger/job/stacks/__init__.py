@@ -6,6 +6,7 @@ source lines, thread.py makes the record, unwind.py does that for all threads of
 """
 
 from mqs_dll.debugger.job.stacks.capture import Captured, capture
+from mqs_dll.debugger.job.stacks.follow import StackTracer
 from mqs_dll.debugger.job.stacks.unwind import NOT_STOPPED, unwind, unwind_core
 
-__all__ = ["NOT_STOPPED", "Captured", "capture", "unwind", "unwind_core"]
+__all__ = ["NOT_STOPPED", "Captured", "StackTracer", "capture", "unwind", "unwind_core"]

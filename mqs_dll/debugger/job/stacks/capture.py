@@ -1,19 +1,13 @@
-"""The registers and the stack of each thread of a stopped process: bytes alone, so that the stop stays short."""
+"""The stack of each thread of a stopped process beside its registers: bytes alone, so that the stop stays short."""
 
 from __future__ import annotations
 
 import os
 import platform
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import cffi
-
-from mqs_dll.debugger.proc import thread_ids
-
-_PTRACE_GETREGSET = 0x4204
-_NT_PRSTATUS = 1
 _STACK_POINTER = {"x86_64": 19 * 8, "aarch64": 31 * 8}
 """Where the stack pointer lies in what the kernel calls struct user_regs_struct, struct user_pt_regs."""
 
@@ -25,15 +19,6 @@ _MAIN_STACK = 8 << 20
 """Bytes of the main thread's stack that are copied at most: all that the usual limit lets it have."""
 _THREAD_STACK = 128 << 10
 """The same of any other thread's."""
-
-_ffi = cffi.FFI()
-_ffi.cdef(
-    """
-    struct iovec { void *iov_base; size_t iov_len; };
-    long ptrace(long request, long thread, void *address, void *data);
-    """
-)
-_libc: Any = _ffi.dlopen(None)
 
 
 @dataclass(frozen=True)
@@ -64,10 +49,14 @@ class Captured:
     threads: tuple[ThreadStack, ...]
 
 
-def capture(pid: int) -> Captured:
-    """Copy registers and stacks of a process that the calling thread has stopped (stop.stopped).
+def capture(pid: int, registers: Mapping[int, bytes]) -> Captured:
+    """Copy the stacks of a process that stands (stop.stopped).
 
     Takes microseconds for each thread. A thread that can't be read is left out.
+
+    Args:
+        pid: the process.
+        registers: of each of its threads, as stop.stopped gives them.
     """
     sp_offset = _STACK_POINTER.get(platform.machine())
     if sp_offset is None:
@@ -77,15 +66,16 @@ def capture(pid: int) -> Captured:
     except OSError:
         return Captured(pid, ())
     try:
-        threads = sorted(thread_ids(pid), key=lambda thread: (thread != pid, thread))[:_MOST_THREADS]
-        found = [_capture_thread(memory, thread, sp_offset, is_main=thread == pid) for thread in threads]
+        threads = sorted(registers, key=lambda thread: (thread != pid, thread))[:_MOST_THREADS]
+        found = [
+            _capture_thread(memory, thread, registers[thread], sp_offset, is_main=thread == pid) for thread in threads
+        ]
     finally:
         os.close(memory)
     return Captured(pid, tuple(stack for stack in found if stack))
 
 
-def _capture_thread(memory: int, thread: int, sp_offset: int, *, is_main: bool) -> ThreadStack | None:
-    registers = _read_registers(thread)
+def _capture_thread(memory: int, thread: int, registers: bytes, sp_offset: int, *, is_main: bool) -> ThreadStack | None:
     if len(registers) < sp_offset + 8:
         return None
     (stack_pointer,) = struct.unpack_from("<Q", registers, sp_offset)
@@ -97,12 +87,3 @@ def _capture_thread(memory: int, thread: int, sp_offset: int, *, is_main: bool) 
     except (OSError, OverflowError):  # a stack pointer that points nowhere
         data = b""
     return ThreadStack(thread, registers, base, data, is_whole=0 < len(data) < most)
-
-
-def _read_registers(thread: int) -> bytes:
-    """Return the general registers of a thread that we hold, nothing where it has just ended."""
-    buffer = _ffi.new("char[1024]")
-    vector = _ffi.new("struct iovec *", {"iov_base": buffer, "iov_len": len(buffer)})
-    if _libc.ptrace(_PTRACE_GETREGSET, thread, _ffi.cast("void *", _NT_PRSTATUS), vector) != 0:
-        return b""
-    return bytes(_ffi.buffer(buffer, vector.iov_len))

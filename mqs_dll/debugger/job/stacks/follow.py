@@ -10,6 +10,7 @@ import drgn
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.modules import Modules
+from mqs_dll.errors import TargetReadError
 
 _REGISTERS = {
     drgn.Architecture.X86_64: (
@@ -23,8 +24,8 @@ _REGISTERS = {
 _CALLEE_SAVED = {drgn.Architecture.X86_64: "rbx", drgn.Architecture.AARCH64: "x19"}
 """A register that call frame information always leads to, and a chain of frame pointers never."""
 
-
 _MOST_STEPS = 256
+_WHOLE = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -54,24 +55,49 @@ class Walk:
     """Whether the last one is the first function of the thread."""
 
 
-def trace_of(program: drgn.Program, stack: ThreadStack) -> drgn.StackTrace:
-    """Return drgn's stack trace of a captured thread, whose memory from then on stands before the process's own."""
+class StackTracer:
+    """Makes drgn's stack traces of one process's captured threads.
+
+    A program of drgn's keeps each segment of memory and each type that it was given for good: it gets one of each.
+    """
+
+    def __init__(self, program: drgn.Program, fetch: Callable[[int, int], bytes]) -> None:
+        """Begin; from the first trace on, the program's memory is read by ``fetch``, but for a captured stack."""
+        self._program = program
+        self._fetch = fetch
+        self._stack: ThreadStack | None = None
+        self._registers: drgn.Type | None = None
+
+    def trace(self, stack: ThreadStack) -> drgn.StackTrace:
+        """Return the trace of a thread, whose memory from now on stands before the process's own, until the next."""
+        if self._registers is None:
+            self._registers = _type_of_registers(self._program)
+            self._program.add_memory_segment(0, _WHOLE, self._read)
+        self._stack = stack
+        registers = stack.registers[: drgn.sizeof(self._registers)]
+        return self._program.stack_trace(drgn.Object.from_bytes_(self._program, self._registers, registers))
+
+    def _read(self, address: int, count: int, offset: int, physical: bool) -> bytes:
+        assert self._stack is not None
+        data = self._stack.fetch(address, count)
+        if len(data) == count:
+            return data
+        try:
+            return self._fetch(address, count)
+        except TargetReadError as error:
+            raise drgn.FaultError(str(error), address) from error
+
+
+def _type_of_registers(program: drgn.Program) -> drgn.Type:
     names = _REGISTERS[_architecture(program)]
     word = program.int_type("unsigned long", 8, False)
     members = tuple(drgn.TypeMember(word, name, bit_offset=64 * index) for index, name in enumerate(names))
-    registers = program.struct_type("pt_regs", 8 * len(names), members)
-    if stack.memory:
-        program.add_memory_segment(stack.base, len(stack.memory), _reader(stack.memory))
-    return program.stack_trace(drgn.Object.from_bytes_(program, registers, stack.registers[: 8 * len(names)]))
+    return program.struct_type("pt_regs", 8 * len(names), members)
 
 
 def _architecture(program: drgn.Program) -> drgn.Architecture:
     known = program.platform
     return known.arch if known else drgn.Architecture.UNKNOWN
-
-
-def _reader(memory: bytes) -> Callable[[int, int, int, bool], bytes]:
-    return lambda address, count, offset, physical: memory[offset : offset + count]
 
 
 def walk(trace: drgn.StackTrace, modules: Modules) -> Walk:
@@ -126,7 +152,15 @@ def _symbol(program: drgn.Program, address: int) -> str:
         symbol = program.symbol(address)
     except LookupError:
         return ""
-    return symbol.name if symbol.address <= address < symbol.address + symbol.size else ""
+    if not symbol.address <= address < symbol.address + symbol.size:
+        return ""
+    return _public_name(program, symbol) if symbol.name.startswith("_") else symbol.name
+
+
+def _public_name(program: drgn.Program, symbol: drgn.Symbol) -> str:
+    """Return the name by which programs call a function: the C library has several for most of its own."""
+    names: list[str] = [other.name for other in program.symbols(symbol.address) if other.address == symbol.address]
+    return min(names, key=lambda name: (len(name) - len(name.lstrip("_")), name), default=symbol.name)
 
 
 def _symbol_at(program: drgn.Program, function: int) -> str:

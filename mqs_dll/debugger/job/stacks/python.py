@@ -19,6 +19,7 @@ from mqs_dll.debugger.job.records import CallStack, Frame, Language
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
 
 MISSING = "pystack is not installed, which tells the line of a Python program: pip install 'libmqs[python]'"
+UNTOLD = "pystack could not tell the Python line of a rank that is in the interpreter (`pystack remote PID` says why)"
 _MPI4PY = "mpi4py"
 _INTERPRETERS = ("libpython3", "python3")
 """How the names of modules begin that hold the interpreter: a library, or the program itself."""
@@ -37,12 +38,12 @@ class PythonStack:
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
-    """Return how to get the Python lines of stacks that go through an interpreter; empty where nothing is missing."""
+    """Return why stacks that go through an interpreter have no Python line, and the way out; empty where all have."""
     in_python = any(
         stack.python is None and any(frame.module.startswith(_INTERPRETERS) for frame in stack.frames)
         for stack in stacks
     )
-    return MISSING if in_python and _engine() is None else ""
+    return (UNTOLD if _engine() else MISSING) if in_python else ""
 
 
 def python_stacks(pid: int) -> Mapping[int, PythonStack]:
@@ -62,9 +63,10 @@ def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]
 
 def _read_all(threads: Callable[[], Iterable[Any]]) -> Mapping[int, PythonStack]:
     try:
-        return {thread.tid: _read(list(thread.frames)[-_MOST_FRAMES:]) for thread in threads()}
-    except Exception:  # what it reads may change under it, or be cut off: any error of its parsers may come of that
+        found = {thread.tid: list(thread.frames)[-_MOST_FRAMES:] for thread in threads()}
+    except Exception:  # pystack's own: what it reads may change under it, or be cut off; missing_for says it
         return {}
+    return {thread: _read(frames) for thread, frames in found.items()}
 
 
 def _engine() -> Any:

@@ -10,11 +10,12 @@ import drgn
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.records import CallStack
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
-from mqs_dll.debugger.job.stacks.follow import stack_pointer, trace_of, walk
+from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import read_stat
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.errors import MqsError
 
@@ -26,14 +27,27 @@ _CORE_STACK = 1 << 20
 """Bytes of a thread's stack that are read of a core at most."""
 
 
-def unwind(captured: Captured, process: LiveProcess) -> tuple[CallStack, ...] | Hidden:
+def unwind(
+    captured: Captured, process: LiveProcess, tracer: StackTracer | None = None
+) -> tuple[CallStack, ...] | Hidden:
     """Return where the threads of a process stood: the main thread, then others that the program has in MPI.
 
     The process may run meanwhile: of it, only the files of its modules are looked at.
+
+    Args:
+        captured: its threads.
+        process: the process itself.
+        tracer: made for this process; who unwinds it more than once keeps one.
     """
     modules = Modules(process)
-    stacks = _unwind(captured.threads, captured.pid, modules, lambda stack: trace_of(process.program, stack))
-    return _with_python(stacks, python_stacks(captured.pid)) if modules.has_python else stacks
+    tracer = tracer or StackTracer(process.program, process.fetch)
+    stacks = _unwind(captured.threads, captured.pid, modules, tracer.trace)
+    if not modules.has_python:
+        return stacks
+    found = python_stacks(captured.pid)
+    stat = read_stat(captured.pid)
+    is_same = stat is not None and stat.started == process.started  # else they may be another's, that has its number
+    return _with_python(stacks, found if is_same else {})
 
 
 def unwind_core(core: CoreProcess) -> tuple[CallStack, ...] | Hidden:

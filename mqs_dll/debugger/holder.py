@@ -1,0 +1,238 @@
+"""The process that holds others stopped for us, so that nothing that hangs in ours can keep them stopped.
+
+The kernel lets all go when their tracer ends. So the tracer is a process of its own, that does nothing else: it lets
+them go when it is told to, when whoever told it to stop them has ended, and when the limit is over. Should it not come
+to that, because somebody has stopped it or it hangs itself, a timer of the kernel's kills it a second later.
+
+They talk through two pipes, in pickled frames, each with its length before it. A pipe that is closed means: let go.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.tracer import Tracer
+from mqs_dll.errors import StopError
+
+EXIT_LIMIT = int(signal.SIGALRM)
+"""Exit code of a command that held processes for too long, and of the holder: the number of the signal that ends the
+command, so that the C library's _exit() may be its handler, which works in whatever it hangs."""
+
+_LAST_RESORT = 1.0
+"""Seconds after the limit at which the kernel ends the holder."""
+_NOTICING = 0.5
+"""Seconds in which a command may notice itself that the limit is over."""
+_ENDING = 5.0
+"""Seconds in which a command that was asked to has to end."""
+_LETTING_GO = 5.0
+"""Seconds that the holder has to let go."""
+
+_LENGTH = struct.Struct("<I")
+_CLOCK_MONOTONIC = 1
+_ROOT = str(Path(__file__).parents[2])
+_BEGIN = f"import sys; sys.path.insert(0, {_ROOT!r})"
+_RUN = "from mqs_dll.debugger.holder import main; main()"
+
+
+class Order(NamedTuple):
+    """Which processes to hold, and for how long."""
+
+    pids: Sequence[int]
+    started: Mapping[int, int]
+    """As tracer.Tracer has it."""
+    deadline: float
+    """Seconds that a process has to stop."""
+    limit: float
+    """Seconds after which they are let go."""
+    last_words: str
+    """What to print on standard error before the process that gave the order is ended by SIGALRM, because it didn't
+    notice that the limit is over; empty to leave it alone."""
+
+
+# ---------------------------------------------------------------- our side
+
+
+class Holder:
+    """The other process, as the one that gives it orders has it."""
+
+    def __init__(self, *, speaks: bool) -> None:
+        """Start it; it may print on standard error when it ``speaks``.
+
+        Raises:
+            StopError: it can't be started.
+        """
+        command = [sys.executable, "-I", "-S", "-c", f"{_BEGIN}\n{_RUN}"]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if speaks else subprocess.DEVNULL,
+                start_new_session=True,  # neither Ctrl-C nor Ctrl-Z is for it
+            )
+        except OSError as error:
+            raise StopError(f"{sys.executable}, which would hold the processes, can't be run: {error}") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to = self._process.stdin
+        self._from = self._process.stdout
+
+    @property
+    def pid(self) -> int:
+        """Its PID."""
+        return self._process.pid
+
+    def ask(self, what: object) -> Any:
+        """Return its answer: to an Order the time of the first stop, failures and stop signals, to a PID the registers.
+
+        The time is time.monotonic()'s; the rest is as Tracer has it.
+
+        Raises:
+            StopError: it has ended, and holds nothing any more.
+        """
+        try:
+            _send(self._to.fileno(), what)
+            answer = _receive(self._from.fileno())
+        except (EOFError, OSError, ValueError):  # ValueError: a Ctrl-C has let them go meanwhile
+            raise StopError("the process that held the others stopped has ended: they run on") from None
+        if isinstance(answer, str):
+            raise RuntimeError(answer)
+        return answer
+
+    def let_go(self) -> bool:
+        """Have everything let go; return False when the limit was over before. Idempotent."""
+        self._to.close()
+        self._from.close()
+        try:
+            code = self._process.wait(_LETTING_GO)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        return code == 0
+
+
+def _send(pipe: int, what: object) -> None:
+    data = pickle.dumps(what)
+    data = _LENGTH.pack(len(data)) + data
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _receive(pipe: int) -> Any:
+    (length,) = _LENGTH.unpack(_read(pipe, _LENGTH.size))
+    return pickle.loads(_read(pipe, length))  # it comes from ourselves
+
+
+def _read(pipe: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = os.read(pipe, size - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return data
+
+
+# ---------------------------------------------------------------- its own side
+
+
+def main() -> NoReturn:
+    """Do what one order says, and exit: EXIT_LIMIT when the limit was over, else 0."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text("mqs")  # what another debugger sees that finds a process held
+    commander = os.getppid()
+    code = 0
+    try:
+        order: Order = _receive(0)
+        end = time.monotonic() + order.limit
+        disarm = _end_after(order.limit + _LAST_RESORT)
+        if _hold(order, end):
+            disarm()
+            code = EXIT_LIMIT
+            os.close(1)
+            if order.last_words and not _is_told(_NOTICING):
+                _end_commander(commander, order.last_words)
+    except EOFError:
+        pass
+    os._exit(code)  # at once: the others' pause is taken to last until we are gone
+
+
+def _hold(order: Order, end: float) -> bool:
+    """Hold what is to be held; return whether that lasted to the end of the time."""
+    tracer = Tracer(order.started, _nap)
+    began = time.monotonic()
+    try:
+        _send(1, _try(lambda: (began, tracer.stop(order.pids, min(began + order.deadline, end)), tracer.stop_signals)))
+        while _is_told(end - time.monotonic()):
+            _send(1, _try(partial(tracer.registers, _receive(0))))
+        return True
+    except BrokenPipeError:
+        return False
+    finally:
+        tracer.resume()
+
+
+def _try(act: Callable[[], Any]) -> Any:
+    """Return what a function returns; a bug of ours as text."""
+    try:
+        return act()
+    except EOFError:
+        raise
+    except Exception:
+        return traceback.format_exc()
+
+
+def _nap(seconds: float) -> None:
+    """Wait; EOFError when nobody is there any more to wait for."""
+    if _is_told(seconds):
+        raise EOFError
+
+
+def _is_told(seconds: float) -> bool:
+    """Wait until there is another word, or the pipe's end; return whether it came in so many seconds."""
+    return bool(select.select([0], [], [], max(seconds, 0.0))[0])
+
+
+def _end_after(seconds: float) -> Callable[[], None]:
+    """Have the kernel kill this process after a time, in whatever state it is; return what calls that off.
+
+    timer_create(2) takes any signal, and SIGKILL ends a stopped process too.
+    """
+    libc = ctypes.CDLL(None)
+    library = libc if hasattr(libc, "timer_create") else ctypes.CDLL("librt.so.1")
+    event = ctypes.create_string_buffer(struct.pack("<qii", 0, signal.SIGKILL, 0), 64)  # sigevent: SIGEV_SIGNAL
+    timer = ctypes.c_void_p()
+    whole = int(seconds)
+    once = struct.pack("<qqqq", 0, 0, whole, int((seconds - whole) * 1e9))
+    if library.timer_create(_CLOCK_MONOTONIC, event, ctypes.byref(timer)) != 0:
+        raise OSError("the kernel has no timer for us")
+    library.timer_settime(timer, 0, once, None)
+    return lambda: library.timer_delete(timer)
+
+
+def _end_commander(pid: int, last_words: str) -> None:
+    """Say why, and end the process that hangs; one that somebody has stopped ends as soon as it goes on."""
+    with suppress(OSError):
+        os.write(2, last_words.encode())
+    for number in (signal.SIGALRM, signal.SIGKILL):
+        stat = read_stat(pid)
+        if os.getppid() != pid or stat is None or (number is signal.SIGKILL and stat.state == "T"):
+            return
+        os.kill(pid, number)
+        _is_told(_ENDING)

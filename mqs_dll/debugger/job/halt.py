@@ -1,0 +1,52 @@
+"""What keeps a rank from running that isn't us: a signal, or another debugger (proc(5), ptrace(2))."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from mqs_dll.debugger.job.records import Halt
+from mqs_dll.debugger.proc import read_status, thread_ids
+from mqs_dll.errors import NoSuchProcessError
+
+_BY_SIGNAL, _BY_TRACER = "T", "t"
+"""States of a thread."""
+
+
+def by_signal(number: int) -> Halt | None:
+    """Return the halt that a signal made, None for no signal (0)."""
+    return Halt(_name(number)) if number else None
+
+
+def of_running(pid: int) -> Halt | None:
+    """Return what keeps a process standing that we have not stopped, None for one of which a thread may run."""
+    try:
+        threads = [read_status(thread) for thread in thread_ids(pid)]
+        states = {thread.state for thread in threads}
+        tracers = {thread.tracer for thread in threads}
+        if states == {_BY_SIGNAL}:
+            return Halt("")
+        if states == {_BY_TRACER} and len(tracers) == 1:
+            (tracer,) = tracers
+            return Halt("", tracer, read_status(tracer).name)
+    except NoSuchProcessError:
+        pass
+    return None
+
+
+def times_run(pid: int) -> dict[int, str]:
+    """Return for each thread of a process what the kernel counts of its turns: equal only where none has run."""
+    turns = {}
+    for thread in thread_ids(pid):
+        try:
+            turns[thread] = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+        except OSError:  # it ended, or this kernel doesn't count
+            turns[thread] = ""
+    return turns
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,235 @@
+"""Stopping the threads of processes with ptrace, never with SIGSTOP, and letting them go.
+
+A SIGSTOP is seen by the process's parent, and some launchers act on it. PTRACE_SEIZE and PTRACE_INTERRUPT stop the
+threads behind everybody's back. The facts used here are those of ptrace(2), in its sections on PTRACE_SEIZE,
+group-stop and detaching. ctypes, because holder.py has to begin quickly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from mqs_dll.debugger.proc import already_traced, not_permitted, read_stat, read_status, thread_ids
+from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
+
+_PTRACE_DETACH = 17
+_PTRACE_GETREGSET = 0x4204
+_PTRACE_SEIZE = 0x4206
+_PTRACE_INTERRUPT = 0x4207
+_PTRACE_EVENT_STOP = 128
+_NT_PRSTATUS = 1
+_WALL = 0x40000000
+"""__WALL of waitpid: threads too, not only processes."""
+
+_LETTING_GO = 1.0
+"""Seconds to wait for a thread that can't be detached from at once; when we exit the kernel does it."""
+
+_LARGEST_REGISTERS = 1024
+
+
+class _Piece(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+_libc.ptrace.restype = ctypes.c_long
+
+
+class Tracer:
+    """Holds processes. One that can't be stopped runs on, while the others stand."""
+
+    def __init__(self, started: Mapping[int, int], nap: Callable[[float], None] = time.sleep) -> None:
+        """Begin with none.
+
+        Args:
+            started: by PID, when the process meant was started (proc.Stat): the number may be another's by now.
+            nap: waits for seconds, at most.
+        """
+        self._started = started
+        self._nap = nap
+        self._processes: dict[int, _Threads] = {}
+
+    def stop(self, pids: Iterable[int], deadline: float) -> dict[int, MqsError]:
+        """Stop processes: first ask all of them, then wait for each, so that they stop at nearly the same time.
+
+        Args:
+            pids: which ones.
+            deadline: until when they have to stand; time.monotonic().
+
+        Returns:
+            What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
+            another debugger holds it, StopError when a thread didn't stop in time.
+        """
+        self._processes = {pid: _Threads(pid, self._started.get(pid), self._nap) for pid in pids}
+        failures: dict[int, MqsError] = {}
+        for act in (_Threads.ask, lambda threads: threads.stop(deadline)):
+            for pid, threads in self._processes.items():
+                if pid not in failures:
+                    try:
+                        act(threads)
+                    except MqsError as error:
+                        failures[pid] = error
+                        threads.resume()
+        return failures
+
+    @property
+    def stop_signals(self) -> dict[int, int]:
+        """The signals that had stopped processes before we came, which they will go on obeying."""
+        return {pid: threads.stop_signal for pid, threads in self._processes.items() if threads.stop_signal}
+
+    def registers(self, pid: int) -> dict[int, bytes]:
+        """Return the general registers of each thread of a process that stands, but of one that has just been killed.
+
+        They are as the kernel gives them: struct user_regs_struct on x86_64, struct user_pt_regs on aarch64.
+        """
+        threads = self._processes.get(pid)
+        found = {thread: _read_registers(thread) for thread in threads.held} if threads else {}
+        return {thread: registers for thread, registers in found.items() if registers}
+
+    def resume(self) -> None:
+        """Let all of them go on as they were: one that its user had stopped with a signal stays stopped."""
+        for threads in self._processes.values():
+            threads.resume()
+
+
+class _Threads:
+    """The threads of one process that we hold, each with the signal to deliver when it is let go."""
+
+    def __init__(self, pid: int, started: int | None, nap: Callable[[float], None]) -> None:
+        self._pid = pid
+        self._started = started
+        self._nap = nap
+        self._asked: list[int] = []
+        self.held: dict[int, int] = {}
+        self.stop_signal = 0
+
+    def ask(self) -> None:
+        """Take hold of the threads that there are, and ask them to stop.
+
+        To take hold of a thread doesn't stop it, but its number isn't given away as long as we do: what is a thread of
+        the right process then, is.
+        """
+        self._check_identity()
+        new = [thread for thread in thread_ids(self._pid) if thread not in self.held]
+        seized = [thread for thread in new if self._seize(thread)]
+        self._asked = []
+        if seized:
+            self._check_identity()
+            members = set(thread_ids(self._pid))
+            for thread in seized:
+                if thread in members:
+                    _ptrace(_PTRACE_INTERRUPT, thread)
+                    self._asked.append(thread)
+                else:
+                    self._let_go(thread, self.held.pop(thread))
+
+    def stop(self, deadline: float) -> None:
+        """Wait for what was asked, and stop what has appeared meanwhile: once all of them stand, no more can appear."""
+        while self._asked:
+            for thread in self._asked:
+                self._wait(thread, deadline)
+            self.ask()
+        if not self.held:
+            raise NoSuchProcessError(f"process {self._pid} has exited")
+
+    def resume(self) -> None:
+        """Let all threads go."""
+        while self.held:
+            self._let_go(*self.held.popitem())
+
+    def _check_identity(self) -> None:
+        if self._started is None:
+            return
+        stat = read_stat(self._pid)
+        if stat is not None and stat.started != self._started:
+            raise NoSuchProcessError(f"process {self._pid} has exited, and another has its number now")
+
+    def _seize(self, thread: int) -> bool:
+        """Take hold of a thread; False when it has ended."""
+        self.held[thread] = 0
+        if _ptrace(_PTRACE_SEIZE, thread):
+            return True
+        refusal = ctypes.get_errno()
+        del self.held[thread]
+        return False if refusal == errno.ESRCH else self._explain_refusal(thread)
+
+    def _explain_refusal(self, thread: int) -> bool:
+        """Return False for a thread that has ended and raise what keeps us from any other."""
+        try:
+            status = read_status(thread)
+        except NoSuchProcessError:
+            return False
+        if status.state in "ZX":
+            return False
+        if status.tracer:
+            raise already_traced(self._pid, status.tracer)
+        raise not_permitted(self._pid)
+
+    def _wait(self, thread: int, deadline: float) -> None:
+        """Wait until a thread stands, and note the signal that it was about to get."""
+        nap = 0.00005
+        while True:
+            try:
+                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
+            except ChildProcessError:
+                del self.held[thread]  # gone with an exec of another thread
+                return
+            if seen == thread:
+                break
+            if time.monotonic() > deadline:
+                raise StopError(self._describe_stuck(thread))
+            self._nap(nap)
+            nap = min(nap * 2, 0.01)
+        if not os.WIFSTOPPED(status):
+            del self.held[thread]
+        elif status >> 16 != _PTRACE_EVENT_STOP:
+            self.held[thread] = os.WSTOPSIG(status)
+        elif os.WSTOPSIG(status) != signal.SIGTRAP:  # a group-stop; our own request reports SIGTRAP
+            self.stop_signal = os.WSTOPSIG(status)
+
+    def _describe_stuck(self, thread: int) -> str:
+        stat = read_stat(thread)
+        return (
+            f"thread {thread} of process {self._pid} did not stop in time (its state is {stat.state if stat else 'X'})"
+        )
+
+    def _let_go(self, thread: int, pending: int) -> None:
+        """Detach from a thread; from one that still runs or is dying, as soon as it stands or has ended.
+
+        One that was taken hold of but not asked to stop, because something failed in between, is asked now. A thread
+        killed meanwhile is waited for, because its parent learns of its end only after we have.
+        """
+        if _ptrace(_PTRACE_DETACH, thread, pending):
+            return
+        _ptrace(_PTRACE_INTERRUPT, thread)
+        deadline = time.monotonic() + _LETTING_GO
+        while not _ptrace(_PTRACE_DETACH, thread, pending) and time.monotonic() < deadline:
+            try:
+                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
+            except ChildProcessError:
+                return
+            if seen == thread and not os.WIFSTOPPED(status):
+                return
+            if seen == thread and status >> 16 != _PTRACE_EVENT_STOP:
+                pending = os.WSTOPSIG(status)
+            time.sleep(0.001)
+
+
+def _read_registers(thread: int) -> bytes:
+    buffer = ctypes.create_string_buffer(_LARGEST_REGISTERS)
+    piece = _Piece(ctypes.addressof(buffer), len(buffer))
+    if _libc.ptrace(_PTRACE_GETREGSET, thread, _NT_PRSTATUS, ctypes.addressof(piece)) != 0:
+        return b""
+    return buffer.raw[: piece.length]
+
+
+def _ptrace(request: int, thread: int, data: int = 0) -> bool:
+    return bool(_libc.ptrace(request, thread, None, data) == 0)
