@@ -1,11 +1,17 @@
-"""The benchmark whose figures the README quotes."""
+"""The benchmarks whose figures the README quotes."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from benchmarks import sweep
-from tests.support.mpis import open_mpis
+from benchmarks import healthy, sweep
+from benchmarks.suites import __main__ as suites
+from benchmarks.suites.programs import Program, find_programs, some
+from tests.support.jobs import HANGS, PROGRAMS, Compiler
+from tests.support.mpis import Mpi, find_mpis, open_mpis
 
 
 def test_the_benchmark_counts_and_times_a_sweep(
@@ -21,3 +27,152 @@ def test_the_benchmark_counts_and_times_a_sweep(
     rows = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
     assert [row[1] for row in rows] == here
     assert {row[2] for row in rows} == {"12"}
+
+
+# ---------------------------------------------------------------- suites of others
+
+BARRIERS = """
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD); MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+}
+"""
+
+
+NOBODY = {"programs": 0, "refused": 0, "ended": 0, "hang": 0, "proved": 0, "healthy": 0, "accused": 0}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """Return a folder with two hangs of the gallery, a program that ends and one that does not compile."""
+    folder = tmp_path / "suite"
+    (folder / "hangs").mkdir(parents=True)
+    for name in ("hang.h", "head_to_head.c", "different_order.c"):
+        shutil.copy(PROGRAMS / HANGS / name, folder / "hangs")
+    for name, text in {"barriers": BARRIERS, "broken": BARRIERS.replace("argv)\n", "argv\n")}.items():
+        (folder / "correct").mkdir(exist_ok=True)
+        (folder / "correct" / f"{name}.c").write_text(text)
+    return folder
+
+
+def test_the_suites_are_run_looked_at_and_counted(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each program counts as what became of it and what was said of it; what the results have is not run again."""
+    mpi = any_mpi(monkeypatch)
+    command = options(mpi, suite, tmp_path / "results")
+    assert run([*command, "--only", "hangs"], capsys) == {**NOBODY, "programs": 2, "hang": 2, "proved": 2}
+    assert run([*command, "--only", "broken"], capsys) == {**NOBODY, "programs": 1, "refused": 1}
+    assert run([*command, "--only", "barriers", "--time", "1m"], capsys) == {**NOBODY, "programs": 1, "ended": 1}
+
+    rests = ["--slow", "3s", "--time", "3s", "--patience", "2m"]
+    sleepy = [*options(mpi, suite, tmp_path / "slow"), "--only", "barriers", *rests]
+    assert run(sleepy, capsys) == {**NOBODY, "programs": 1, "healthy": 1}
+
+    command[command.index("--mpicc") + 1] = "no-such-compiler"
+    assert run(command, capsys) == {**NOBODY, "programs": 4, "refused": 1, "ended": 1, "hang": 2, "proved": 2}
+
+
+def test_a_launcher_alone_does_not_hang(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program whose ranks have exited is no hang, even where its launcher is still there."""
+    mpi = any_mpi(monkeypatch)
+    stays = tmp_path / "mpiexec"
+    stays.write_text(
+        f'#!/bin/sh\n{" ".join([str(mpi.mpiexec), *mpi.options])} "$@"\n[ "$3" = true ] || exec sleep 600\n'
+    )
+    stays.chmod(0o755)
+    command = options(mpi, suite, tmp_path / "results")
+    command[command.index("--mpiexec") + 1] = str(stays)
+    rushed = ["--only", "barriers", "--time", "10s", "--patience", "1s"]
+    assert run([*command, *rushed], capsys) == {**NOBODY, "programs": 1, "ended": 1}
+
+
+def any_mpi(monkeypatch: pytest.MonkeyPatch) -> Mpi:
+    """Return an MPI of this machine, whose variables are set."""
+    mpi = next((each for each in find_mpis() if not each.missing), None)
+    if mpi is None:
+        pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
+    for name, value in mpi.environment.items():
+        monkeypatch.setenv(name, value)
+    return mpi
+
+
+def test_a_launcher_that_starts_nothing_is_told(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Programs that were never started aren't counted as healthy."""
+    assert suites.main([str(suite), "--mpiexec", "false", "--results", str(tmp_path / "results")]) == suites.EXIT_FAILED
+    assert "false -n 1 true failed" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def options(mpi: Mpi, folder: Path, results: Path) -> list[str]:
+    """Return the arguments for an MPI."""
+    compiler = ["--mpicc", f"{mpi.mpicc} -std=gnu11 -pthread", "--mpiexec", " ".join([str(mpi.mpiexec), *mpi.options])]
+    return [str(folder), *compiler, "--ranks", "2", "--results", str(results)]
+
+
+def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """Run the benchmark and return the last row of its table; "accused" is who of the healthy was, by a proof."""
+    assert suites.main(words) == 0
+    cells = next(line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["all"])
+    programs, refused, ended, hang, proved, _, _, _, healthy, accused, _ = map(int, cells)
+    found = {"programs": programs, "refused": refused, "ended": ended, "hang": hang, "proved": proved}
+    return {**found, "healthy": healthy, "accused": accused}
+
+
+def test_programs_tell_their_ranks_and_their_error(tmp_path: Path) -> None:
+    """The MPI Bugs Initiative's header names a run's ranks, arguments and error, MUST's its ranks; else the folder."""
+    header = "/*\nBEGIN_MBI_TESTS\n  $ mpirun -np 4 $zero_buffer ${EXE} 1\n  | ERROR: TagMatching\n  | words\n"
+    again = "  $ mpirun -np 2 ${EXE}\n  | OK\n  | words\nEND_MBI_TESTS\n*/"
+    texts = {
+        "mbi/both.c": header + again,
+        "must/dead.c": "// RUN: %must-run %mpiexec-numproc-flag 5 \\\n// CHECK: MUST detected a deadlock\n",
+        "must/fineNoError.cpp": "// RUN: %must-run %mpiexec-numproc-flag 2 \\\n",
+        "coll/other.c": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\nint main(void) {{ MPI_Init(0, 0); }}")
+    (tmp_path / "coll/helper.c").write_text("void helper(void) { MPI_Barrier(MPI_COMM_WORLD); }")
+    found = find_programs(tmp_path, ranks=3)
+    assert found == [
+        Program("coll/other.c", (), 3, "coll"),
+        Program("mbi/both.c", ("1",), 4, "TagMatching"),
+        Program("mbi/both.c", (), 2, "OK"),
+        Program("must/dead.c", (), 5, "deadlock"),
+        Program("must/fineNoError.cpp", (), 2, "OK"),
+    ]
+    assert [program.path for program in found if program.correct] == ["mbi/both.c", "must/fineNoError.cpp"]
+    few = some(found, each=1, seed=0)
+    assert len(few) == 4
+    assert set(few) < set(some(found, each=2, seed=0))
+
+
+def test_a_program_is_looked_at_again_and_again(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is said against it is printed and counted; it is run anew when it ends, beside the files that it needs."""
+    mpi = next((each for each in find_mpis() if not each.missing), None)
+    if mpi is None:
+        pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
+    for name, value in mpi.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(healthy, "MOST_IN_VAIN", 2)
+    mpiexec = [str(mpi.mpiexec), *mpi.options, "-n", "2"]
+    fine, hangs = (str(compiler.compile(mpi, f"{HANGS}{name}")) for name in ("ping_pong", "head_to_head"))
+    in_its_folder = ["sh", "-c", f"test -f {Path(__file__).name} && exec {' '.join(mpiexec)} {fine} ."]
+    options = ["--looks", "2", "--interval", "100ms", "--copy", __file__, "--"]
+
+    assert healthy.main([*options, *in_its_folder]) == 0
+    assert capsys.readouterr().out.startswith("2 looks: 2 nothing stuck")
+    assert healthy.main([*options, *mpiexec, hangs, "."]) == 1
+    assert "look 1: Stuck for good: rank 0 waits" in capsys.readouterr().out
+    assert healthy.main([*options, "true"]) == 1
+    assert capsys.readouterr().out.startswith("0 looks: none saw it; 4 more saw nothing of it")

@@ -75,6 +75,34 @@ def test_each_program_gets_its_verdict(
         assert report.findings == expected.findings
 
 
+LINEAR = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_barrier_algorithm", "1")
+
+
+def test_a_rank_in_a_linear_barrier_waits_for_those_who_are_missing(
+    compiler: Compiler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That its next message may come from anybody is no wait of its own."""
+    mpi, transport = next((mpi, transport) for mpi, transport, _ in places() if mpi.name == "openmpi-debian")
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    with running(compiler, mpi, transport, HANGS + "tag_mismatch", 3, options=LINEAR) as job:
+        job.wait_until_ready()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            cli.main(["job", str(job.launcher.pid), "--json", "--interval", "300ms"])
+            document = json.loads(capsys.readouterr().out)
+            if document["outcome"] == "proved" or time.monotonic() > deadline:
+                break
+    operations = [
+        operation
+        for communicator in document["processes"][0]["samples"][-1]["snapshot"]["communicators"]
+        for operation in communicator["queues"]["receives"]["operations"]
+    ]
+    assert {operation["desired_local_rank"] for operation in operations} == {-1}, "it is no linear barrier"
+    waits = [wait for wait in document["waits"] if wait["process"] == 0]
+    assert [(wait["what"], wait["peers"], wait["any_source"]) for wait in waits] == [("MPI_Barrier", [[1, 2]], False)]
+
+
 def test_the_page_shows_every_program() -> None:
     """docs/gallery.md has a section for each program that is run, in the words at its top; and each program is run."""
     scenes = {str(scene): scene for _, _, scene in places()}

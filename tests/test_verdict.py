@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.abi import Communicator, Queue, Status
-from mqs_dll.debugger.job.records import JobProcess, RankState
+from mqs_dll import phrases
+from mqs_dll.abi import Communicator, Label, Queue, Status
+from mqs_dll.debugger.job.records import CallStack, Frame, Halt, JobProcess, RankState
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.records import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
     ANY,
+    IRECV,
+    ISEND,
+    PROBE,
+    RECV,
+    SEND,
     Pending,
     Rank,
+    begun,
     collective,
     communicator,
     gone,
+    in_wait,
     inter,
     job,
     note,
@@ -29,10 +38,6 @@ from tests.support.made_up_job import (
     unexpected,
 )
 
-IRECV = ("MPI_Irecv, nonblocking",)
-ISEND = ("MPI_Isend, nonblocking",)
-SEND = ("MPI_Send or MPI_Isend",)
-MARKED = "request 0x5561, in a wait for several requests, needs {} more of them"
 NO_STACK = Hidden("made up to have no stacks")
 
 
@@ -72,8 +77,8 @@ def test_two_sends_head_to_head_are_a_cycle_in_its_order() -> None:
     halo = communicator("halo exchange", range(2))
     verdict = conclude(
         job(
-            still(0, send(1, tag=5, on=halo, text=SEND), call="MPI_Send"),
-            still(1, send(0, tag=5, on=halo, text=SEND), call="MPI_Send"),
+            still(0, send(1, tag=5, on=halo, text=(SEND,)), call="MPI_Send"),
+            still(1, send(0, tag=5, on=halo, text=(SEND,)), call="MPI_Send"),
         )
     )
     finding = the(verdict, Cause.CYCLE)
@@ -147,7 +152,7 @@ def test_ranks_of_the_communicator_are_given_where_they_differ() -> None:
 
 def test_a_waitall_needs_every_request() -> None:
     """One that never ends is enough, though the others may."""
-    wait = [receive(1, tag=1, text=(*IRECV, MARKED.format(2))), receive(2, tag=2, text=(*IRECV, MARKED.format(2)))]
+    wait = [receive(1, tag=1, text=(IRECV, in_wait(2))), receive(2, tag=2, text=(IRECV, in_wait(2)))]
     verdict = conclude(job(still(0, *wait, call="MPI_Waitall"), still(1, receive(0), call="MPI_Recv"), still(2)))
     assert stuck(verdict, Certainty.PROVED) == [0, 1]
     assert verdict.activities[0].mode is Mode.ALL
@@ -155,7 +160,7 @@ def test_a_waitall_needs_every_request() -> None:
 
 def test_a_waitany_needs_one_request() -> None:
     """It goes on as soon as anyone may send; with nobody left it is a knot."""
-    wait = [receive(1, tag=1, text=(*IRECV, MARKED.format(1))), receive(2, tag=2, text=(*IRECV, MARKED.format(1)))]
+    wait = [receive(1, tag=1, text=(IRECV, in_wait(1))), receive(2, tag=2, text=(IRECV, in_wait(1)))]
     first, second = still(0, *wait, call="MPI_Waitany"), still(1, receive(0), call="MPI_Recv")
     assert stuck(conclude(job(first, second, still(2))), Certainty.PROVED) == []
     all_stuck = conclude(job(first, second, still(2, receive(0), call="MPI_Recv")))
@@ -166,7 +171,7 @@ def test_what_one_of_several_operations_could_end_is_only_suspected() -> None:
     """MPI_Wait doesn't tell which of two receives it waits for: one of them may come, so that nothing is proved."""
     verdict = conclude(
         job(
-            still(0, receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV), call="MPI_Wait"),
+            still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call="MPI_Wait"),
             still(1, receive(0), call="MPI_Recv"),
             still(2),
         )
@@ -179,7 +184,7 @@ def test_what_none_of_several_operations_could_end_is_proved() -> None:
     """Whichever of them MPI_Wait waits for."""
     verdict = conclude(
         job(
-            still(0, receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV), call="MPI_Wait"),
+            still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call="MPI_Wait"),
             still(1, receive(0), call="MPI_Recv"),
             still(2, receive(0), call="MPI_Recv"),
         )
@@ -189,7 +194,7 @@ def test_what_none_of_several_operations_could_end_is_proved() -> None:
 
 def test_which_requests_an_unmarked_waitall_waits_for_is_not_known() -> None:
     """One that may come could be all that it waits for."""
-    wait = [receive(1, tag=1, text=IRECV), receive(2, tag=2, text=IRECV)]
+    wait = [receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,))]
     verdict = conclude(job(still(0, *wait, call="MPI_Waitall"), still(1, receive(0), call="MPI_Recv"), still(2)))
     assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
 
@@ -230,7 +235,7 @@ def test_a_message_that_matches_ends_the_wait() -> None:
 
 def test_one_message_ends_one_receive() -> None:
     """The first of two receives takes it; the second waits on."""
-    wait = (*IRECV, MARKED.format(2))
+    wait = (IRECV, in_wait(2))
     verdict = conclude(
         job(
             still(0, receive(1, text=wait), receive(1, text=wait), unexpected(1), call="MPI_Waitall"),
@@ -243,7 +248,7 @@ def test_one_message_ends_one_receive() -> None:
 def test_a_message_under_way_ends_the_wait() -> None:
     """A matched receive gets its data while the sender is in any MPI call, but not from one that exited."""
     half = receive(1, status=Status.MATCHED, message=(1, 0, 8))
-    busy = conclude(job(still(0, half, call="MPI_Recv"), still(1, send(0, text=SEND), call="MPI_Send")))
+    busy = conclude(job(still(0, half, call="MPI_Recv"), still(1, send(0, text=(SEND,)), call="MPI_Send")))
     assert busy.outcome is Outcome.NOTHING_STUCK
     assert causes(conclude(job(still(0, half, call="MPI_Recv"), gone(1)))) == [Cause.GONE]
 
@@ -270,7 +275,7 @@ def test_internal_traffic_never_matches_the_programs_own() -> None:
 
 def test_a_message_of_a_collective_is_none_for_the_program() -> None:
     """Though tag and source are the same."""
-    internal = unexpected(1, tag=5, text=("eager: all of it is here", "collective: MPI_Barrier"))
+    internal = unexpected(1, tag=5, text=("eager: all of it is here", phrases.COLLECTIVE("MPI_Barrier")))
     verdict = conclude(
         job(still(0, receive(1, tag=5), internal, call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
     )
@@ -279,17 +284,17 @@ def test_a_message_of_a_collective_is_none_for_the_program() -> None:
 
 def test_a_vague_send_may_go_to_a_nonblocking_receive() -> None:
     """Neither end can be called stuck: the send may match what its receiver has posted, though it is elsewhere."""
-    receiver = still(0, receive(1, tag=7, text=IRECV), send(1, tag=3), call="MPI_Ssend")
+    receiver = still(0, receive(1, tag=7, text=(IRECV,)), send(1, tag=3), call="MPI_Ssend")
     vague = still(1, send(0, tag=-1), call="MPI_Ssend")
     assert stuck(conclude(job(receiver, vague)), Certainty.PROVED) == []
     waiting = still(0, receive(1, tag=7), call="MPI_Recv")
-    elsewhere = still(1, send(0, tag=-1, text=ISEND), receive(0, tag=9), call="MPI_Recv")
+    elsewhere = still(1, send(0, tag=-1, text=(ISEND,)), receive(0, tag=9), call="MPI_Recv")
     assert stuck(conclude(job(waiting, elsewhere)), Certainty.PROVED) == []
 
 
 def test_a_send_ends_whose_message_is_being_received() -> None:
     """The receiver has matched it, and is in MPI, whatever it waits for there."""
-    matched = receive(0, tag=5, status=Status.MATCHED, text=IRECV, message=(0, 5, 8))
+    matched = receive(0, tag=5, status=Status.MATCHED, text=(IRECV,), message=(0, 5, 8))
     verdict = conclude(
         job(still(0, send(1, tag=5), call="MPI_Ssend"), still(1, matched, receive(0, tag=6), call="MPI_Recv"))
     )
@@ -375,8 +380,82 @@ def test_a_straggler_is_suspected() -> None:
     assert finding.certainty is Certainty.SUSPECTED
     assert finding.sentence == (
         "Ranks [0-1] wait in MPI_Recv from rank 2, tag 1 on MPI_COMM_WORLD, "
-        "but rank 2 is outside MPI at solver.c:42, and did not move between two looks."
+        "but rank 2 is outside MPI in exchange at solver.c:42, and did not move between two looks."
     )
+
+
+def test_a_collective_whose_message_may_come_from_anybody_waits_for_those_who_are_missing() -> None:
+    """One wait, not two: the message will be that of one who has entered."""
+    anybody = collective("MPI_Barrier", source=ANY)
+    verdict = conclude(job(still(0, anybody, call="MPI_Barrier"), still(1, call="MPI_Barrier"), still(2)))
+    assert [(wait.peers, wait.any_source) for wait in verdict.waits if wait.process == 0] == [((2,), False)]
+
+
+def test_collectives_are_told_with_the_window_or_the_file_that_they_are_on() -> None:
+    """What the MPI keeps for it is described so, and is nobody's MPI_COMM_WORLD though it has the same ranks."""
+    for words, told in (
+        (window_words(b"halo"), "window 'halo'"),
+        (window_words(b""), "a window"),
+        (FILE_WORDS, "a file"),
+    ):
+        kept = communicator(b"[" + words + b"] [internal]", range(3), label=Label(b"", words, internal=True))
+        inside = [
+            still(number, collective("MPI_Barrier", source=2, on=kept), call="MPI_Win_fence") for number in range(2)
+        ]
+        verdict = conclude(job(*inside, still(2, receive(0), call="MPI_Recv"), communicators=[kept]))
+        assert verdict.findings[0].sentence.startswith(f"Ranks [0-1] are in MPI_Win_fence on {told}, rank 2 is not:")
+
+
+def test_a_rank_that_is_stopped_may_go_on_once_it_is_let_go() -> None:
+    """A message for it may lie where it can't look meanwhile: what looks like a circle proves nothing."""
+    by_signal = Halt("SIGSTOP")
+    verdict = conclude(
+        job(
+            still(0, receive(1), call="MPI_Recv"),
+            still(1, receive(0), call="MPI_Recv", halt=by_signal),
+            still(2, call=None, halt=Halt("", 4711, "gdb"), stacks=Hidden("held")),
+        )
+    )
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert [(finding.sentence, finding.advice) for finding in verdict.findings] == [
+        (
+            "Rank 0 waits in MPI_Recv from rank 1, tag 0 on MPI_COMM_WORLD, but rank 1 is stopped by SIGSTOP in "
+            "MPI_Recv from rank 0, tag 0 on MPI_COMM_WORLD at solver.c:42.",
+            "To let it go on: kill -CONT 1001.",
+        ),
+        ("Rank 2 is held by gdb (PID 4711).", "Let it go on in that debugger, or quit it."),
+    ]
+    assert verdict.activities[1].halt == "stopped by SIGSTOP"
+
+
+def test_a_rank_that_was_stopped_before_the_last_look_had_no_time_to_go_on() -> None:
+    """That it is where it was says nothing yet."""
+    before = rank(1, receive(0), call="MPI_Recv", halt=Halt("SIGSTOP"))
+    let_go = rank(1, receive(0), call="MPI_Recv", earlier=before)
+    assert conclude(job(still(0, receive(1), call="MPI_Recv"), let_go)).outcome is Outcome.SUSPECTED
+
+
+def test_a_send_to_a_rank_that_is_stopped_waits_for_it() -> None:
+    """Though its receive is there: only the rank itself can fetch the data."""
+    waiting = send(1, tag=1, text=("MPI_Send or MPI_Isend",))
+    receiver = still(1, receive(0, tag=1), call="MPI_Recv", halt=Halt("SIGTSTP"))
+    finding = the(conclude(job(still(0, waiting, call="MPI_Send"), receiver)), Cause.STOPPED)
+    assert finding.sentence.startswith(
+        "Rank 0 waits in MPI_Send to rank 1, tag 1 on MPI_COMM_WORLD, but rank 1 is stopped"
+    )
+
+
+def test_a_python_rank_outside_mpi_has_its_function() -> None:
+    """Not the interpreter's: its own innermost, or one in C that has a name."""
+    line = Frame("relax", "solver.py", "/home/user/solver.py", 3)
+    inside = [Frame("_PyEval_EvalFrameDefault", "python3.11", None, None)]
+    for inner, name in (
+        ([], "relax"),
+        ([Frame("", "libc.so.6", None, None), Frame("read", "libc.so.6", None, None)], "read"),
+    ):
+        stack = CallStack(1000, None, None, line, (*inner, *inside), "f00d")
+        verdict = conclude(job(still(0, stacks=[stack]), still(1)))
+        assert verdict.activities[0].phrase == f"outside MPI in {name}"
 
 
 def test_a_peer_that_was_not_read_proves_nothing() -> None:
@@ -457,26 +536,86 @@ def test_equal_mismatches_are_one_finding() -> None:
 
 def test_a_near_miss_of_ranks_that_are_not_blocked_is_noted() -> None:
     """Both are outside MPI: the message may be for later, which is ordinary MPI."""
-    verdict = conclude(job(still(0, receive(1, tag=1, text=IRECV), unexpected(1, tag=2)), still(1)))
+    verdict = conclude(job(still(0, receive(1, tag=1, text=(IRECV,)), unexpected(1, tag=2)), still(1)))
     assert (verdict.outcome, the(verdict, Cause.TAG).certainty) == (Outcome.NOTHING_STUCK, Certainty.NOTED)
 
 
 def test_a_near_miss_of_ranks_that_go_on_is_none() -> None:
     """A program may send what is received later."""
     early = unexpected(1, tag=2)
-    after = rank(0, receive(1, tag=1, text=IRECV), early, earlier=rank(0, receive(1, tag=0, text=IRECV), early))
+    after = rank(0, receive(1, tag=1, text=(IRECV,)), early, earlier=rank(0, receive(1, tag=0, text=(IRECV,)), early))
     assert causes(conclude(job(after, still(1)))) == [Cause.PROGRESS]
 
 
 def test_a_receive_that_is_too_small_is_named_with_both_sizes() -> None:
     """Whether it has its message already or is about to get it; a probe has no buffer to be too small."""
     small = still(0, receive(1, tag=2, length=4), unexpected(1, tag=2, length=9), call="MPI_Recv")
-    got = still(0, receive(1, tag=2, length=4, status=Status.COMPLETE, message=(1, 2, 9), text=IRECV))
-    probe = still(0, receive(1, tag=2, length=0, text=("MPI_Probe, blocking",)), unexpected(1, tag=2, length=9))
+    got = still(0, receive(1, tag=2, length=4, status=Status.COMPLETE, message=(1, 2, 9), text=(IRECV,)))
+    probe = still(0, receive(1, tag=2, length=0, text=(PROBE,)), unexpected(1, tag=2, length=9))
     for first in (small, got):
         finding = the(conclude(job(first, still(1))), Cause.TOO_SMALL)
         assert "receives into 4 bytes from rank 1, tag 2 on MPI_COMM_WORLD, but the message has 9" in finding.sentence
     assert Cause.TOO_SMALL not in causes(conclude(job(probe, still(1))))
+
+
+def test_the_message_of_a_receive_is_told_by_its_number() -> None:
+    """Another may be under way before the one that is seen: then a size that doesn't fit is that of a later message.
+
+    Also where everybody stands still, or has only been looked at once.
+    """
+    for earlier, said in ((0, True), (1, False), (-1, False)):
+        small = (RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6 - earlier))
+        first = receive(1, length=4, text=small)
+        second = send(0, length=9, text=(*SEND, phrases.SEND_NUMBER(6)))
+        once = job(rank(0, first, call="MPI_Recv"), rank(1, second, call="MPI_Send"))
+        twice = job(still(0, first, call="MPI_Recv"), still(1, second, call="MPI_Send"))
+        found = [Cause.TOO_SMALL in causes(conclude(each)) for each in (once, twice)]
+        assert found == [said, said], earlier
+
+
+def test_all_messages_before_one_may_be_seen() -> None:
+    """Two sends of which the first is next: each receive gets its own."""
+    texts = [(*SEND, phrases.SEND_NUMBER(number)) for number in (65535, 0)]
+    sends = [send(0, length=length, text=text) for length, text in zip((4, 9), texts, strict=True)]
+    asks = [receive(1, length=4, text=(RECV, phrases.NEXT_TO_MATCH(65535))) for _ in range(2)]
+    finding = the(conclude(job(rank(0, *asks, call="MPI_Recv"), rank(1, *sends, call="MPI_Waitall"))), Cause.TOO_SMALL)
+    assert finding.sentence.endswith("but the message has 9 bytes.")
+
+
+def test_a_send_whose_message_its_receiver_has_taken_is_no_other_receives_partner() -> None:
+    """Its number has passed there; it only waits for the answer."""
+    taken = send(0, text=(*SEND, phrases.SEND_NUMBER(5)))
+    waits = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(6)))
+    verdict = conclude(job(still(0, waits, call="MPI_Recv"), still(1, taken, call="MPI_Send")))
+    assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
+def test_a_size_that_does_not_fit_needs_ranks_that_stand_still_where_nothing_is_numbered() -> None:
+    """An earlier message may be under way: what moves tells nothing, and who may be in a loop is only noted."""
+    small, large = receive(1, length=4), send(0, length=9, text=SEND)
+    computes = rank(0, small, stacks=[stack(None, fingerprint="b")], earlier=rank(0, small, stacks=[stack(None)]))
+    looks = {
+        Certainty.SUSPECTED: (computes, still(1, large, call="MPI_Send")),
+        Certainty.NOTED: (computes, still(1, large, call="MPI_Send", watched=False)),
+        None: (computes, moving(1, large, call="MPI_Send")),
+    }
+    for certainty, ranks in looks.items():
+        found = [each.certainty for each in conclude(job(*ranks)).findings if each.cause is Cause.TOO_SMALL]
+        assert found == ([] if certainty is None else [certainty])
+
+
+def test_the_message_of_a_receive_from_any_source_is_not_known() -> None:
+    """Another rank's may come first: that one is too large is noted."""
+    asks = receive(ANY, length=4, text=IRECV)
+    verdict = conclude(job(still(0, asks), still(1, send(0, length=9, text=SEND), call="MPI_Send")))
+    assert the(verdict, Cause.TOO_SMALL).certainty is Certainty.NOTED
+
+
+def test_messages_that_pile_up_are_no_progress_of_their_receiver() -> None:
+    """Though the number of the next one stands in the lines of its receive."""
+    asks = [receive(1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(number))) for number in (5, 6)]
+    piled = rank(0, asks[1], unexpected(1, tag=9), call="MPI_Recv", earlier=rank(0, asks[0], call="MPI_Recv"))
+    assert stuck(conclude(job(piled, still(1, receive(0), call="MPI_Recv"))), Certainty.PROVED) == [0, 1]
 
 
 def test_a_note_is_no_message() -> None:
@@ -530,6 +669,134 @@ def test_different_collectives_on_one_communicator_are_one_finding() -> None:
         "Ranks [0-1] are in MPI_Barrier, rank 2 in MPI_Allreduce on MPI_COMM_WORLD: "
         "neither call can end before the other ranks make it too."
     )
+
+
+def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> None:
+    """With its number, and who has begun it: also rank 2, which waits for rank 0 in it."""
+    work = communicator("work comm", range(4))
+    verdict = conclude(
+        job(
+            still(0, begun(3, source=3, on=work), call="MPI_Wait"),
+            still(1, begun(3, source=3, on=work), call="MPI_Waitall"),
+            still(2, begun(3, source=0, on=work), call="MPI_Wait"),
+            still(3, receive(1, tag=5), call="MPI_Recv"),
+            communicators=[work],
+        )
+    )
+    (finding,) = verdict.findings
+    assert (finding.cause, finding.certainty) == (Cause.COLLECTIVE_MISSING, Certainty.PROVED)
+    assert finding.sentence == (
+        "Ranks [0-2] wait for nonblocking collective no. 3 on 'work comm', begun by ranks [0-2], not by rank 3: "
+        "it is in MPI_Recv from rank 1, tag 5 on MPI_COMM_WORLD at solver.c:42."
+    )
+    assert verdict.activities[0].phrase == "in MPI_Wait for nonblocking collective no. 3 on 'work comm'"
+
+
+def test_who_is_in_a_later_nonblocking_collective_has_begun_those_before() -> None:
+    """Nobody is accused of leaving out what it has begun, as its own traffic or a message of it tells."""
+    first = still(0, begun(3, source=1), call="MPI_Wait")
+    later = still(1, begun(4, source=0), receive(0, tag=5), call="MPI_Recv")
+    elsewhere = still(1, receive(0, tag=5), call="MPI_Recv")
+    told = still(2, unexpected(1, -29, text=("eager: all of it is here", phrases.NONBLOCKING_OR_MAKING(3))))
+    for ranks in ((first, later), (first, elsewhere, told)):
+        assert Cause.COLLECTIVE_MISSING not in causes(conclude(job(*ranks)))
+
+
+def test_nobody_is_missing_in_a_nonblocking_collective_that_all_have_begun() -> None:
+    """What a look shows of it is a moment of its traffic."""
+    verdict = conclude(job(*(still(number, begun(1, source=1 - number), call="MPI_Wait") for number in range(2))))
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
+def test_a_nonblocking_collective_needs_all_its_parts() -> None:
+    """One that can't end is enough, though the other may."""
+    parts = (begun(1, source=1), begun(1, source=2))
+    verdict = conclude(job(still(0, *parts, call="MPI_Wait"), still(1, receive(0), call="MPI_Recv"), still(2)))
+    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_request_beside_a_nonblocking_collective_may_be_the_one_that_is_waited_for() -> None:
+    """MPI_Wait doesn't tell; nor does MPI_Waitany, also where Open MPI marks the request."""
+    for call, text in (("MPI_Wait", (IRECV,)), ("MPI_Waitany", (IRECV, in_wait(1)))):
+        first = still(0, receive(1, text=text), begun(1, source=2), call=call)
+        verdict = conclude(job(first, still(1, receive(0), call="MPI_Recv"), still(2)))
+        assert stuck(verdict, Certainty.PROVED) == []
+
+
+def test_a_request_that_may_not_be_the_one_is_said_to_be_so() -> None:
+    """Rank 0 may wait for rank 1 as well."""
+    wait = (receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)))
+    verdict = conclude(job(still(0, *wait, call="MPI_Wait"), still(1, receive(0), call="MPI_Recv"), still(2)))
+    assert the(verdict, Cause.OUTSIDE).sentence.startswith("Rank 0 waits in MPI_Wait, perhaps receiving from rank 2")
+
+
+def test_two_who_reduce_towards_themselves_disagree_about_the_root() -> None:
+    """All who are in the call are counted, with the roots as well as Open MPI's trees tell."""
+    text = (IRECV, phrases.COLLECTIVE("MPI_Reduce"))
+    got = receive(3, -21, length=0, status=Status.COMPLETE, text=text, message=(3, -21, 0))
+    verdict = conclude(
+        job(
+            still(0, collective("MPI_Reduce", source=1), collective("MPI_Reduce", source=2), call="MPI_Reduce"),
+            still(1, collective("MPI_Reduce", source=2), got, call="MPI_Reduce"),
+            still(2, collective("MPI_Reduce", source=0), call="MPI_Reduce"),
+            still(3, call="MPI_Barrier"),
+        )
+    )
+    finding = the(verdict, Cause.ROOTS)
+    assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0, 1, 2))
+    assert finding.sentence.startswith(
+        "Ranks [0-2] are in MPI_Reduce on MPI_COMM_WORLD, and disagree about its root: rank 0 takes rank 0 for it, "
+        "rank 1 takes rank 1 for it, "
+    )
+    moving_on = [
+        still(number, collective("MPI_Reduce", source=1 - number), call="MPI_Reduce", watched=False)
+        for number in range(2)
+    ]
+    assert Cause.ROOTS not in causes(conclude(job(*moving_on)))
+
+
+def test_roots_of_calls_that_others_are_through_with_are_told_too() -> None:
+    """On MPICH, which waits for one at a time, two ranks are possible for each: none is made up."""
+    verdict = conclude(
+        job(
+            still(0, collective("MPI_Reduce", source=1, length=4), call="MPI_Reduce"),
+            still(1, collective("MPI_Reduce", source=2, length=4), call="MPI_Reduce"),
+            still(2, call="MPI_Barrier"),
+            still(3, call="MPI_Barrier"),
+            mpi="MPICH 4.3.2",
+        )
+    )
+    assert the(verdict, Cause.ROOTS).sentence == (
+        "Ranks [0-1] are in MPI_Reduce on MPI_COMM_WORLD with different roots: rank 0 takes rank 0 or 2 for it, rank 1 "
+        "takes rank 1 or 3 for it; ranks [2-3] are in MPI_Barrier on MPI_COMM_WORLD."
+    )
+
+
+def test_who_both_sends_and_receives_in_a_reduction_is_in_no_tree() -> None:
+    """It may be one that goes by pairs of ranks: whom it waits for tells nothing of the root."""
+    pairs = (
+        still(
+            number,
+            collective("MPI_Reduce", source=1 - number),
+            collective("MPI_Reduce", target=2),
+            call="MPI_Reduce",
+        )
+        for number in range(2)
+    )
+    assert Cause.ROOTS not in causes(conclude(job(*pairs, still(2, call="MPI_Barrier"))))
+
+
+def test_a_tree_in_which_all_agree_is_no_disagreement() -> None:
+    """Rank 2 is late; the others wait for it by way of each other, towards rank 0."""
+    verdict = conclude(
+        job(
+            still(0, collective("MPI_Reduce", source=1), collective("MPI_Reduce", source=2), call="MPI_Reduce"),
+            still(1, collective("MPI_Reduce", source=3), call="MPI_Reduce"),
+            still(2, receive(0), call="MPI_Recv"),
+            still(3, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert Cause.ROOTS not in causes(verdict)
 
 
 def test_two_communicators_in_different_order_are_one_finding() -> None:
@@ -604,7 +871,7 @@ def test_a_collective_waits_for_a_straggler_by_name() -> None:
     inside = [still(number, call="MPI_Barrier") for number in (0, 1)]
     finding = the(conclude(job(*inside, still(2, where="solver.c:7"))), Cause.OUTSIDE)
     assert finding.sentence.startswith(
-        "Ranks [0-1] are in MPI_Barrier on MPI_COMM_WORLD, rank 2 is not: it is outside MPI at solver.c:7"
+        "Ranks [0-1] are in MPI_Barrier on MPI_COMM_WORLD, rank 2 is not: it is outside MPI in exchange at solver.c:7"
     )
 
 
@@ -689,7 +956,7 @@ def test_two_equal_looks_prove_nothing_where_a_loop_looks_the_same() -> None:
 
 def test_two_equal_looks_at_numbered_operations_are_a_proof() -> None:
     """Another turn of a loop would have another number."""
-    numbered = ("MPI_Recv or MPI_Irecv", "no. 7 of the communicator's receives")
+    numbered = (RECV, phrases.RECEIVE_NUMBER(7))
     ranks = [still(number, receive(1 - number, text=numbered), call="MPI_Recv", watched=False) for number in range(2)]
     assert conclude(job(*ranks)).outcome is Outcome.PROVED
 
@@ -699,7 +966,9 @@ def test_a_straggler_that_computes_is_still_one() -> None:
     computes = rank(1, stacks=[stack(None, fingerprint="b")], earlier=rank(1, stacks=[stack(None, fingerprint="a")]))
     verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), computes))
     assert verdict.outcome is Outcome.SUSPECTED
-    assert the(verdict, Cause.OUTSIDE).sentence.endswith("rank 1 is outside MPI at solver.c:42, and computes.")
+    assert the(verdict, Cause.OUTSIDE).sentence.endswith(
+        "rank 1 is outside MPI in exchange at solver.c:42, and computes."
+    )
 
 
 # ---------------------------------------------------------------- what can't be seen
@@ -716,14 +985,14 @@ def test_without_stacks_what_may_be_nonblocking_is_no_wait() -> None:
 
 def test_without_stacks_a_probe_that_waits_is_one() -> None:
     """No nonblocking call leaves it."""
-    probe = receive(ANY, length=0, text=("MPI_Probe, blocking",))
+    probe = receive(ANY, length=0, text=(PROBE,))
     verdict = conclude(job(*(still(number, probe, stacks=NO_STACK) for number in range(2))))
     assert stuck(verdict, Certainty.PROVED) == [0, 1]
 
 
 def test_without_stacks_marked_requests_and_collective_traffic_prove_that_a_rank_is_blocked() -> None:
     """Open MPI marks what a thread waits for right now; and only inside the call is its traffic pending."""
-    wait = receive(1, text=(*IRECV, MARKED.format(1)))
+    wait = receive(1, text=(IRECV, in_wait(1)))
     inside = collective("MPI_Barrier", source=0)
     verdict = conclude(job(still(0, wait, stacks=NO_STACK), still(1, inside, stacks=NO_STACK)))
     assert stuck(verdict, Certainty.PROVED) == [0, 1]
@@ -779,7 +1048,7 @@ def test_an_empty_job_has_no_verdict() -> None:
 
 def test_a_job_outside_mpi_is_not_stuck() -> None:
     """Whatever is pending of nonblocking calls."""
-    verdict = conclude(job(still(0, receive(1, text=IRECV), send(1, text=ISEND)), still(1)))
+    verdict = conclude(job(still(0, receive(1, text=(IRECV,)), send(1, text=(ISEND,))), still(1)))
     assert (verdict.outcome, verdict.findings) == (Outcome.NOTHING_STUCK, ())
     assert verdict.headline == "Nothing is stuck: 2 ranks read."
 

@@ -1,13 +1,15 @@
-"""The parts of a verdict that know nothing of jobs: ranges of ranks, words of operations, calls, graphs."""
+"""The parts of a verdict that know nothing of jobs: ranges of ranks, marks of communicators, calls, graphs."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 
 from mqs_dll.verdict.calls import Blocks, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import Gates, circles, shortest_cycle
 from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
-from mqs_dll.verdict.words import read_marks, read_words
+from mqs_dll.verdict.trees import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
 
 # ---------------------------------------------------------------- ranges
 
@@ -43,56 +45,6 @@ def test_one_rank_is_no_range() -> None:
     assert rank_words([8, 7]) == "ranks [7-8]"
 
 
-# ---------------------------------------------------------------- words
-
-
-def test_the_calls_that_may_have_made_an_operation_are_in_its_first_line() -> None:
-    """Later lines name datatypes and requests, which are no calls."""
-    words = read_words((b"MPI_Recv or MPI_Irecv", b"MPI_INT x 4, 16 bytes", b"request 0x98000000"))
-    assert words.calls == ("MPI_Recv", "MPI_Irecv")
-    assert not words.internal
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "nonblocking"),
-    [
-        (b"collective: MPI_Barrier, alone or in another one", "MPI_Barrier", False),
-        (b"nonblocking collective no. 3, or making of a communicator", None, True),
-        (b"neighborhood collective", None, False),
-        (b"making of a communicator (context id agreement)", None, False),
-        (b"internal traffic of MPICH, tag 12", None, False),
-    ],
-)
-def test_traffic_of_the_mpi_is_told_from_that_of_the_program(line: bytes, name: str | None, nonblocking: bool) -> None:
-    """The line may stand behind others; a blocking collective has its name."""
-    words = read_words((b"MPI_Recv or MPI_Irecv", b"MPI_INT x 4, 16 bytes", line))
-    assert (words.internal, words.collective, words.nonblocking_collective) == (True, name, nonblocking)
-
-
-def test_open_mpi_tells_which_requests_a_thread_waits_for_and_how_many_have_to_end() -> None:
-    """The number is missing where the wait can't be read."""
-    some = read_words(
-        (b"MPI_Irecv, nonblocking", b"request 0x5561, in a wait for several requests, needs 2 more of them")
-    )
-    unclear = read_words((b"MPI_Irecv, nonblocking", b"request 0x5561, in a wait for several requests"))
-    assert (some.in_wait, some.needs) == (True, 2)
-    assert (unclear.in_wait, unclear.needs) == (True, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        (b"halo", (b"halo", None, False)),
-        (b"halo [inter, 4 remote, freed]", (b"halo", 4, False)),
-        (b"[internal]", (b"", None, True)),
-        (b"halo [mine]", (b"halo [mine]", None, False)),
-    ],
-)
-def test_marks_are_told_from_a_programs_own_brackets(name: bytes, parts: tuple[bytes, int | None, bool]) -> None:
-    """libmqs writes its marks behind the name; anything else is the program's name."""
-    assert tuple(read_marks(name)) == parts
-
-
 # ---------------------------------------------------------------- calls
 
 
@@ -108,7 +60,8 @@ def test_marks_are_told_from_a_programs_own_brackets(name: bytes, parts: tuple[b
         ("MPI_Isend", Blocks.NOTHING),
         ("MPI_Iprobe", Blocks.POLLS),
         ("MPI_Finalize", Blocks.END),
-        ("MPI_Win_lock", Blocks.UNKNOWN),
+        ("MPI_Win_lock", Blocks.WINDOW),
+        ("MPI_Put", Blocks.UNKNOWN),
     ],
 )
 def test_the_table_says_what_a_call_blocks_on(call: str, blocks: Blocks) -> None:
@@ -128,6 +81,49 @@ def test_a_blocking_call_makes_no_request_that_a_program_could_wait_for() -> Non
     assert may_have_request(("MPI_Recv", "MPI_Irecv"))
     assert may_have_request(("MPI_Send_init",))
     assert may_have_request(())
+
+
+# ---------------------------------------------------------------- trees
+
+
+@pytest.mark.parametrize("tree", {*OPEN_MPI, *MPICH}, ids=str)
+def test_the_root_is_among_those_that_a_rank_may_take_for_it(tree: Parent) -> None:
+    """Whichever it is, and whichever of those below it a rank still deals with: so none is ever made up."""
+    for size in range(2, 12):
+        for process, below in children(tree, size).items():
+            for count in range(1, len(below) + 1):
+                for some in itertools.combinations(sorted(below), count):
+                    for root in range(size):
+                        ranks = frozenset((each + root) % size for each in some)
+                        assert root in roots(tree, size, (process + root) % size, ranks)
+
+
+def test_every_tree_reaches_all_from_its_root() -> None:
+    """Each process but the root is below exactly one other."""
+    for tree in {*OPEN_MPI, *MPICH}:
+        for size in range(2, 40):
+            below = [each for found in children(tree, size).values() for each in found]
+            assert sorted(below) == list(range(1, size))
+
+
+def test_trees_are_those_of_the_mpis() -> None:
+    """As their sources build them: four chains, binary by levels, binomial by the high and by the low bit, 4-nomial."""
+    shapes = [
+        {process: sorted(below) for process, below in children(tree, 10).items() if below} for tree in OPEN_MPI[2:]
+    ]
+    assert shapes == [
+        {0: [1, 4, 6, 8], 1: [2], 2: [3], 4: [5], 6: [7], 8: [9]},
+        {0: [1, 2], 1: [3, 5], 2: [4, 6], 3: [7], 4: [8], 5: [9]},
+        {0: [1, 2, 4, 8], 1: [3, 5, 9], 2: [6], 3: [7]},
+        {0: [1, 2, 4, 8], 2: [3], 4: [5, 6], 6: [7], 8: [9]},
+        {0: [1, 2, 3, 4, 8], 4: [5, 6, 7], 8: [9]},
+    ]
+
+
+def test_a_root_that_hands_its_data_to_a_leader_is_among_those_too() -> None:
+    """It sends to rank 0; all others send as if rank 0 were the root."""
+    assert roots_by_leader(4, 1, frozenset({0})) == {1}
+    assert roots_by_leader(4, 0, frozenset({1, 2})) == {0, 1, 2, 3}
 
 
 # ---------------------------------------------------------------- graphs

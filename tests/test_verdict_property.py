@@ -1,39 +1,66 @@
-"""Proofs of random small jobs against a simulator that tries every schedule."""
+"""Verdicts on random small jobs, against a simulator that tries every schedule, and on simulated healthy ones."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import pytest
+
+from mqs_dll import phrases
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Certainty
+from mqs_dll.verdict.records import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
-from tests.support.message_passing import Does, Small, going_on, jobs, quiet
+from tests.support.healthy_job import looked_at
+from tests.support.message_passing import ANY, Does, Operation, Small, going_on, jobs, quiet
 
 JOBS = 500
+HEALTHY_JOBS = 200
+FAIR = 60
+"""Turns in which every rank gets on, whoever waits for whom."""
 
+COLLECTIVE = 2
+_PART = (made_up.RECV, phrases.NONBLOCKING_OR_MAKING(1))
 _CALLS = {Does.ALL: "MPI_Waitall", Does.ANY: "MPI_Waitany", Does.FREE: None}
 
 
-def _rank(small: Small, process: int) -> made_up.Rank:
-    """Return a process of a small job as Open MPI shows it: what it waits for is marked, with how many have to end."""
+def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
+    """Return a process of a small job as Open MPI shows it: what it waits for is marked, with how many have to end.
+
+    What has the tag of a nonblocking collective operation is a part of that, which is one request, and not marked.
+    """
     does = small.does[process]
     if does is Does.GONE:
         return made_up.gone(process)
-    needed = 1 if does is Does.ANY else len(small.of(process))
-    mark = f"request 0x5561, in a wait for several requests, needs {needed} more of them"
+    of_program = [each for each in small.of(process) if each.tag != collective]
+    requests = len(of_program) + (len(of_program) < len(small.of(process)))
+    mark = made_up.in_wait(1 if does is Does.ANY else requests)
     shown = []
     for each in small.of(process):
         make = made_up.send if each.is_send else made_up.receive
-        name = "MPI_Issend, nonblocking" if each.is_send else "MPI_Irecv, nonblocking"
-        shown.append(make(each.peer, tag=each.tag, text=(name, mark) if does is not Does.FREE else (name,)))
-    shown += [made_up.unexpected(each.source, tag=each.tag) for each in small.messages if each.target == process]
-    call = _CALLS[does]
+        name = made_up.ISSEND if each.is_send else made_up.IRECV
+        text = (name, mark) if does is not Does.FREE else (name,)
+        shown.append(make(each.peer, tag=each.tag, text=_PART if each.tag == collective else text))
+    for each in (message for message in small.messages if message.target == process):
+        shown.append(made_up.unexpected(each.source, tag=each.tag, text=_PART if each.tag == collective else ()))
+    call = _CALLS[does] if of_program or does is not Does.ALL else "MPI_Wait"
     return made_up.rank(process, *shown, call=call, earlier=made_up.rank(process, *shown, call=call))
 
 
-def _proved(small: Small) -> set[int]:
-    verdict = conclude(made_up.job(*(_rank(small, process) for process in range(len(small.does)))))
+def _proved(small: Small, collective: int | None = None) -> set[int]:
+    verdict = conclude(made_up.job(*(_rank(small, process, collective) for process in range(len(small.does)))))
     return {place for place, each in enumerate(verdict.activities) if each.certainty is Certainty.PROVED}
+
+
+def _with_collective(small: Small) -> Small:
+    """Return a job whose second tag is a nonblocking collective's: without wildcards, and waited for whole."""
+
+    def changed(each: Operation) -> Operation:
+        if each.tag == ANY or (each.tag == COLLECTIVE and (each.peer == ANY or small.does[each.owner] is Does.ANY)):
+            return replace(each, tag=1)
+        return each
+
+    return replace(small, operations=[changed(each) for each in small.operations])
 
 
 def _waiting(small: Small) -> set[int]:
@@ -46,6 +73,16 @@ def test_nobody_is_called_stuck_whom_some_schedule_lets_go_on() -> None:
     assert wrong == []
 
 
+def test_nor_is_anybody_who_waits_for_a_nonblocking_collective() -> None:
+    """Which ends when all of its parts have; and there are those who never go on because of it."""
+    proved_by_it = 0
+    for number, small in ((number, _with_collective(small)) for number, small in jobs(200_000, JOBS)):
+        proved = _proved(small, COLLECTIVE)
+        assert not proved & going_on(small), number
+        proved_by_it += any({each.tag for each in small.of(process)} == {COLLECTIVE} for process in proved)
+    assert proved_by_it > JOBS // 50
+
+
 def test_everybody_is_found_who_can_never_go_on() -> None:
     """Once all that matches has met, and all operations are seen, proofs are complete; and there are such jobs."""
     stuck_jobs = 0
@@ -55,3 +92,20 @@ def test_everybody_is_found_who_can_never_go_on() -> None:
         assert _proved(still) == dead, number
         stuck_jobs += bool(dead)
     assert stuck_jobs > JOBS // 10
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, numbered: bool) -> None:
+    """Messages of all sizes are under way, seen and unseen, whether the MPI numbers them or not."""
+    verdicts = [conclude(looked_at(seed, turns=FAIR, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is not Outcome.NOTHING_STUCK}
+    assert accused == {}
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_nothing_is_proved_against_a_healthy_job_nor_a_size_that_is_wrong(*, numbered: bool) -> None:
+    """However little time it had between the looks: one rank may not have run at all."""
+    verdicts = [conclude(looked_at(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is Outcome.PROVED}
+    assert accused == {}
+    assert Cause.TOO_SMALL not in {finding.cause for each in verdicts for finding in each.findings}

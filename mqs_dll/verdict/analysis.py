@@ -12,6 +12,7 @@ from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.parts import Parts
 from mqs_dll.verdict.progress import Motion, motion
 from mqs_dll.verdict.records import Certainty, Mode, WaitKind
+from mqs_dll.verdict.roots import Roots
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.waits import Waits
 
@@ -35,6 +36,7 @@ class Analysis:
         self.job = job
         self.joined = Joined(job)
         self.communicators = self.joined.communicators
+        self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
         self.waits = Waits(self.joined)
         self.proved = _Proof(self).solve()
@@ -54,6 +56,13 @@ class Analysis:
         return self.job.processes[place].samples[-1].watched or all(
             any(need.pending is not None and need.pending.words.counted for need in thread.needs) for thread in threads
         )
+
+    def disagree(self, part: Sequence[int], call: str) -> bool:
+        """Tell whether processes that wait for each other in a call can't do so if all have the same root: in a tree.
+
+        Who is in an earlier one of two such calls never waits for who is in the later one, so it is the same call.
+        """
+        return all(self.stood_still(place) and self.roots.is_in_tree(place, call) for place in part)
 
     def certainty(self, place: int) -> Certainty | None:
         """Return PROVED or SUSPECTED for a process that is stuck, else None."""
@@ -118,12 +127,12 @@ class _Graph:
         within = {*part}
         for place in part:
             threads = self._processes[place].threads
-            calls.update((thread.needs[0].what, thread.communicator) for thread in threads)
+            calls.update((need.what, thread.communicator) for thread in threads for need in thread.needs)
             for need in unmet[place]:
                 waits_for_other = len(need.peers) == 1 and need.peers[0] not in within
                 if need.kind is not WaitKind.COLLECTIVE or need.every or waits_for_other:
                     return False
-        return len(calls) == 1 and len(part) > 1
+        return len(calls) == 1 and len(part) > 1 and not self._analysis.disagree(part, calls.pop()[0])
 
     def _add(self, place: int, wait: ProcessWait) -> None:
         self._need_gates[place] = []
@@ -189,16 +198,23 @@ class _Proof(_Graph):
 
 
 class _Suspicion(_Graph):
-    """Whatever isn't known doesn't help; only who was seen to go on does, and those who wait for nobody else."""
+    """Whatever isn't known doesn't help; only who was seen to go on does, and those who wait for nobody else.
+
+    A send to a process that is stopped doesn't end by itself, though its receive is there.
+    """
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        return bool(wait.threads) and self._analysis.motions[place] is not Motion.CHANGED
+        waits = bool(wait.threads) and wait.state is not State.STOPPED
+        return waits and self._analysis.motions[place] is not Motion.CHANGED
 
     def _is_free(self, place: int) -> bool:
         return self._analysis.motions[place] is Motion.CHANGED
 
     def _is_met(self, place: int, need: Need) -> bool:
-        return need.done
+        to_stopped = need.kind is WaitKind.SEND and any(
+            peer is not None and self._processes[peer].state is State.STOPPED for peer in need.peers[:1]
+        )
+        return need.done and not to_stopped
 
     def _count(self, thread: ThreadWait) -> int:
         return 1 if thread.mode is Mode.ANY else len(thread.needs)

@@ -21,6 +21,7 @@ class Blocks(Enum):
     ROOTED = "some other processes of its communicator, which have to make the same call"
     """A collective call that a process may leave before others have entered it."""
     NEIGHBORS = "its neighbours, which have to make the same call"
+    WINDOW = "what other processes of its window do, or data that moves"
     END = "the end of MPI"
     """MPI_Finalize: who is in it never sends or receives again."""
     POLLS = "nothing: it asks whether something has happened"
@@ -61,9 +62,12 @@ _CALLS = {
         "MPI_Test MPI_Testall MPI_Testany MPI_Testsome MPI_Iprobe MPI_Improbe MPI_Request_get_status"
         " MPI_Request_get_status_all MPI_Request_get_status_any MPI_Request_get_status_some MPI_Parrived MPI_Win_test"
     ),
-    Blocks.UNKNOWN: (
+    Blocks.WINDOW: (
         "MPI_Win_lock MPI_Win_lock_all MPI_Win_unlock MPI_Win_unlock_all MPI_Win_flush MPI_Win_flush_all"
-        " MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_start MPI_Win_complete MPI_Win_wait MPI_Put MPI_Get"
+        " MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_start MPI_Win_complete MPI_Win_wait"
+    ),
+    Blocks.UNKNOWN: (
+        "MPI_Put MPI_Get"
         " MPI_Accumulate MPI_Get_accumulate MPI_Fetch_and_op MPI_Compare_and_swap MPI_Buffer_detach MPI_Buffer_flush"
         " MPI_Comm_flush_buffer MPI_Session_flush_buffer MPI_File_read MPI_File_write MPI_File_read_at"
         " MPI_File_write_at MPI_File_read_shared MPI_File_write_shared MPI_Comm_join MPI_Init MPI_Init_thread"

@@ -1,8 +1,8 @@
 """The communicators of a job, joined from what each process says of its own.
 
-A unique_id is the same in all processes of a communicator, but disjoint communicators of one split share it, and both
-sides of an inter-communicator: the group tells them apart. Groups are ranks of the process's own MPI_COMM_WORLD, -1 for
-a process of another one: spawned processes are joined by unique_id and local ranks.
+A unique_id is the same in all processes of a communicator, but both sides of an inter-communicator share it, and with a
+vendor's library the parts of one split: the group tells them apart. Groups are ranks of the process's own
+MPI_COMM_WORLD, -1 for a process of another one: spawned processes are joined by unique_id and local ranks.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from mqs_dll.abi import INVALID_RANK
+from mqs_dll.abi import INVALID_RANK, NUMBER_BITS
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
+from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.records import CommunicatorFacts
-from mqs_dll.verdict.words import read_marks
 
 MOST_MEMBERS = 1 << 20
 """Of a communicator whose group is hidden; a larger one is that of a broken record."""
 
 PART_BITS = 0xF
-"""Bits of MPICH's unique_id that tell a part from the whole: of a node's processes, of the nodes' first ones, ..."""
+"""Of MPICH's number in a unique_id, those that tell a part from the whole: of a node's processes, ..."""
 
 
 @dataclass
@@ -39,14 +39,23 @@ class Communicator:
     """Ranks of the world of its processes; None where no process could tell."""
     members: list[int | None] = field(default_factory=list)
     """Places of processes by local rank; None where it isn't known which one that is."""
-    names: Counter[bytes] = field(default_factory=Counter)
+    names: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
+    """Its name and description, as its processes have them."""
     remote: int | None = None
     """For one side of an inter-communicator, the place of the other side."""
 
     @property
     def name(self) -> bytes:
-        """The name that most of its processes have for it, without marks."""
-        return self.names.most_common(1)[0][0] if self.names else b""
+        """The name that most of its processes have for it; empty where they have none."""
+        return self._said()[0]
+
+    @property
+    def description(self) -> bytes:
+        """What libmqs says of one that most of its processes have no name for."""
+        return self._said()[1]
+
+    def _said(self) -> tuple[bytes, bytes]:
+        return self.names.most_common(1)[0][0] if self.names else (b"", b"")
 
 
 class Communicators:
@@ -87,7 +96,7 @@ class Communicators:
         if found is None:
             found = self._by_key[key] = self._new(world, snapshot)
         communicator = self.all[found]
-        communicator.names[read_marks(record.name).name] += 1
+        communicator.names[snapshot.label.name, snapshot.label.description] += 1
         if 0 <= rank < len(communicator.members):
             communicator.members[rank] = place
         if communicator.group is None and not isinstance(group, Hidden):
@@ -96,7 +105,7 @@ class Communicators:
 
     def _key(self, world: int, snapshot: CommunicatorSnapshot) -> tuple[Hashable, ...]:
         record, group = snapshot.communicator, snapshot.group
-        marks = read_marks(record.name)
+        marks = snapshot.label
         if isinstance(group, Hidden):
             return ("hidden", record.unique_id, record.size, record.name)
         number, has_strangers = self._look_at(group)
@@ -123,7 +132,7 @@ class Communicators:
 
     def _new(self, world: int, snapshot: CommunicatorSnapshot) -> int:
         record, group = snapshot.communicator, snapshot.group
-        marks = read_marks(record.name)
+        marks = snapshot.label
         members: list[int | None] = [None] * min(max(record.size, 0), MOST_MEMBERS)
         if isinstance(group, Hidden):
             known = None
@@ -158,10 +167,11 @@ class Communicators:
         for places in self.of_process:
             own = [self.all[place] for place in places]
             for part in own:
-                if part.internal and part.place not in wholes:
+                if part.internal and part.place not in wholes and not is_of_owner(part.description):
                     others = [each for each in own if not each.internal and each.remote_size is None]
                     twins = [each for each in others if each.group is not None and each.group == part.group]
-                    whole = [each for each in others if numbered and each.unique_id == part.unique_id & ~PART_BITS]
+                    number = part.unique_id % (1 << NUMBER_BITS) & ~PART_BITS
+                    whole = [each for each in others if numbered and each.unique_id % (1 << NUMBER_BITS) == number]
                     found = whole or twins
                     if len(found) == 1:
                         wholes[part.place] = found[0].place
@@ -185,9 +195,9 @@ class Communicators:
             return communicator.members
         return None if communicator.remote is None else self.all[communicator.remote].members
 
-    def facts(self, printed: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
-        """Return what a verdict tells of each, with their names as they are printed."""
+    def facts(self, printed: Sequence[str], descriptions: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
+        """Return what a verdict tells of each, with their names and descriptions as they are printed."""
         return tuple(
-            CommunicatorFacts(name, each.unique_id, each.size, tuple(each.members), each.remote)
-            for name, each in zip(printed, self.all, strict=True)
+            CommunicatorFacts(name, each.unique_id, each.size, tuple(each.members), each.remote, description)
+            for name, description, each in zip(printed, descriptions, self.all, strict=True)
         )

@@ -10,7 +10,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.records import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
-from mqs_dll.verdict.states import State
+from mqs_dll.verdict.states import State, ThreadWait
 
 
 def conclude(job: Job) -> Verdict:
@@ -25,7 +25,7 @@ def conclude(job: Job) -> Verdict:
         findings=found,
         waits=tuple(_waits(analysis, names)),
         activities=tuple(_activity(analysis, names, place) for place in range(len(job.processes))),
-        communicators=analysis.communicators.facts(names.communicators),
+        communicators=analysis.communicators.facts(names.communicators, names.descriptions),
     )
 
 
@@ -90,7 +90,8 @@ def _begin_small(sentence: str) -> str:
 def _activity(analysis: Analysis, names: Names, place: int) -> Activity:
     wait = analysis.waits.of_process[place]
     mode = wait.threads[0].mode if wait.threads else Mode.ALL
-    return Activity(wait.call, names.does(place), names.where(wait.stack), mode, analysis.certainty(place))
+    halt = names.halt([place]) if wait.state is State.STOPPED else ""
+    return Activity(wait.call, names.does(place), names.where(wait.stack), mode, analysis.certainty(place), halt)
 
 
 def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
@@ -98,9 +99,17 @@ def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
         unmet = {id(need) for need in analysis.unmet(place)}
         certainty = analysis.certainty(place)
         for thread in process_wait.threads:
-            for need in thread.all_needs():
+            for need in _telling(thread):
                 known = certainty if certainty is not None and id(need) in unmet else Certainty.NOTED
                 yield _wait(analysis, names, place, need, known)
+
+
+def _telling(thread: ThreadWait) -> Iterator[Need]:
+    """Yield what a thread waits for, but no message of a collective from anybody where it is known who is missing."""
+    for need in thread.all_needs():
+        from_anybody = need.kind is WaitKind.COLLECTIVE and not need.every and len(need.peers) != 1
+        if not (thread.also and from_anybody):
+            yield need
 
 
 def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: Certainty) -> Wait:
@@ -119,4 +128,5 @@ def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: C
         any_tag=pending is not None and pending.any_tag,
         length=None if pending is None else pending.length,
         certainty=certainty,
+        window=None if need.one_sided is None else names.window(need.one_sided.window),
     )

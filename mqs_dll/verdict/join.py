@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.matching import pair
+from mqs_dll.verdict.order import set_standings
 from mqs_dll.verdict.pending import Pending
-from mqs_dll.verdict.words import read_words
 
 
 class Joined:
@@ -31,7 +32,9 @@ class Joined:
         for each in self.pending(Queue.SENDS):
             if each.peer is not None:
                 self.to_process[each.peer].append(each)
-        pair((each for operations in self.operations for each in operations), self.communicators)
+        everything = [each for operations in self.operations for each in operations]
+        set_standings(everything, self.communicators)
+        pair(everything, self.communicators)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
         """Yield what is in one queue of all processes."""
@@ -82,7 +85,7 @@ class Joined:
             any_tag=operation.tag_wild and not got,
             length=operation.desired_length if operation.desired_length >= 0 else None,
             arrived=operation.actual_length if got and operation.actual_length >= 0 else None,
-            words=read_words(operation.extra_text),
+            words=phrases.read(operation.extra_text),
         )
 
     def _peer(self, world: int, communicator: int, rank: int, world_rank: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.communicators import Communicators
-from mqs_dll.verdict.pending import Pending
+from mqs_dll.verdict.pending import Pending, Standing
 
 ANY = -1
 """Stands for any source or any tag in the keys of the index."""
@@ -36,7 +36,9 @@ def pair(operations: Iterable[Pending], communicators: Communicators) -> None:
         elif each.queue is Queue.UNEXPECTED:
             if each.peer is not None and each.tag is not None:
                 messages[each.process, channel, each.words.internal].append((each.peer, each))
-        elif each.status is Status.PENDING and each.peer is not None and each.tag is not None:
+        elif each.status is not Status.PENDING or each.standing is Standing.TAKEN:
+            continue
+        elif each.peer is not None and each.tag is not None:
             sends.append(((each.peer, channel, each.words.internal), each))
     for room, send in sends:
         messages[room].append((send.process, send))
@@ -72,6 +74,7 @@ def _pair_any(receives: list[Pending], messages: list[tuple[int, Pending]]) -> N
                 message.partner = asked.get(key)
     for receive in receives:
         receive.partner = there.get(_asked(receive))
+        receive.guessed = True
 
 
 def _asked(receive: Pending) -> tuple[int, int]:

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from mqs_dll.debugger.job.records import CallStack, RankState
+from mqs_dll.names import is_of_owner
 from mqs_dll.report.escape import printable, visible
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.calls import Blocks, what_ends
-from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.needs import Need, OneSided
+from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.ranges import rank_words
 from mqs_dll.verdict.records import WaitKind
 from mqs_dll.verdict.states import State
@@ -22,10 +24,10 @@ _ONE_WAY = (Blocks.SEND, Blocks.RECEIVE, Blocks.PROBE)
 """Calls of which it is clear whether they wait for a message or for its receiver."""
 
 _STATES = {
-    State.OUTSIDE: "outside MPI",
     State.IDLE: "perhaps outside MPI",
     State.GONE: "in MPI_Finalize",
 }
+_OF_PYTHON = ("_Py", "Py")
 _GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
 
 
@@ -37,7 +39,9 @@ class Names:
         self._processes = analysis.job.processes
         self._worlds = len({process.world for process in self._processes})
         self.communicators = [printable(each.name) for each in analysis.communicators.all]
-        """By place, as they are printed."""
+        """Their names by place, as they are printed."""
+        self.descriptions = [printable(each.description) for each in analysis.communicators.all]
+        self._unnamed: Counter[str] | None = None
         self._local_ranks: dict[int, dict[int, int]] = {}
 
     # ------------------------------------------------------------ ranks
@@ -94,8 +98,24 @@ class Names:
             return name
         if name:
             return f"'{name}'"
-        size = self._analysis.communicators.all[place].size
-        return f"an unnamed communicator of {size}"
+        if is_of_owner(self._analysis.communicators.all[place].description):
+            owner = self.descriptions[place]
+            return owner if owner.endswith("'") else f"a {owner}"
+        return self._unnamed_one(place)
+
+    def _unnamed_one(self, place: int) -> str:
+        """Return "an unnamed communicator of 4 [dup of halo]"; with its id where several of the job are called so."""
+        if self._unnamed is None:
+            unnamed = (each.place for each in self._analysis.communicators.all if not each.name)
+            self._unnamed = Counter(map(self._described, unnamed))
+        text = self._described(place)
+        return (
+            text if self._unnamed[text] < 2 else f"{text} (id {self._analysis.communicators.all[place].unique_id:#x})"
+        )
+
+    def _described(self, place: int) -> str:
+        description = self.descriptions[place] and f" [{self.descriptions[place]}]"
+        return f"an unnamed communicator of {self._analysis.communicators.all[place].size}{description}"
 
     def on(self, place: int | None) -> str:
         """Return " on 'halo'"; empty where the communicator isn't known."""
@@ -106,9 +126,32 @@ class Names:
     def need(self, need: Need) -> str:
         """Return "MPI_Recv from rank 2, tag 7 on 'halo'"."""
         pending = need.pending
+        if need.one_sided is not None:
+            return self._one_sided(need, need.one_sided)
         if need.kind is WaitKind.COLLECTIVE or pending is None:
             return need.what + self.on(need.communicator)
         return f"{need.what}{self.peer(need)}{self.envelope(need)}"
+
+    def _one_sided(self, need: Need, about: OneSided) -> str:
+        """Return "MPI_Win_lock of rank 2 on window 'table', whose lock rank 0 holds"."""
+        what = need.what if about.target is None else f"{need.what} of {self.ranks([about.target])}"
+        peers = [peer for peer in need.peers if peer is not None]
+        if about.missing == "MPI_Win_unlock":
+            rest = f", {'which' if about.target is None else 'whose lock'} {self.ranks(peers)} "
+            if about.target is None:
+                rest += "has locks of" if len(peers) == 1 else "have locks of"
+            else:
+                rest += "holds" if len(peers) == 1 else "hold"
+        elif about.missing:
+            rest = f", for {about.missing} of {self.ranks(peers)}"
+        else:
+            rest = ""
+        return f"{what} on {self.window(about.window)}{rest}"
+
+    def window(self, place: int) -> str:
+        """Return "window 'halo'"."""
+        window = self._analysis.waits.windows.all[place]
+        return f"window '{printable(window.name)}'" if window.name else f"an unnamed window of {window.size}"
 
     def peer(self, need: Need) -> str:
         """Return " from rank 2", " to rank 1", " from any source"; empty where it isn't known."""
@@ -122,11 +165,15 @@ class Names:
         return ""
 
     def direction(self, need: Need) -> str:
-        """Return " from ", " to ", or where the call doesn't tell which of the two, ", receiving from "."""
+        """Return " from ", " to ", or where the call doesn't tell which of the two, ", receiving from ".
+
+        Of a call that may wait for another request, ", perhaps receiving from ".
+        """
         sends = need.kind is WaitKind.SEND
         if what_ends(need.what) in _ONE_WAY:
             return " to " if sends else " from "
-        return ", sending to " if sends else ", receiving from "
+        perhaps = ", perhaps" if need.perhaps else ","
+        return f"{perhaps} {'sending to' if sends else 'receiving from'} "
 
     def envelope(self, need: Need) -> str:
         """Return ", tag 7 on 'halo'"."""
@@ -152,13 +199,35 @@ class Names:
             return _GONE.get(process.state, "in MPI_Finalize")
         if wait.state is State.NOT_READ:
             return "before MPI_Init" if process.state is RankState.NOT_INITIALIZED else "not read"
+        if wait.state is State.STOPPED:
+            return f"{self.halt([place])} {self._inside(place)}".rstrip()
+        return self._inside(place)
+
+    def _inside(self, place: int) -> str:
+        """Return where a process is that was read: in which call, or outside MPI and in which function."""
+        wait = self._analysis.waits.of_process[place]
         if not wait.threads:
+            if wait.state is State.STOPPED and wait.stack is None:
+                return ""
+            if wait.stack is not None and wait.call is None:
+                return f"outside MPI{in_function(wait.stack)}"
             return _STATES.get(wait.state) or f"in {wait.call}"
         thread = wait.threads[0]
         others = len(thread.needs) - 1
-        text = self.need(self._telling(place, thread.needs))
+        telling = self._telling(place, thread.needs)
+        text = self.need(telling)
+        if telling.number is not None and thread.call is not None:
+            text = f"{thread.call} for {text}"
         more = f" and {others} more" if others and not self._same_collective(thread.needs) else ""
         return f"in {text}{more}"
+
+    def halt(self, places: Iterable[int]) -> str:
+        """Return what keeps processes from running: "stopped by SIGSTOP", "held by gdb (PID 12)"."""
+        halts = {halt_of(self._processes[place]) for place in places}
+        halt = halts.pop() if len(halts) == 1 else None
+        if halt is not None and halt.tracer:
+            return f"held by {visible(halt.debugger)} (PID {halt.tracer})"
+        return f"stopped by {halt.signal or 'a signal'}" if halt is not None else "stopped"
 
     def _telling(self, place: int, needs: list[Need]) -> Need:
         """Return the need that tells most: one that can't be met."""
@@ -185,6 +254,8 @@ class Names:
 
     def _short(self, place: int) -> str:
         wait = self._analysis.waits.of_process[place]
+        if wait.state is State.STOPPED:
+            return self.halt([place])
         if wait.threads:
             return wait.call or wait.threads[0].needs[0].what
         text = self.does(place)
@@ -195,3 +266,18 @@ class Names:
         found = {self.where(self._analysis.waits.of_process[place].stack) for place in places}
         line = found.pop() if len(found) == 1 else ""
         return f" at {line}" if line else ""
+
+
+def in_function(stack: CallStack) -> str:
+    """Return " in read": the innermost function with a name that a thread outside MPI is in; empty where none has one.
+
+    A Python program's functions in C are told where they have a name; its interpreter's say nothing.
+    """
+    for frame in stack.frames:
+        if stack.python is not None and frame.function.startswith(_OF_PYTHON):
+            break
+        if frame.function:
+            return f" in {visible(frame.function)}"
+        if frame == stack.caller:
+            return ""
+    return f" in {visible(stack.python.function)}" if stack.python is not None and stack.python.function else ""

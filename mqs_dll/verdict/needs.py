@@ -8,13 +8,26 @@ from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.join import Joined
-from mqs_dll.verdict.pending import Pending
+from mqs_dll.verdict.pending import Pending, Standing
 from mqs_dll.verdict.records import WaitKind
 
 EVERYBODY: tuple[int, ...] = ()
 """Peers of a need of which nothing tells who could end it: any process of the job might."""
 
 ANY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """What a one-sided call is about, as far as it is known."""
+
+    window: int
+    """Its place in Windows.all."""
+    target: int | None = None
+    """Of a lock, the process whose part of the window it is for."""
+    missing: str = ""
+    """What the need's peers have to call: "MPI_Win_post", or "MPI_Win_unlock" for those who hold the lock; empty where
+    it isn't known that it is just they."""
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +50,12 @@ class Need:
     """It ends by itself: matched, or something that matches is there."""
     maybe: bool = False
     """Something is there that could match: what is known of it doesn't tell."""
+    one_sided: OneSided | None = None
+    """Of a call on a window: which one it is, and what is missing."""
+    number: int | None = None
+    """Of a nonblocking collective operation, of which this is a part: which one it is on its communicator."""
+    perhaps: bool = False
+    """It may be another request that the call waits for."""
     lasting: bool = False
     """No message that is under way could end it: also one look proves that. Of a send whose message has arrived; not of
     a receive, whose message may have been sent before its peer exited."""
@@ -75,6 +94,12 @@ class Needs:
                 channel = self._communicators.channel(each.communicator)
                 self._arrived[each.process, channel, each.peer, each.tag] += 1
                 self._arrived[each.process, channel, each.peer, None] += 1
+        self._behind: set[tuple[int, int, int]] = set()
+        """By target, channel and source (or ANY): a message is under way, because a later one of its sender is."""
+        for each in joined.pending(Queue.SENDS):
+            if each.standing is Standing.BEHIND and each.peer is not None:
+                channel = self._communicators.channel(each.communicator)
+                self._behind |= {(each.peer, channel, each.process), (each.peer, channel, ANY)}
         self._vague_sends: Counter[tuple[int, int, int]] = Counter()
         """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
         for each in joined.pending(Queue.SENDS):
@@ -103,6 +128,13 @@ class Needs:
         need.kind = kind or need.kind
         return need
 
+    def of_part(self, pending: Pending) -> Need:
+        """Return what has to happen for a part of a nonblocking collective operation to end."""
+        need = self.of(pending, f"nonblocking collective no. {pending.words.nonblocking}", WaitKind.COLLECTIVE)
+        need.number = pending.words.nonblocking
+        need.communicator = self._communicators.whole(pending.communicator)
+        return need
+
     def _of_receive(self, receive: Pending, what: str) -> Need:
         need = Need(WaitKind.RECEIVE, what, receive.communicator, receive, EVERYBODY)
         self._set_peers(need, receive)
@@ -118,9 +150,12 @@ class Needs:
         return need
 
     def _is_under_way(self, receive: Pending) -> bool:
-        """Tell whether a message for a receive is surely under way, because later ones of its sender are here."""
+        """Tell whether a message of a receive's sender is surely under way, because later ones are known."""
         rank = ANY if receive.peer_rank is None else receive.peer_rank
-        return (receive.process, receive.communicator, rank) in self._joined.overtaken
+        channel = self._communicators.channel(receive.communicator)
+        source = ANY if receive.peer is None else receive.peer
+        overtaken = (receive.process, receive.communicator, rank) in self._joined.overtaken
+        return overtaken or (receive.process, channel, source) in self._behind
 
     def _could_get_something(self, receive: Pending) -> bool:
         """Tell whether any message at all is there for a receive of which it isn't known what it asks for."""
@@ -147,6 +182,7 @@ class Needs:
         )
         if not need.done and send.peer is not None:
             arrived = self._has_arrived(send)
+            need.done = send.standing is Standing.TAKEN and not arrived
             vague = send.tag is None and any(
                 self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
             )

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from mqs_dll.abi import Queue, Status
-from mqs_dll.verdict.words import Words
+from mqs_dll.phrases import Words
+
+
+class Standing(Enum):
+    """Where a send's message stands among those of its sender that are under way, as far as their numbers tell."""
+
+    UNKNOWN = "not numbered"
+    NEXT = "every message under way before it can be seen"
+    BEHIND = "a message that can't be seen is under way before it"
+    TAKEN = "its receiver has it"
 
 
 @dataclass(eq=False, slots=True)
@@ -32,6 +42,10 @@ class Pending:
     words: Words
     partner: Pending | None = None
     """What matches it: they will meet."""
+    standing: Standing = Standing.UNKNOWN
+    """Of a send."""
+    guessed: bool = False
+    """Of a receive: another one from any source may take its partner, or it may take another message."""
 
     @property
     def asks_unknown(self) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+from mqs_dll import phrases
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.job.records import JobProcess, Sample
+from mqs_dll.debugger.job.records import Halt, JobProcess, Sample
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.calls import Blocks, what_ends
 
@@ -22,7 +23,12 @@ class Motion(Enum):
     COMPUTES = "computes, and made no progress in MPI"
     """It is outside MPI, or asks MPI again and again whether something has happened; its operations are the same."""
     UNKNOWN = "seen once"
-    """Or nothing in it can be compared."""
+    """Or it had no chance to go on, because something else had stopped it."""
+
+
+def halt_of(process: JobProcess) -> Halt | None:
+    """Return what keeps a process standing, as its last sample has it; None where nothing does."""
+    return process.samples[-1].halt if process.samples else None
 
 
 def motion(process: JobProcess) -> Motion:
@@ -30,10 +36,12 @@ def motion(process: JobProcess) -> Motion:
     if len(process.samples) < 2:
         return Motion.UNKNOWN
     before, after = process.samples[-2:]
+    if after.halt is not None:
+        return Motion.UNKNOWN
     if after.went_on or _operations(before) != _operations(after):
         return Motion.CHANGED
     if not _moved(before, after):
-        return Motion.SAME
+        return Motion.SAME if before.halt is None else Motion.UNKNOWN
     return Motion.COMPUTES if _is_free(before) and _is_free(after) else Motion.CHANGED
 
 
@@ -59,7 +67,13 @@ def _operations(sample: Sample) -> list[tuple[int, int, tuple[tuple[Operation, .
         (
             each.communicator.unique_id,
             each.communicator.local_rank,
-            tuple(queue.operations for queue in each.queues if queue.queue is not Queue.UNEXPECTED),
+            tuple(tuple(map(_own, queue.operations)) for queue in each.queues if queue.queue is not Queue.UNEXPECTED),
         )
         for each in sample.snapshot.communicators
     ]
+
+
+def _own(operation: Operation) -> Operation:
+    """Return an operation with those lines alone that its own process changes."""
+    own = phrases.own(operation.extra_text)
+    return operation if len(own) == len(operation.extra_text) else operation._replace(extra_text=own)

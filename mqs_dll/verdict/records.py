@@ -43,7 +43,11 @@ class Cause(Enum):
     """Its peer exited, or called MPI_Finalize."""
     OUTSIDE = "peer outside MPI"
     """A straggler: it computes, sleeps, or waits for something else than MPI."""
+    STOPPED = "stopped"
+    """A signal or another debugger keeps it from running."""
     COLLECTIVE_MISSING = "collective not entered by all"
+    ROOTS = "different roots"
+    """Ranks of one communicator are in the same rooted collective, and disagree about its root."""
     COLLECTIVE_ORDER = "different collectives"
     """Ranks of one communicator are in different collectives."""
     BEHIND = "waits behind a stuck rank"
@@ -99,6 +103,8 @@ class Wait:
     """Bytes of the buffer; None where they aren't known."""
     certainty: Certainty
     """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
+    window: str | None = None
+    """Of a one-sided call, the window: "window 'halo'"; None where it can't be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,8 @@ class Activity:
     mode: Mode
     certainty: Certainty | None
     """PROVED when it can never go on, SUSPECTED when it seems so; None when it isn't blocked."""
+    halt: str = ""
+    """What keeps it from running, other than we: "stopped by SIGSTOP", "held by gdb (PID 12)"; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,8 @@ class CommunicatorFacts:
     """By local rank; None where it isn't known which process that is."""
     remote: int | None
     """For one side of an inter-communicator, the place of the other side where it is known."""
+    description: str = ""
+    """Printable; of one without a name, in libmqs's words: "dup of halo exchange"."""
 
 
 @dataclass(frozen=True, slots=True)

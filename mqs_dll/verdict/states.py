@@ -20,6 +20,8 @@ class State(Enum):
     """Or of which it isn't known what it blocks on."""
     IDLE = "read"
     """Its stacks can't be seen, and nothing that is pending in it proves that it is in a call that waits."""
+    STOPPED = "stopped"
+    """By a signal or another debugger, wherever it is: nothing is known of what it would do."""
     GONE = "gone"
     """It exited, or is in MPI_Finalize or behind it: it never sends or receives again."""
     NOT_READ = "not read"

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Sequence
 from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState
 from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.names import is_of_owner
 from mqs_dll.verdict import calls
 from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
-from mqs_dll.verdict.needs import EVERYBODY, Needs
+from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Pending, users
+from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.records import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
+from mqs_dll.verdict.windows import Windows
 
 _NEVER_AGAIN = frozenset({RankState.EXITED, RankState.FINALIZED})
 
@@ -32,7 +35,11 @@ class Waits:
         processes = joined.job.processes
         self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
         self._needs = Needs(joined, self.gone)
+        self.windows = Windows(joined.job, joined.places, [_stacks(process) for process in processes])
         self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
+        for process, wait in zip(processes, self.of_process, strict=True):
+            if halt_of(process) is not None and wait.state is not State.GONE:
+                wait.state = State.STOPPED
         add_missing(self._communicators, self.of_process)
 
     # ------------------------------------------------------------ one process
@@ -58,34 +65,46 @@ class Waits:
         blocks = calls.what_ends(call)
         if blocks in calls.COLLECTIVE:
             return self._collective(place, call)
+        if blocks is Blocks.WINDOW:
+            return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, call)])
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
         if marked and alone and calls.takes_requests(blocks):
-            return self._marked(call, marked, _MODES[blocks])
-        candidates = list(self._candidates(place, call, blocks, pending))
-        needs = [self._needs.of(each, call) for each in candidates]
+            return self._marked(place, call, marked, _MODES[blocks])
+        needs = [self._needs.of(each, call) for each in self._candidates(place, call, blocks, pending)]
+        parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
+        collectives = {(each.number, each.communicator) for each in parts}
+        if not needs and len(collectives) == 1 and not self._is_hidden(place):
+            return ThreadWait(call, Mode.ALL, True, parts, communicator=parts[0].communicator)
+        needs += parts
         if not needs or (calls.takes_requests(blocks) and self._is_hidden(place)):
             moves_data = blocks is not Blocks.PROBE or self._is_hidden(place)
             needs.append(self._needs.of_call(place, call, moves_data=moves_data))
         mode = Mode.ALL if len(needs) == 1 else _MODES[blocks]
         sure = len(needs) == 1 or blocks is Blocks.SOME
+        for need in needs:
+            need.perhaps = calls.takes_requests(blocks) and not sure
         return ThreadWait(call, mode, sure, needs)
 
-    def _marked(self, call: str | None, marked: Sequence[Pending], mode: Mode) -> ThreadWait:
-        """Return the wait for requests that Open MPI says a thread waits for, and for how many of them."""
+    def _marked(self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode) -> ThreadWait:
+        """Return the wait for requests that Open MPI says a thread waits for, and for how many of them.
+
+        Those of nonblocking collective operations are not seen: where one request is enough, it may be one of these.
+        """
         what = call or _call_of(marked[0])
         counts = {each.words.needs for each in marked}
         count = counts.pop() if len(counts) == 1 else None
-        if count is not None:
-            mode = Mode.ALL if count >= len(marked) else Mode.ANY if count == 1 else Mode.UNKNOWN
         needs = [self._needs.of(each, what) for each in marked]
+        if mode is Mode.ANY or call is None:
+            needs += self._parts_of_collectives(place)
+        if count is not None:
+            mode = Mode.ALL if count >= len(needs) else Mode.ANY if count == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
 
     def _candidates(self, place: int, call: str, blocks: Blocks, pending: list[Pending]) -> Iterable[Pending]:
         """Return the operations that a call may wait for."""
         if calls.takes_requests(blocks):
             yield from (each for each in pending if calls.may_have_request(each.words.calls))
-            yield from (each for each in self._open(place) if each.words.nonblocking_collective)
             return
         if blocks in (Blocks.RECEIVE, Blocks.BOTH):
             calls_of = ("MPI_Recv", "MPI_Irecv") if blocks is Blocks.BOTH else (call,)
@@ -101,6 +120,10 @@ class Waits:
             yield from (each for each in pending if each.words.probe and not each.words.held)
         if call == "MPI_Mrecv":
             yield from (each for each in pending if each.words.held)
+
+    def _parts_of_collectives(self, place: int) -> list[Need]:
+        """Return what the nonblocking collective operations of a process wait for; each needs all parts that it has."""
+        return [self._needs.of_part(each) for each in self._open(place) if each.words.nonblocking is not None]
 
     def _open(self, place: int) -> list[Pending]:
         """Return the sends and receives of a process that are not complete."""
@@ -124,7 +147,7 @@ class Waits:
         pending = [each for each in self._open(place) if not each.words.gone_on and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
-            return ProcessWait(State.BLOCKED, None, [self._marked(None, marked, Mode.UNKNOWN)])
+            return ProcessWait(State.BLOCKED, None, [self._marked(place, None, marked, Mode.UNKNOWN)])
         inside = [each for each in pending if each.words.collective and each.queue is Queue.RECEIVES]
         if inside:
             what = inside[0].words.collective or "a collective call"
@@ -157,11 +180,12 @@ class Waits:
     def _candidate_communicators(self, place: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
         """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
 
-        Empty for a call on a window or a file, whose communicator may be gone.
+        A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic tells it.
         """
-        if not calls.names_communicator(call):
-            return ()
         everyone = self._communicators.all
+        if not calls.names_communicator(call):
+            owned = {each.communicator for each in traffic if is_of_owner(everyone[each.communicator].description)}
+            return (owned.pop(),) if len(owned) == 1 else ()
         usual = [
             each
             for each in self._communicators.of_process[place]

@@ -79,6 +79,12 @@ HANGING = (
     Scene("too_small.c", 2),
     Scene("too_small.c", 2, "arrived"),
     Scene("straggler.c", 3),
+    Scene("mutex.c", 2),
+    Scene("stopped.c", 3),
+    Scene("lock_held.c", 3),
+    Scene("never_posted.c", 3),
+    Scene("fence.c", 3),
+    Scene("file.c", 3),
     Scene("waitall_partial.c", 2),
     Scene("waitany.c", 3),
     Scene("waitany.c", 3, "alive"),
@@ -86,17 +92,25 @@ HANGING = (
     Scene("persistent.c", 2),
     Scene("intercommunicator.c", 2),
     Scene("probe.c", 2),
+    Scene("wait_beside.c", 3),
+    Scene("wait_beside.c", 3, "all"),
+    Scene("nonblocking_missing.c", 4),
+    Scene("two_roots.c", 4),
+    Scene("two_roots.c", 4, "bcast"),
 )
 LOOPS = (Scene("ping_pong.c", 2), Scene("ring.c", 3), Scene("iterations.c", 3))
 """Where an MPI doesn't number its operations, these differ from a hang only by the returns that the kernel counts."""
 
 FINE = (
     Scene("slow.c", 2),
+    Scene("slow.c", 2, "longer"),
     Scene("pipeline.c", 3),
+    Scene("particles.c", 4),
     *LOOPS,
     Scene("early.c", 2),
     Scene("in_flight.c", 2),
     Scene("computing.c", 2),
+    Scene("turns.c", 3),
 )
 IN_PYTHON = (
     Scene("tag_mismatch.py", 3),
@@ -104,6 +118,7 @@ IN_PYTHON = (
     Scene("any_source_knot.py", 3),
     Scene("objects.py", 2),
     Scene("computing.py", 2),
+    Scene("restless.py", 4),
 )
 
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (

@@ -12,12 +12,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from mqs_dll.abi import Communicator, Operation, Queue, Status
-from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, Language, RankState, Sample
+from mqs_dll import phrases
+from mqs_dll.abi import Communicator, Label, Operation, Queue, Status, Window
+from mqs_dll.debugger.job.records import CallStack, Frame, Halt, Job, JobProcess, Language, RankState, Sample
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.phrases import How
 
 ANY = -1
 """MPI_ANY_SOURCE, MPI_ANY_TAG; of sends and messages: not known."""
+
+RECV = phrases.made_by("MPI_Recv", "MPI_Irecv")
+SEND = phrases.made_by("MPI_Send", "MPI_Isend")
+SSEND = phrases.made_by("MPI_Ssend", "MPI_Issend")
+IRECV = phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
+ISEND = phrases.made_by("MPI_Isend", how=How.NONBLOCKING)
+ISSEND = phrases.made_by("MPI_Issend", how=How.NONBLOCKING)
+PROBE = phrases.made_by("MPI_Probe", how=How.BLOCKING)
+"""First lines of operations, as the walkers write them."""
 
 PAUSE = 0.004
 """Seconds for which every made-up process stood still."""
@@ -33,6 +44,8 @@ class Comm:
     remote: tuple[int, ...]
     """The other side of an inter-communicator; empty for others."""
     unique_id: int
+    label: Label | None = None
+    """What libmqs tells of its name beyond the field."""
 
     @cached_property
     def places(self) -> dict[int | None, tuple[int, tuple[int, ...], tuple[int, ...]]]:
@@ -68,15 +81,20 @@ class Look(NamedTuple):
     hidden: tuple[Queue, ...]
     broken: tuple[Queue, ...]
     watched: bool
+    went_on: bool
+    halt: Halt | None
+    windows: tuple[Window, ...] | None
 
 
 # ---------------------------------------------------------------- communicators
 
 
-def communicator(name: str | bytes, members: Iterable[int], *, unique_id: int | None = None) -> Comm:
+def communicator(
+    name: str | bytes, members: Iterable[int], *, unique_id: int | None = None, label: Label | None = None
+) -> Comm:
     """Return a communicator; those of one split have the same ``unique_id``, else it comes from the name."""
     text = name.encode() if isinstance(name, str) else name
-    return Comm(text, tuple(members), (), zlib.crc32(text) | 1 << 40 if unique_id is None else unique_id)
+    return Comm(text, tuple(members), (), zlib.crc32(text) | 1 << 40 if unique_id is None else unique_id, label)
 
 
 def inter(name: str | bytes, members: Iterable[int], remote: Iterable[int]) -> Comm:
@@ -94,7 +112,7 @@ def receive(
     length: int = 8,
     on: Comm | None = None,
     status: Status = Status.PENDING,
-    text: Sequence[str | bytes] = ("MPI_Recv or MPI_Irecv",),
+    text: Sequence[str | bytes] = (RECV,),
     buffer: int = 0x7FFC_0000_1000,
     message: tuple[int, int, int] = (-1, -1, -1),
 ) -> Pending:
@@ -117,7 +135,7 @@ def send(
     length: int = 8,
     on: Comm | None = None,
     status: Status = Status.PENDING,
-    text: Sequence[str | bytes] = ("MPI_Ssend or MPI_Issend",),
+    text: Sequence[str | bytes] = (SSEND,),
     buffer: int = 0x7FFC_0000_2000,
 ) -> Pending:
     """Return a send to a rank of the communicator, where it shows: an eager one leaves no trace."""
@@ -138,13 +156,24 @@ def unexpected(
 
 
 def collective(
-    name: str, *, source: int | None = None, target: int | None = None, tag: int = -16, on: Comm | None = None
+    name: str,
+    *,
+    source: int | None = None,
+    target: int | None = None,
+    tag: int = -16,
+    length: int = 0,
+    on: Comm | None = None,
 ) -> Pending:
     """Return the internal receive (or, with a target, send) that a rank inside a collective waits for."""
-    text = ("MPI_Recv or MPI_Irecv" if target is None else "MPI_Send or MPI_Isend", f"collective: {name}")
+    text = (RECV if target is None else SEND, phrases.COLLECTIVE(name))
     if target is not None:
-        return send(target, tag, length=0, on=on, text=text)
-    return receive(0 if source is None else source, tag, length=0, on=on, text=text)
+        return send(target, tag, length=length, on=on, text=text)
+    return receive(0 if source is None else source, tag, length=length, on=on, text=text)
+
+
+def begun(number: int, *, source: int, on: Comm | None = None) -> Pending:
+    """Return a receive of a nonblocking collective operation: which one it is on its communicator, from 1."""
+    return receive(source, -26 - number, on=on, text=(RECV, phrases.NONBLOCKING_OR_MAKING(number)))
 
 
 def note(text: str, *, on: Comm | None = None) -> Pending:
@@ -168,6 +197,11 @@ def _operation(peer: int, tag: int, length: int, status: Status, text: Sequence[
         actual_length=length,
         extra_text=tuple(line.encode() if isinstance(line, str) else line for line in text),
     )
+
+
+def in_wait(needs: int | None = None) -> str:
+    """Return the line of a request that a thread waits for, until as many of its requests have ended."""
+    return phrases.request(0x5561, in_wait=True, needs=needs)
 
 
 # ---------------------------------------------------------------- stacks
@@ -206,6 +240,9 @@ def rank(
     hidden: Iterable[Queue] = (),
     broken: Iterable[Queue] = (),
     watched: bool = True,
+    went_on: bool = False,
+    halt: Halt | None = None,
+    windows: Iterable[Window] | None = None,
     earlier: Rank | None = None,
     state: RankState = RankState.READ,
     why: str = "",
@@ -227,6 +264,9 @@ def rank(
         hidden: Queues that can't be seen, on all communicators.
         broken: Queues whose list breaks off after the operations.
         watched: Whether it would have been seen if it had left its call since the sample before.
+        went_on: Whether that was seen.
+        halt: What else than the debugger keeps it standing.
+        windows: What it says of its one-sided windows; None where it wasn't asked.
         earlier: The same rank, one sample before.
         state: For all but READ there are no samples, and operations don't count.
         why: What is in the way of reading it.
@@ -237,7 +277,8 @@ def rank(
         program: What it runs.
     """
     threads = (stack(call, where),) if stacks is None else stacks if isinstance(stacks, Hidden) else tuple(stacks)
-    look = Look(operations, tuple(member_of), threads, tuple(hidden), tuple(broken), watched)
+    listed = None if windows is None else tuple(windows)
+    look = Look(operations, tuple(member_of), threads, tuple(hidden), tuple(broken), watched, went_on, halt, listed)
     looks = () if state is not RankState.READ else (*(earlier.looks if earlier else ()), look)
     known_pid = 1000 + (number or 0) if pid is None else pid
     return Rank(world, number, looks, JobProcess(world, number, host, known_pid, program, state, why, way_out, ()))
@@ -295,7 +336,9 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, interv
             number * interval,
             _snapshot(plan, look, world, shared, mpi),
             look.stacks,
+            went_on=look.went_on and number > 0,
             watched=look.watched and number > 0,
+            halt=look.halt,
         )
         for number, look in enumerate(plan.looks)
     )
@@ -318,7 +361,7 @@ def _snapshot(plan: Rank, look: Look, world: Comm, shared: tuple[Comm, ...], mpi
             for comm in known
             if plan.number in comm.places
         ),
-        core=CoreView(),
+        core=CoreView(windows=look.windows),
         pause=PAUSE,
         reads=33,
         bytes_read=4096,
@@ -338,7 +381,7 @@ def _communicator(look: Look, comm: Comm, number: int | None, pending: Iterable[
         for queue in Queue
     )
     record = Communicator(comm.unique_id, local, len(own), comm.name + mark)
-    return CommunicatorSnapshot(record, own, tuple(queues))
+    return CommunicatorSnapshot(record, own, tuple(queues), comm.label)
 
 
 def _with_world_ranks(operation: Operation, peers: Sequence[int]) -> Operation:

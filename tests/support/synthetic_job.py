@@ -8,11 +8,13 @@ from typing import Any
 from mqs_dll.debugger.job.records import Job
 from tests.support.made_up_job import (
     ANY,
+    IRECV,
     Comm,
     Pending,
     Rank,
     collective,
     communicator,
+    in_wait,
     job,
     rank,
     receive,
@@ -57,7 +59,7 @@ def halo(size: int) -> Job:
     wrong = size // 3
 
     def state(number: int) -> tuple[str, list[Pending]]:
-        text = ("MPI_Irecv, nonblocking", "request 0x5561, in a wait for several requests, needs 1 more of them")
+        text = (IRECV, in_wait(1))
         before, after = (number - 1) % size, (number + 1) % size
         if number == wrong:
             late = receive(before, tag=WRONG_TAG, on=comm, text=text)

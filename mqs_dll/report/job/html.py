@@ -19,6 +19,7 @@ from mqs_dll.report.job.drawing import draw, sample, sample_of_shape
 from mqs_dll.report.job.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.job.picture import MEANINGS, Picture, Shape, picture
 from mqs_dll.report.job.tables import Places, Table, activities, communicators, waits
+from mqs_dll.report.job.text.facts import NOT_COUNTED
 from mqs_dll.report.job.text.names import name_many
 from mqs_dll.verdict.records import Certainty, Finding, Outcome, Verdict
 
@@ -178,4 +179,5 @@ def _pause(job: Job) -> str:
         return "none: the ranks ran on while they were read, so that what they say may not fit together"
     samples = max((len(process.samples) for process in job.processes), default=0)
     looks = f", {samples} looks, {job.interval:g} s apart" if samples > 1 else ""
-    return f"{job.pause * 1000:.1f} ms{looks}"
+    uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
+    return f"{job.pause * 1000:.1f} ms{looks}{uncounted}"

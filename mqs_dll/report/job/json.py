@@ -69,6 +69,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "stopped": job.stopped,
         "pause": job.pause,
         "interval": job.interval,
+        "counted": job.counted,
         "sizes": list(job.sizes),
     }
 
@@ -88,6 +89,7 @@ def _process(process: JobProcess, activity: Activity, snapshots: bool) -> dict[s
         "where": text_for_json(activity.where),
         "mode": activity.mode.value,
         "certainty": _certainty(activity.certainty),
+        "halt": text_for_json(activity.halt),
         "samples": [_sample(sample) for sample in process.samples] if snapshots else None,
     }
 
@@ -152,6 +154,7 @@ def _wait(wait: Wait, runs: _Runs) -> dict[str, Any]:
         "tag": wait.tag,
         "any_tag": wait.any_tag,
         "length": wait.length,
+        "window": _text_or_null(wait.window),
         "certainty": wait.certainty.value,
     }
 
@@ -159,6 +162,7 @@ def _wait(wait: Wait, runs: _Runs) -> dict[str, Any]:
 def _communicator(facts: CommunicatorFacts) -> dict[str, Any]:
     return {
         "name": text_for_json(facts.name),
+        "description": text_for_json(facts.description),
         "unique_id": number_to_json(facts.unique_id),
         "size": facts.size,
         "members": _members(facts.members),

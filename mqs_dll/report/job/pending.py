@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll.abi import COLLECTIVE, Communicator, Operation, Queue, Status
+from mqs_dll import phrases
+from mqs_dll.abi import Operation, Queue, Status
 from mqs_dll.debugger.job.records import JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.names import called
 from mqs_dll.report.escape import printable
 from mqs_dll.report.text import peer_words, tag_words
 
@@ -28,20 +30,21 @@ def _phrases(shown: CommunicatorSnapshot) -> Iterator[str]:
     for queue in shown.queues:
         for operation in queue.operations:
             if queue.queue in _DIRECTIONS and operation.status is not Status.COMPLETE:
-                yield _phrase(queue.queue, operation, shown.communicator)
+                yield _phrase(queue.queue, operation, shown)
 
 
-def _phrase(queue: Queue, operation: Operation, communicator: Communicator) -> str:
+def _phrase(queue: Queue, operation: Operation, communicator: CommunicatorSnapshot) -> str:
     name = _name(communicator)
-    collective = next((line for line in operation.extra_text if line.startswith(COLLECTIVE.encode())), None)
+    collective = phrases.read(operation.extra_text).collective
     if collective is not None:
-        return f"{printable(collective[len(COLLECTIVE) :]).partition(',')[0]} on {name}"
+        return f"{collective} on {name}"
     peer = peer_words(queue, operation, operation.desired_local_rank, operation.actual_local_rank)
     rank = f"rank {peer}" if peer.isdigit() else f"{peer.partition(':')[0]} rank"
     return f"{_DIRECTIONS[queue]} {rank} of {name}, tag {tag_words(operation)}"
 
 
-def _name(communicator: Communicator) -> str:
-    if communicator.name == _WORLD:
-        return printable(_WORLD)
-    return f"'{printable(communicator.name)}'" if communicator.name else f"unnamed id {communicator.unique_id:#x}"
+def _name(communicator: CommunicatorSnapshot) -> str:
+    label = communicator.label
+    if label.name:
+        return printable(_WORLD) if label.name == _WORLD else f"'{printable(label.name)}'"
+    return f"{printable(called(label)) or 'unnamed'} id {communicator.communicator.unique_id:#x}"

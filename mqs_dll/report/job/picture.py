@@ -168,6 +168,8 @@ class _Painter:
         waits = self._waits.get(place, [])
         if self._job.processes[place].state is not RankState.READ:
             return self._job.processes[place].state.value
+        if activity.halt:
+            return activity.halt
         call = activity.call or " and ".join(dict.fromkeys(wait.what for wait in waits)) or activity.phrase
         return f"{call}, {_NEEDS[activity.mode]}" if len(waits) > 1 and activity.mode in _NEEDS else call
 
@@ -217,6 +219,8 @@ class _Painter:
         return self._known_peers[id(wait.peers)]
 
     def _communicator(self, wait: Wait) -> str:
+        if wait.window is not None:
+            return f"on {visible(wait.window)}"
         if wait.communicator is None:
             return "" if wait.kind is WaitKind.CALL else "on an unknown communicator"
         return f"on {self._names.label(wait)}"

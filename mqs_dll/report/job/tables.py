@@ -10,7 +10,7 @@ from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.report.escape import visible
 from mqs_dll.report.job.text.names import CommunicatorNames, name_many
 from mqs_dll.verdict.ranges import ranges
-from mqs_dll.verdict.records import Activity, Certainty, Mode, Verdict, Wait, WaitKind
+from mqs_dll.verdict.records import Activity, Certainty, CommunicatorFacts, Mode, Verdict, Wait, WaitKind
 
 MOST_ROWS = 30_000
 """Of one table: some megabytes of the page, and more than anybody reads."""
@@ -127,7 +127,7 @@ def waits(job: Job, verdict: Verdict, places: Places) -> Table:
 
 
 def _alike(wait: Wait, places: Places) -> Hashable:
-    kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.any_source, wait.certainty)
+    kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.window, wait.any_source, wait.certainty)
     return (*kind, tag_of(wait), _length(wait), places.number_of(wait.peers))
 
 
@@ -190,7 +190,7 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
 
 
 def _does(activity: Activity, waits: int) -> str:
-    does = f"in {activity.call}" if activity.call else activity.phrase
+    does = f"{activity.halt} in {activity.call}".lstrip() if activity.call else activity.phrase
     return f"{does}, {_NEEDS[activity.mode]}" if waits > 1 and activity.mode in _NEEDS else does
 
 
@@ -200,6 +200,10 @@ def _pids(job: Job, places: Iterable[int]) -> str:
 
 
 # ---------------------------------------------------------------- communicators
+
+
+def _called(facts: CommunicatorFacts) -> str:
+    return visible(facts.name or (facts.description and f"[{facts.description}]"))
 
 
 def communicators(job: Job, verdict: Verdict, places: Places) -> Table:
@@ -215,7 +219,7 @@ def communicators(job: Job, verdict: Verdict, places: Places) -> Table:
         title="Communicators",
         columns=("name", "id", "size", "ranks of MPI_COMM_WORLD", "members not known"),
         rows=[
-            (visible(facts.name), f"{facts.unique_id:#x}", str(facts.size), name_many(job, known), str(unknown or ""))
+            (_called(facts), f"{facts.unique_id:#x}", str(facts.size), name_many(job, known), str(unknown or ""))
             for (_, facts), known in zip(kept, members, strict=True)
             for unknown in (max(facts.size, len(facts.members)) - len(known),)
         ],

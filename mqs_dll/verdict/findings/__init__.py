@@ -10,7 +10,7 @@ from mqs_dll.verdict.findings.circles import behind, of_circles
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.mismatches import Mismatches
-from mqs_dll.verdict.findings.peers import of_peers
+from mqs_dll.verdict.findings.peers import of_peers, of_stopped
 from mqs_dll.verdict.findings.remarks import of_progress, of_turning, of_unread
 from mqs_dll.verdict.records import Cause, Certainty, Finding
 
@@ -22,6 +22,8 @@ _GRAVEST_FIRST = (
     Cause.COMMUNICATOR,
     Cause.SOURCE,
     Cause.GONE,
+    Cause.STOPPED,
+    Cause.ROOTS,
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.SELF,
@@ -63,6 +65,7 @@ def _all(case: Case) -> Iterator[Finding]:
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     named = [*collectives, *circles, *peers, *mismatches]
+    named += of_stopped(case, {place for finding in named for place in finding.processes})
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
     yield from of_turning(case)

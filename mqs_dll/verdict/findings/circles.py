@@ -83,9 +83,16 @@ def _cycle(case: Case, cycle: list[int]) -> Finding:
     kind = kinds.pop() if len(kinds) == 1 else None
     communicators = {need.communicator for need in needs}
     communicator = communicators.pop() if len(communicators) == 1 else None
-    advice = _CYCLE_ADVICE.get(kind, "") if kind else ""
+    advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs)
     sentence = _listed(case, cycle, needs, kind) if len(cycle) <= LONGEST_LISTED else _ring(case, cycle, needs)
     return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator)
+
+
+def _one_sided_advice(needs: Sequence[Need]) -> str:
+    missing = sorted(
+        {need.one_sided.missing for need in needs if need.one_sided is not None and need.one_sided.missing}
+    )
+    return f"Look for the {' and '.join(missing)} that should come first." if missing else ""
 
 
 def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | None) -> str:
@@ -126,7 +133,7 @@ def _knot(case: Case, part: list[int]) -> Finding:
         fate = "wait too, or are gone" if gone else "wait too"
         sentence = f"each of {who} waits in {calls} from any source{envelope}, and all who could send {fate}."
         advice = "One of them has to send first: look for the send that some condition left out."
-    elif all(need.pending is None for need in needs):
+    elif all(need.pending is None and need.one_sided is None for need in needs):
         sentence = f"{who} wait in {calls}{envelope}, for what can't be seen, and nobody is left to end that."
     else:
         sentence = f"{who} wait for each other, in {calls}{envelope}: all who could end one of their waits wait too."

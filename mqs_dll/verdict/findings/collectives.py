@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mqs_dll.verdict.findings.common import Case, are
-from mqs_dll.verdict.findings.peers import ADVICE, cause_of, state_words
+from mqs_dll.verdict.findings.common import Case, are, waits
+from mqs_dll.verdict.findings.peers import ADVICE, advice_on, cause_of, state_words
+from mqs_dll.verdict.findings.roots import has_several_roots, of_disagreement, of_several_roots
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.records import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import ThreadWait
@@ -27,24 +28,33 @@ Entered: TypeAlias = "tuple[str, int | None]"
 
 @dataclass
 class _Call:
-    """A collective call in which processes are stuck."""
+    """A collective operation that processes are stuck in, or in a wait for it."""
 
     inside: list[int] = field(default_factory=list)
     missing: set[int] = field(default_factory=set)
+    begun: set[int] = field(default_factory=set)
+    """Of a nonblocking one: who has begun it; empty for a blocking one."""
 
 
 def of_collectives(case: Case) -> Iterator[Finding]:
     """Yield for each collective call that is stuck who is missing, and what they do instead."""
     calls = _calls(case)
+    parts = case.circles.parts
     entered = {place: key for key, call in calls.items() for place in call.inside}
     reported: set[frozenset[Entered]] = set()
     for key, call in calls.items():
+        inside = {*call.inside}
+        parts_inside = (part for part in case.circles.circles() if inside.issuperset(part))
+        if any(case.analysis.disagree(part, key[0]) for part in parts_inside):
+            yield of_disagreement(case, *key, call.inside)
+    for key, call in calls.items():
         by_cause: defaultdict[Cause, list[int]] = defaultdict(list)
+        circles = {parts.of_process.get(inside) for inside in call.inside}
         for place in sorted(call.missing):
             cause = cause_of(case, place)
             if cause is not None:
                 by_cause[cause].append(place)
-            elif any(case.circles.parts.together(place, inside) for inside in call.inside[:1]):
+            elif parts.of_process.get(place) in circles:
                 elsewhere = entered.get(place)
                 mutual = elsewhere is not None and calls[elsewhere].missing.intersection(call.inside)
                 by_cause[Cause.COLLECTIVE_ORDER if mutual else Cause.COLLECTIVE_MISSING].append(place)
@@ -55,9 +65,20 @@ def of_collectives(case: Case) -> Iterator[Finding]:
                     pair = frozenset({key, other})
                     if pair not in reported:
                         reported.add(pair)
-                        yield _order(case, key, call, other, calls[other])
+                        yield from _different(case, key, call, other, calls[other])
             else:
                 yield _missing(case, key, call, cause, places)
+
+
+def _different(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Call) -> Iterator[Finding]:
+    """Yield that ranks are in different calls, or in one of them with different roots."""
+    pairs = ((key, call, other_key, other), (other_key, other, key, call))
+    told = [each for each in pairs if has_several_roots(case, each[0][0], each[1].inside)]
+    for (what, communicator), inside, elsewhere, others in told:
+        rest = _inside(case, elsewhere, others, case.names.on(elsewhere[1]))
+        yield of_several_roots(case, what, communicator, inside.inside, others.inside, rest)
+    if not told:
+        yield _order(case, key, call, other_key, other)
 
 
 def _calls(case: Case) -> dict[Entered, _Call]:
@@ -71,9 +92,13 @@ def _calls(case: Case) -> dict[Entered, _Call]:
         if not needs:
             continue
         thread = _thread_of(case, place, needs[0])
-        key = (needs[0].what, thread.communicator if thread.call else needs[0].communicator)
-        calls.setdefault(key, _Call()).inside.append(place)
-        needs_of.append((key, needs))
+        of_call = thread.call is not None and needs[0].number is None
+        key = (needs[0].what, thread.communicator if of_call else needs[0].communicator)
+        call = calls.setdefault(key, _Call())
+        call.inside.append(place)
+        if needs[0].number is not None and needs[0].communicator is not None and not call.begun:
+            call.begun = case.begun.by(needs[0].communicator, needs[0].number)
+        needs_of.append((key, [need for need in needs if need.what == needs[0].what]))
     for key, needs in needs_of:
         call = calls[key]
         exact = [need for need in needs if need.every]
@@ -86,7 +111,7 @@ def _calls(case: Case) -> dict[Entered, _Call]:
                 if need.pending is not None:
                     call.missing.update(peer for peer in need.peers if peer is not None)
     for call in calls.values():
-        call.missing.difference_update(call.inside)
+        call.missing.difference_update(call.inside, call.begun)
     return calls
 
 
@@ -96,32 +121,48 @@ def _thread_of(case: Case, place: int, need: Need) -> ThreadWait:
 
 
 def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[int]) -> Finding:
-    what, communicator = key
-    names = case.names
-    inside = names.ranks(call.inside, communicator)
+    communicator, names = key[1], case.names
     absent = names.ranks(places, communicator)
     certainty = case.certainty([*call.inside, *(places if cause is Cause.COLLECTIVE_MISSING else ())])
-    if cause in (Cause.OUTSIDE, Cause.NOT_READ):
+    if cause in (Cause.OUTSIDE, Cause.NOT_READ, Cause.STOPPED):
         certainty = Certainty.SUSPECTED
+    if cause is Cause.STOPPED:  # it may have entered the call before
+        inside = names.ranks(call.inside, communicator)
+        what = f"for {key[0]}" if call.begun else f"in {key[0]}"
+        sentence = (
+            f"{inside} {waits(call.inside)} {what}{names.on(communicator)}{', and so' if call.begun else ''} for "
+            f"{absent}, which {state_words(case, places)}."
+        )
+        advice = advice_on(case, cause, places)
+        return case.finding(cause, certainty, sentence, advice, (*call.inside, *places), communicator)
     if cause is Cause.COLLECTIVE_MISSING:
         absence = f"{'it is' if len(places) == 1 else 'they are'} {names.do(places)}"
         advice = _ADVICE
     else:
         absence = f"{'it' if len(places) == 1 else 'they'} {state_words(case, places)}"
         advice = ADVICE[cause]
-    rest = f"{absent} {are(places)} not: {absence}"
-    sentence = f"{inside} {are(call.inside)} in {what}{names.on(communicator)}, {rest}."
+    if call.begun:
+        rest = f"begun by {names.ranks(call.begun, communicator)}, not by {absent}: {absence}"
+    else:
+        rest = f"{absent} {are(places)} not: {absence}"
+    sentence = f"{_inside(case, key, call, names.on(communicator))}, {rest}."
     return case.finding(cause, certainty, sentence, advice, (*call.inside, *places), communicator)
 
 
+def _inside(case: Case, key: Entered, call: _Call, on: str) -> str:
+    """Return "ranks [0-2] are in MPI_Barrier on 'solver'", or that they wait for a nonblocking operation."""
+    verb = f"{waits(call.inside)} for" if call.begun else f"{are(call.inside)} in"
+    return f"{case.names.ranks(call.inside, key[1])} {verb} {key[0]}{on}"
+
+
 def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Call) -> Finding:
-    names = case.names
-    (what, communicator), (other_what, other_communicator) = key, other_key
-    same = communicator == other_communicator
-    on = "" if same else names.on(communicator)
+    communicator, names = key[1], case.names
+    same = communicator == other_key[1]
+    elsewhere = _inside(case, other_key, other, names.on(other_key[1]))
+    if call.begun == other.begun == set():
+        elsewhere = elsewhere.replace(f" {are(other.inside)} in ", " in ", 1)
     sentence = (
-        f"{names.ranks(call.inside, communicator)} {are(call.inside)} in {what}{on}, "
-        f"{names.ranks(other.inside, other_communicator)} in {other_what}{names.on(other_communicator)}: "
+        f"{_inside(case, key, call, '' if same else names.on(communicator))}, {elsewhere}: "
         "neither call can end before the other ranks make it too."
     )
     places = (*call.inside, *other.inside)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
+from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.records import Cause, Certainty, Finding
 
@@ -16,6 +17,7 @@ LOOPS = (
     "A loop may look like this twice: look again, or let mqs count what calls return "
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
 )
+NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
 
 
@@ -25,6 +27,7 @@ class Case:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self.names = Names(analysis)
+        self.begun = Begun(analysis.joined)
         self.circles = Circles(analysis)
 
     def finding(
@@ -53,7 +56,9 @@ class Case:
         if looks < 2:
             return TWICE
         equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
-        return "" if all(map(analysis.stood_still, equal)) else LOOPS
+        if all(map(analysis.stood_still, equal)):
+            return ""
+        return LOOPS if job.counted else NOT_COUNTED
 
     def certainty(self, places: Iterable[int]) -> Certainty:
         """Return PROVED when all of some processes are proved to be stuck, else SUSPECTED."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.findings.common import Case, waits
-from mqs_dll.verdict.pending import Pending, users
+from mqs_dll.verdict.pending import Pending, Standing, users
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.records import Cause, Certainty, Finding
 
@@ -75,6 +75,7 @@ class Mismatches:
             if each.status is Status.PENDING
             and not each.partner
             and each.tag is not None
+            and each.standing not in (Standing.BEHIND, Standing.TAKEN)
             and (each.process, self._channel(each.communicator), each.tag) not in seen
         ]
         return [*arrived, *sends]
@@ -170,11 +171,32 @@ class Mismatches:
         for operations in self._joined.operations:
             for receive in users(operations):
                 size = _message_size(receive)
-                if size is not None and receive.length is not None and size > receive.length:
-                    certainty = self._case.certainty([receive.process])
+                if size is None or receive.length is None or size <= receive.length:
+                    continue
+                certainty = self._certainty_of_size(receive)
+                if certainty is not None:
                     found[certainty, receive.communicator, receive.tag or 0, receive.length, size].append(receive)
         for (certainty, _, _, capacity, size), receives in found.items():
             yield self._small(receives, capacity, size, certainty)
+
+    def _certainty_of_size(self, receive: Pending) -> Certainty | None:
+        """Return how sure it is that a receive gets the message that is too large; None where it tells nothing.
+
+        Its own message is known where it has come, or where no other one can be under way before it: numbers tell, or
+        that one of both ranks surely stood still, while the other had all the time to go on.
+        """
+        message = receive.partner if receive.status is Status.PENDING else None
+        if message is None or self._is_next(receive, message):
+            return self._case.certainty([receive.process])
+        motions = {self._analysis.motions[place] for place in (receive.process, message.process)}
+        if Motion.CHANGED in motions or message.standing is Standing.BEHIND:
+            return None
+        still = any(map(self._analysis.stood_still, (receive.process, message.process)))
+        return self._case.certainty([receive.process]) if still and not receive.guessed else Certainty.NOTED
+
+    @staticmethod
+    def _is_next(receive: Pending, message: Pending) -> bool:
+        return not receive.guessed and (message.queue is Queue.UNEXPECTED or message.standing is Standing.NEXT)
 
     def _small(self, receives: list[Pending], capacity: int, size: int, certainty: Certainty) -> Finding:
         names, first = self._case.names, receives[0]

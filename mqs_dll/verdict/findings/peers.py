@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.records import Cause, Finding, WaitKind
+from mqs_dll.verdict.progress import Motion, halt_of
+from mqs_dll.verdict.records import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
 ADVICE = {
@@ -18,6 +18,7 @@ ADVICE = {
     Cause.NOT_READ: "",
 }
 _UNSTUCK = {
+    State.STOPPED: Cause.STOPPED,
     State.GONE: Cause.GONE,
     State.NOT_READ: Cause.NOT_READ,
     State.OUTSIDE: Cause.OUTSIDE,
@@ -86,7 +87,7 @@ def of_peers(case: Case) -> Iterator[Finding]:
             for cause, peers in peers_of.absent(need).items():
                 pending = need.pending
                 key = (
-                    case.analysis.certainty(place), cause, need.kind, need.what, need.communicator,
+                    case.analysis.certainty(place), cause, need.kind, need.what, need.communicator, need.one_sided,
                     pending and pending.tag, pending and pending.any_source, state_words(case, [min(peers)]),
                 )  # fmt: skip
                 absence = found.setdefault(key, _Absence(need, cause))
@@ -97,18 +98,43 @@ def of_peers(case: Case) -> Iterator[Finding]:
         yield _finding(case, absence)
 
 
+def of_stopped(case: Case, named: Collection[int]) -> Iterator[Finding]:
+    """Yield who is stopped but isn't ``named`` by a finding on those who wait: one finding for what stopped them."""
+    by_halt: dict[str, list[int]] = {}
+    for place in range(len(case.analysis.job.processes)):
+        if case.analysis.state(place) is State.STOPPED and place not in named:
+            by_halt.setdefault(case.names.halt([place]), []).append(place)
+    for places in by_halt.values():
+        sentence = f"{case.names.ranks(places)} {state_words(case, places)}."
+        advice = advice_on(case, Cause.STOPPED, places)
+        yield case.finding(Cause.STOPPED, Certainty.SUSPECTED, sentence, advice, places)
+
+
+def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
+    """Return what to do about peers that don't come."""
+    if cause is not Cause.STOPPED:
+        return ADVICE[cause]
+    processes = [case.analysis.job.processes[place] for place in sorted(peers)]
+    halts = [halt for process in processes if (halt := halt_of(process)) is not None]
+    pids = " ".join(str(process.pid) for process in processes)
+    held = all(halt.tracer for halt in halts)
+    return "Let it go on in that debugger, or quit it." if held else f"To let it go on: kill -CONT {pids}."
+
+
 def _finding(case: Case, absence: _Absence) -> Finding:
     names, need = case.names, absence.need
     certainty = case.certainty(absence.waiters)
     any_source = need.pending is not None and need.pending.any_source
     whom = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
     who_could = "of those who could send, " if any_source else ""
+    waiting = names.need(need) if need.pending is None else f"{need.what}{whom}{names.envelope(need)}"
     sentence = (
-        f"{names.ranks(absence.waiters, need.communicator)} {waits(absence.waiters)} in {need.what}{whom}"
-        f"{names.envelope(need)}, but {who_could}{names.ranks(absence.peers)} {state_words(case, absence.peers)}."
+        f"{names.ranks(absence.waiters, need.communicator)} {waits(absence.waiters)} in {waiting}, "
+        f"but {who_could}{names.ranks(absence.peers)} {state_words(case, absence.peers)}."
     )
     places = (*absence.waiters, *sorted(absence.peers))
-    return case.finding(absence.cause, certainty, sentence, ADVICE[absence.cause], places, need.communicator)
+    advice = advice_on(case, absence.cause, absence.peers)
+    return case.finding(absence.cause, certainty, sentence, advice, places, need.communicator)
 
 
 def state_words(case: Case, peers: Collection[int]) -> str:
@@ -123,6 +149,8 @@ def state_words(case: Case, peers: Collection[int]) -> str:
         return "called MPI_Finalize"
     if state is State.NOT_READ:
         return f"{verb} not read" if process.state is RankState.UNREADABLE else f"{verb} before MPI_Init"
+    if state is State.STOPPED and len(peers) > 1:
+        return f"{verb} {names.halt(peers)}"
     line = names.where(analysis.waits.of_process[peer].stack)
     at = f" at {line}" if line and len(peers) == 1 else ""
     moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}

@@ -1,7 +1,8 @@
-/* Nothing is wrong: rank 1 takes its time for each answer, and rank 0 waits for it. */
+/* Nothing is wrong: rank 1 takes its time for each answer, and rank 0 waits for it. With the argument "longer" that is
+ * longer than the time between two looks. */
 #include "hang.h"
 
-enum { MICROSECONDS = 200000 };
+enum { MICROSECONDS = 200000, LONGER = 1200000 };
 
 int main(int argc, char **argv)
 {
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
             MPI_Recv(&value, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
             MPI_Recv(&value, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            usleep(MICROSECONDS);
+            usleep(is("longer") ? LONGER : MICROSECONDS);
             MPI_Send(&value, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
         }
     }

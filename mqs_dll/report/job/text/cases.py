@@ -94,8 +94,8 @@ def _does(activity: Activity, waits: Sequence[Wait]) -> str:
     """Return what a process does without what it waits for, which has columns of its own."""
     stuck = _STUCK[activity.certainty]
     if activity.call is not None:
-        return f"{stuck}in {activity.call}"
-    if not waits:
+        return f"{activity.halt or stuck.rstrip()} in {activity.call}".lstrip()
+    if activity.halt or not waits:
         return f"{stuck}{activity.phrase}"
     return f"{stuck or 'seems to be '}in {' or '.join(dict.fromkeys(wait.what for wait in waits))}"
 

@@ -28,6 +28,14 @@ def _lines(job: Job) -> Iterator[str]:
     launcher = f", launcher {job.launcher}" if job.launcher is not None else ""
     yield f"taken {job.taken} ({job.source}){launcher}; {_samples(job)}"
     yield _stop(job)
+    if not job.counted:
+        yield NOT_COUNTED
+
+
+NOT_COUNTED = (
+    "returns from MPI calls were not counted (--no-count): what a loop could make look like this twice is suspected, "
+    "not proved"
+)
 
 
 def _ranks(job: Job) -> str:

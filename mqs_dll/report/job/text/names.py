@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.debugger.job.records import Job
+from mqs_dll.names import is_of_owner
 from mqs_dll.report.escape import visible
 from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.records import Verdict, Wait, WaitKind
@@ -54,14 +55,20 @@ class CommunicatorNames:
 
     def label(self, wait: Wait) -> str:
         """Return the name of the communicator that a wait is about; with its id where other ones have that name."""
+        if wait.window is not None:
+            return visible(wait.window)
         if wait.communicator is None:
             return "" if wait.kind is WaitKind.CALL else "not known"
-        name = "unnamed"
+        facts = None if wait.communicator_id is None else self._facts[wait.communicator_id]
         if wait.communicator:
             name = _WORLD if wait.communicator == _WORLD else f"'{visible(wait.communicator)}'"
-        if wait.communicator_id is None or (wait.communicator and wait.communicator not in self._ambiguous):
+        else:
+            name = f"[{visible(facts.description)}]" if facts and facts.description else "unnamed"
+        if facts is not None and not wait.communicator and is_of_owner(facts.description.encode()):
+            return visible(facts.description)
+        if facts is None or (wait.communicator and wait.communicator not in self._ambiguous):
             return name
-        return f"{name} id {self._facts[wait.communicator_id].unique_id:#x}"
+        return f"{name} id {facts.unique_id:#x}"
 
     def ranks_there(
         self, communicator: int | None, places: Sequence[int], peers: Iterable[tuple[Sequence[int], Iterable[int]]]

@@ -13,6 +13,7 @@ from rich.text import Text
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.names import called
 from mqs_dll.report.escape import printable, visible
 from mqs_dll.report.job.text.names import name_many
 
@@ -94,7 +95,7 @@ def _without_numbers(process: JobProcess) -> str:
 
 
 def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, str]]:
-    name = f'"{printable(communicator.communicator.name)}"'
+    name = f'"{printable(called(communicator.label))}"'
     if isinstance(communicator.group, Hidden):
         yield _Obstacle("group", communicator.group.reason, communicator.group.way_out), name
     for queue in communicator.queues:

@@ -1,0 +1,80 @@
+"""Ranks that have different roots for the rooted collective call that they are in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+
+from mqs_dll.verdict.findings.common import Case, are
+from mqs_dll.verdict.records import Cause, Finding
+
+_ADVICE = "All processes have to give the same root: look at what it is computed from."
+_ADVICE_ON_TWO = f"{_ADVICE} If these are two calls, one after the other, look for who left one out."
+_ADVICE_ON_ALL = "All processes have to give the same root, count and datatype: compare them on the ranks."
+
+
+def has_several_roots(case: Case, call: str, places: Sequence[int]) -> bool:
+    """Tell whether some of those who are in a call surely take different ranks for its root."""
+    return any(one.isdisjoint(other) for one, other in combinations(_taken(case, call, places), 2))
+
+
+def of_disagreement(case: Case, call: str, communicator: int | None, places: Sequence[int]) -> Finding:
+    """Return the finding for those who wait for each other in one call, which they would not if all agreed."""
+    names = case.names
+    sure = has_several_roots(case, call, places)
+    about = "" if sure else ", or about how much is sent"
+    told = _told(case, call, communicator, places)
+    sentence = (
+        f"{names.ranks(places, communicator)} {are(places)} in {call}{names.on(communicator)}, "
+        f"and disagree about its root{about}{f': {told}' if told else ''}."
+    )
+    advice = _ADVICE if sure else _ADVICE_ON_ALL
+    return case.finding(Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator)
+
+
+def of_several_roots(
+    case: Case, call: str, communicator: int | None, places: Sequence[int], others: Sequence[int], rest: str
+) -> Finding:
+    """Return the finding for those who are in a call with different roots.
+
+    Args:
+        case: the job.
+        call: what they are in.
+        communicator: its own.
+        places: who is in it, and stuck.
+        others: who is stuck elsewhere, waits for these, and is waited for.
+        rest: what those do.
+    """
+    names = case.names
+    sentence = (
+        f"{names.ranks(places, communicator)} {are(places)} in {call}{names.on(communicator)} with different roots: "
+        f"{_told(case, call, communicator, places)}; {rest}."
+    )
+    everybody = (*places, *others)
+    return case.finding(Cause.ROOTS, case.certainty(everybody), sentence, _ADVICE_ON_TWO, everybody, communicator)
+
+
+def _told(case: Case, call: str, communicator: int | None, places: Sequence[int]) -> str:
+    """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where nothing tells."""
+    return ", ".join(
+        f"{case.names.ranks(who, communicator)} {'takes' if len(who) == 1 else 'take'} {_one_of(case, roots)} for it"
+        for roots, who in _taken(case, call, places).items()
+    )
+
+
+def _taken(case: Case, call: str, places: Sequence[int]) -> dict[frozenset[int], list[int]]:
+    """Return who may take which processes for the root."""
+    found: defaultdict[frozenset[int], list[int]] = defaultdict(list)
+    for place in places:
+        roots = case.analysis.roots.taken(place, call)
+        if roots:
+            found[roots].append(place)
+    return found
+
+
+def _one_of(case: Case, roots: frozenset[int]) -> str:
+    """Return "rank 0", or "rank 0, 2 or 4"."""
+    *others, last = (case.names.ranks([root]) for root in sorted(roots))
+    listed = ", ".join((*others[:1], *(each.removeprefix("rank ") for each in others[1:])))
+    return f"{listed} or {last.removeprefix('rank ')}" if others else last

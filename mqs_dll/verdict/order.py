@@ -1,0 +1,50 @@
+"""Which messages of a sender are under way to a receiver, where the MPI numbers them.
+
+A small message leaves nothing behind at its sender, and nobody sees it until its receiver takes it in. But of sends
+that wait Open MPI tells the numbers, and of a receive that waits the number of its sender's message that is next: what
+lies between the two is under way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.pending import Pending, Standing
+
+NUMBERS = 1 << 16
+"""Messages are counted in 16 bits (ompi/mca/pml/ob1/pml_ob1_hdr.h: hdr_seq)."""
+
+Way: TypeAlias = "tuple[int, int, int]"
+"""A sender, a receiver, and a channel; messages of the MPI's own are counted with the others."""
+
+
+def set_standings(operations: Iterable[Pending], communicators: Communicators) -> None:
+    """Set ``standing`` of each send that waits for an answer."""
+    following: dict[Way, int] = {}
+    sends: defaultdict[Way, dict[int, Pending]] = defaultdict(dict)
+    for each in operations:
+        if each.peer is None or each.status is not Status.PENDING:
+            continue
+        channel = communicators.channel(each.communicator)
+        if each.queue is Queue.RECEIVES and each.words.following is not None:
+            following[each.peer, each.process, channel] = each.words.following
+        elif each.queue is Queue.SENDS and each.words.number is not None:
+            sends[each.process, each.peer, channel][each.words.number % NUMBERS] = each
+    for way in following.keys() & sends.keys():
+        _set(following[way], sends[way])
+
+
+def _set(following: int, sends: dict[int, Pending]) -> None:
+    seen = 0
+    while (following + seen) % NUMBERS in sends:
+        seen += 1
+    for number, send in sends.items():
+        ahead = (number - following) % NUMBERS
+        if ahead >= NUMBERS // 2:
+            send.standing = Standing.TAKEN
+        else:
+            send.standing = Standing.NEXT if ahead < seen else Standing.BEHIND

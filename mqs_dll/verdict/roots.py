@@ -1,0 +1,80 @@
+"""Which rank a process takes for the root of MPI_Bcast or MPI_Reduce, by whom it sends to or waits for inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mqs_dll.abi import Queue
+from mqs_dll.verdict import trees
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.pending import Pending
+
+AWAY = {"MPI_Bcast": Queue.SENDS, "MPI_Reduce": Queue.RECEIVES}
+"""For each call, what a process does with those below it in the tree; it does the other with the one above it."""
+
+MOST_PROCESSES = 1 << 10
+"""Of a communicator whose trees are looked through."""
+
+SHORT = 2048
+"""Bytes that MPICH reduces by a tree whatever the count; more it may reduce in parts, in pairs of ranks."""
+
+
+class Roots:
+    """The roots of the calls of one job."""
+
+    def __init__(self, joined: Joined) -> None:
+        self._joined = joined
+        self._communicators = joined.communicators
+        self._open_mpi = joined.job.mpi.startswith("Open MPI")
+
+    def is_in_tree(self, place: int, call: str) -> bool:
+        """Tell whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
+        return _plain(call) in AWAY and bool(self.below(place, call))
+
+    def below(self, place: int, call: str) -> list[Pending]:
+        """Return the messages by which a process waits for those below it; none where it deals with one above it too.
+
+        In a tree it does one after the other: who does both at once is in none.
+        """
+        call = _plain(call)
+        own = (each for each in self._joined.operations[place] if each.queue is not Queue.UNEXPECTED)
+        parts = [each for each in own if each.words.collective == call]
+        return parts if all(each.queue is AWAY[call] for each in parts) else []
+
+    def taken(self, place: int, call: str) -> frozenset[int]:
+        """Return the processes that one may take for the root; none where nothing tells."""
+        call = _plain(call)
+        if call not in AWAY:
+            return frozenset()
+        messages = self.below(place, call)
+        where = {each.communicator for each in messages}
+        if len(where) != 1 or any(each.peer_rank is None for each in messages):
+            return frozenset()
+        communicator = self._communicators.all[where.pop()]
+        members, size = communicator.members, communicator.size
+        whole = self._communicators.all[self._communicators.whole(communicator.place)]
+        if not 1 < size <= MOST_PROCESSES or whole.size != size or None in members or place not in members:
+            return frozenset()
+        below = frozenset(each.peer_rank for each in messages if each.peer_rank is not None)
+        rank = members.index(place)
+        if not below <= {*range(size)} - {rank} or not self._is_by_tree(call, messages, size):
+            return frozenset()
+        found = self._roots(call, size, rank, below)
+        ranks = () if len(found) == size else sorted(found)
+        return frozenset(root for root in (members[each] for each in ranks) if root is not None)
+
+    def _is_by_tree(self, call: str, messages: Iterable[Pending], size: int) -> bool:
+        if self._open_mpi or call == "MPI_Bcast":
+            return True
+        return all(each.length is not None and each.length * size <= SHORT for each in messages)
+
+    def _roots(self, call: str, size: int, rank: int, below: frozenset[int]) -> set[int]:
+        families = trees.OPEN_MPI if self._open_mpi else trees.MPICH
+        found = {root for tree in families for root in trees.roots(tree, size, rank, below)}
+        if call == "MPI_Bcast" and not self._open_mpi:
+            found |= trees.roots_by_leader(size, rank, below)
+        return found
+
+
+def _plain(call: str) -> str:
+    return call.removesuffix("_c")

@@ -1,0 +1,219 @@
+"""The one-sided windows of a job, joined from what each process says of its own, and the one-sided calls on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from mqs_dll.abi import Window
+from mqs_dll.debugger.job.records import CallStack, Job
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
+from mqs_dll.verdict.records import WaitKind
+
+LOCK, START, WAIT = ("MPI_Win_lock", "MPI_Win_lock_all"), ("MPI_Win_start",), ("MPI_Win_wait",)
+MOVING_LOCKED = (
+    "MPI_Win_unlock",
+    "MPI_Win_unlock_all",
+    "MPI_Win_flush",
+    "MPI_Win_flush_all",
+    "MPI_Win_flush_local",
+    "MPI_Win_flush_local_all",
+)
+"""Calls that end when data has moved to or from processes that are locked."""
+
+EXPOSED = ("MPI_Win_post", "MPI_Win_wait", "MPI_Win_test")
+"""A process in one of these has said, or is about to say, that others may start."""
+
+
+@dataclass
+class JobWindow:
+    """One window of the job."""
+
+    place: int
+    name: bytes
+    size: int
+    members: list[int | None]
+    """Places of processes, by rank in the window; None where it isn't known which one that is."""
+    by_process: dict[int, Window] = field(default_factory=dict)
+    """What each process says of it."""
+
+
+class Windows:
+    """All windows of a job, and which process has which of them."""
+
+    def __init__(
+        self, job: Job, places: dict[tuple[int, int], int], stacks_of: Sequence[tuple[CallStack, ...]]
+    ) -> None:
+        """Join them.
+
+        Args:
+            job: the job.
+            places: of processes, by MPI_COMM_WORLD and rank.
+            stacks_of: the stacks of each process; empty where they aren't known.
+        """
+        self._job = job
+        self._places = places
+        self._calls = [{stack.call for stack in stacks if stack.call is not None} for stacks in stacks_of]
+        self._by_key: dict[Hashable, int] = {}
+        self.all: list[JobWindow] = []
+        self.of_process: list[list[int] | None] = [self._of(place) for place in range(len(job.processes))]
+        """By process, the places of its windows; None where they weren't asked for, or can't be told."""
+
+    def _of(self, place: int) -> list[int] | None:
+        process = self._job.processes[place]
+        windows = process.samples[-1].snapshot.core.windows if process.samples else None
+        if windows is None or isinstance(windows, Hidden):
+            return None
+        seen: Counter[Hashable] = Counter()
+        found = []
+        for window in windows:
+            alike = (process.world, window.communicator, window.size, window.ranks)
+            seen[alike] += 1
+            number = self._by_key.setdefault((*alike, seen[alike]), len(self.all))
+            if number == len(self.all):
+                members = [self._places.get((process.world, rank)) for rank in window.ranks]
+                self.all.append(JobWindow(number, window.name, window.size, members or [None] * max(window.size, 0)))
+            self.all[number].by_process[place] = window
+            found.append(number)
+        return found
+
+    # ------------------------------------------------------------ what a call waits for
+
+    def need(self, place: int, call: str) -> Need:
+        """Return what has to happen for a one-sided call to end; of several windows that it may be on, for any."""
+        numbers = self.of_process[place]
+        if numbers is None:
+            return Need(WaitKind.CALL, call, None, None, EVERYBODY, opened=True)
+        makers: dict[tuple[str, ...], Callable[[int, str, JobWindow], Need | None]] = {
+            LOCK: self._lock,
+            START: self._start,
+            WAIT: self._wait,
+            MOVING_LOCKED: self._locked_data,
+        }
+        make = next((make for calls, make in makers.items() if call.removesuffix("_c") in calls), self._started_data)
+        windows = [self.all[number] for number in numbers]
+        needs = [need for window in windows if len(window.members) > 1 and (need := make(place, call, window))]
+        if len(needs) == 1:
+            return needs[0]
+        opened = not needs or any(need.opened or not need.peers for need in needs)
+        everyone = tuple(dict.fromkeys(peer for need in needs for peer in need.peers))
+        done = bool(needs) and all(need.done for need in needs)
+        about = OneSided(windows[0].place) if len(windows) == 1 else None
+        return Need(WaitKind.CALL, call, None, None, everyone, opened=opened, done=done, one_sided=about)
+
+    def _lock(self, place: int, call: str, window: JobWindow) -> Need | None:
+        """Wait for whoever holds a lock, and for those outside MPI, who may have to pass it on; None without any."""
+        own, others = self._job.processes[place].rank, self._others(place, window)
+        targets = {peer for peer in others if own in (self._said(peer, window, "queued") or ())}
+        if not targets and any(self._is_queued(place, each) for each in self.all):
+            return None
+        held = {peer: self._locked(peer, window) for peer in others}
+        holders = [peer for peer, locked in held.items() if locked and (not targets or targets.intersection(locked))]
+        unknown = [peer for peer, locked in held.items() if locked is None]
+        idle = [] if targets else [peer for peer in others if not self._calls[peer]]
+        peers = tuple(sorted({*holders, *unknown, *idle}))
+        if not peers:
+            return None
+        is_sure = bool(holders) and not unknown and not idle
+        wanted = targets or {target for peer in holders for target in held[peer] or ()}
+        target = next(iter(wanted)) if is_sure and len(wanted) == 1 and call not in LOCK[1:] else None
+        return self._made(call, OneSided(window.place, target, "MPI_Win_unlock" if is_sure else ""), peers, window)
+
+    def _start(self, place: int, call: str, window: JobWindow) -> Need | None:
+        """Wait for those of the group of MPI_Win_start who have not posted for this process."""
+        own = self._said(place, window, "started")
+        if not own and self._elsewhere(place, window, "started"):
+            return None
+        group = self._places_of(place, own) if own else self._others(place, window)
+        me = self._job.processes[place].rank
+        posted = {peer: None if peer is None else self._said(peer, window, "posted") for peer in group}
+        missing = [peer for peer, ranks in posted.items() if ranks is None or me not in ranks]
+        unknown = [peer for peer in missing if peer is None or posted[peer] is None]
+        known = tuple(peer for peer in missing if peer is not None)
+        if unknown:
+            likely = tuple(peer for peer in known if not self._calls[peer].intersection(EXPOSED)) or known
+            about = OneSided(window.place, missing="MPI_Win_post" if len(likely) == 1 else "")
+            need = self._made(call, about, likely, window)
+            need.opened = need.opened or likely != known
+            return need
+        is_sure = bool(own) or len(known) == 1
+        need = self._made(call, OneSided(window.place, missing="MPI_Win_post" if is_sure else ""), known, window)
+        need.every = bool(own) and len(known) > 1
+        need.maybe = not known
+        return need
+
+    def _wait(self, place: int, call: str, window: JobWindow) -> Need | None:
+        """Wait for those of the group of MPI_Win_post who are still between MPI_Win_start and MPI_Win_complete.
+
+        Of those who are not, some may have called both, with data that is still under way: that proves nothing.
+        """
+        own = self._said(place, window, "posted")
+        if not own and self._elsewhere(place, window, "posted"):
+            return None
+        group = self._places_of(place, own) if own else self._others(place, window)
+        me = self._job.processes[place].rank
+        inside = tuple(peer for peer in group if peer is not None and me in (self._said(peer, window, "started") or ()))
+        if own and inside:
+            need = self._made(call, OneSided(window.place, missing="MPI_Win_complete"), inside, window)
+            need.every = len(inside) > 1
+            return need
+        known = tuple(peer for peer in group if peer is not None)
+        missing = "MPI_Win_complete" if own and len(known) == 1 else ""
+        need = self._made(call, OneSided(window.place, missing=missing), known, window)
+        need.opened = True
+        return need
+
+    def _locked_data(self, place: int, call: str, window: JobWindow) -> Need | None:
+        return self._data(place, call, window, "locked")
+
+    def _started_data(self, place: int, call: str, window: JobWindow) -> Need | None:
+        return self._data(place, call, window, "started")
+
+    def _data(self, place: int, call: str, window: JobWindow, epoch: str) -> Need | None:
+        """Wait for data to move: whoever is in MPI helps, so that only who is outside can be waited for."""
+        own = self._said(place, window, epoch)
+        if not own and self._elsewhere(place, window, epoch):
+            return None
+        targets = self._places_of(place, own) if own else self._others(place, window)
+        idle = tuple(peer for peer in targets if peer is not None and peer != place and not self._calls[peer])
+        need = self._made(call, OneSided(window.place), idle, window)
+        need.opened, need.done = True, not idle
+        return need
+
+    @staticmethod
+    def _made(call: str, about: OneSided, peers: tuple[int, ...], window: JobWindow) -> Need:
+        return Need(WaitKind.CALL, call, None, None, peers, opened=None in window.members or not peers, one_sided=about)
+
+    # ------------------------------------------------------------ what processes say
+
+    def _others(self, place: int, window: JobWindow) -> list[int]:
+        return [peer for peer in window.members if peer is not None and peer != place]
+
+    def _said(self, place: int, window: JobWindow, what: str) -> tuple[int, ...] | None:
+        """Return what a process says of its ``started``, ``posted``, ``locked`` or ``queued``."""
+        said = window.by_process.get(place)
+        ranks: tuple[int, ...] | None = None if said is None else getattr(said, what)
+        return ranks
+
+    def _locked(self, place: int, window: JobWindow) -> Collection[int] | None:
+        """Return the processes whose parts of a window a process has locked; one in MPI_Win_lock_all has none yet."""
+        if self._calls[place].intersection(LOCK[1:]):
+            return ()
+        ranks = self._said(place, window, "locked")
+        return None if ranks is None else [peer for peer in self._places_of(place, ranks) if peer is not None]
+
+    def _elsewhere(self, place: int, window: JobWindow, epoch: str) -> bool:
+        """Tell whether a process surely has an epoch of some kind on another window, and so not on one without."""
+        numbers = self.of_process[place] or ()
+        return any(self._said(place, self.all[number], epoch) for number in numbers if number != window.place)
+
+    def _is_queued(self, place: int, window: JobWindow) -> bool:
+        own = self._job.processes[place].rank
+        return any(own in (said.queued or ()) for said in window.by_process.values())
+
+    def _places_of(self, place: int, ranks: Sequence[int]) -> list[int | None]:
+        """Return the processes that a process knows by their MPI_COMM_WORLD ranks."""
+        world = self._job.processes[place].world
+        return [self._places.get((world, rank)) for rank in ranks]

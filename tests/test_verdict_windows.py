@@ -1,0 +1,178 @@
+"""Verdicts on one-sided calls: whom they wait for, as far as the windows tell, and what is proved by that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mqs_dll.abi import Window
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.records import Cause, Certainty, Outcome, Verdict, WaitKind
+from tests.support.made_up_job import Pending, Rank, job, rank, receive
+
+RANKS = (0, 1, 2)
+NOTHING: dict[str, Any] = {"started": (), "posted": (), "locked": ()}
+"""What a process says of a window on which it has no epoch."""
+
+
+def window(name: bytes = b"table", communicator: int = 7, **said: Any) -> Window:
+    """Return a window of three processes; without words on epochs nothing is known of them."""
+    return Window(name, len(RANKS), 0x5555_0000, communicator, RANKS, **said)
+
+
+def still(number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank that two looks saw in the same state."""
+    return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+def locking(*windows: Window) -> Rank:
+    """Return rank 1 in MPI_Win_lock."""
+    return still(1, call="MPI_Win_lock", windows=windows)
+
+
+def receiving(*windows: Window, number: int = 0, source: int = 1) -> Rank:
+    """Return a rank that waits for another's message."""
+    return still(number, receive(source, tag=1), call="MPI_Recv", windows=windows)
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """Return the findings' sentences."""
+    return [finding.sentence for finding in verdict.findings]
+
+
+def test_a_lock_is_waited_for_by_its_holder() -> None:
+    """Its window, its target and who holds it are told, and the circle is proved; the graph has the window too."""
+    verdict = conclude(
+        job(
+            receiving(window(**NOTHING | {"locked": (2,)})),
+            locking(window(**NOTHING)),
+            receiving(window(**NOTHING), number=2),
+        )
+    )
+    assert verdict.outcome is Outcome.PROVED
+    assert sentences(verdict)[0] == (
+        "Rank 0 waits in MPI_Recv from rank 1, tag 1 on MPI_COMM_WORLD; rank 1 in MPI_Win_lock of rank 2 on window "
+        "'table', whose lock rank 0 holds: each waits for the other."
+    )
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.kind, wait.window, wait.peers, wait.certainty) == (
+        WaitKind.CALL, "window 'table'", (0,), Certainty.PROVED
+    )  # fmt: skip
+
+
+def test_the_holder_of_another_ranks_part_is_not_accused_where_a_queue_tells() -> None:
+    """MPICH keeps at the target who waits there: rank 0's lock is rank 2's part, and rank 1 wants rank 0's."""
+    holds = window(**NOTHING | {"locked": (2,), "queued": (1,)})
+    other = still(2, call="MPI_Win_unlock", windows=[window(**NOTHING | {"locked": (0,)})])
+    verdict = conclude(job(receiving(holds), locking(window(**NOTHING)), other))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert wait.peers == (2,)
+
+
+@pytest.mark.parametrize("said", [{}, {"locked": None}])
+def test_where_nobody_tells_who_holds_a_lock_any_other_rank_may(said: dict[str, Any]) -> None:
+    """That all of them are stuck proves it all the same."""
+    silent = window(**said)
+    verdict = conclude(job(receiving(silent), locking(silent), receiving(silent, number=2)))
+    assert verdict.outcome is Outcome.PROVED
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.peers, wait.any_source, wait.window) == ((0, 2), True, "window 'table'")
+
+
+def test_a_rank_outside_mpi_may_have_to_pass_a_lock_on() -> None:
+    """Then nothing is proved: it may be the target, which has not looked yet."""
+    outside = still(2, windows=[window(**NOTHING)])
+    verdict = conclude(job(receiving(window(**NOTHING | {"locked": (2,)})), locking(window(**NOTHING)), outside))
+    assert verdict.outcome is Outcome.SUSPECTED
+
+
+def test_of_several_windows_none_is_named() -> None:
+    """Where nothing tells which one the call is on: only who might end it on any of them is known."""
+    both = window(b"one", 7), window(b"two", 8)
+    verdict = conclude(job(receiving(*both), locking(*both), receiving(*both, number=2)))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.window, wait.peers) == (None, (0, 2))
+    free = window(b"two", 8, **NOTHING)
+    mine, held = window(**NOTHING), window(**NOTHING | {"locked": (1,)})
+    verdict = conclude(job(receiving(free, held), locking(free, mine), receiving(free, mine, number=2)))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.window, wait.peers) == ("window 'table'", (0,))
+
+
+def test_without_windows_nothing_is_known_of_a_one_sided_call() -> None:
+    """As of a job that was saved before windows were read: it is suspected at most, and everything may be meant."""
+    verdict = conclude(job(receiving(), still(1, call="MPI_Win_lock"), receiving(number=2)))
+    assert verdict.outcome is Outcome.SUSPECTED
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.window, wait.peers) == (None, ())
+
+
+def test_a_start_waits_for_those_of_its_group_who_have_not_posted() -> None:
+    """Rank 1 has; rank 2 is named. Rank 1's own wait can't end before rank 0 completes."""
+    verdict = conclude(
+        job(
+            still(0, call="MPI_Win_start", windows=[window(**NOTHING | {"started": (1, 2)})]),
+            still(1, call="MPI_Win_wait", windows=[window(**NOTHING | {"posted": (0,)})]),
+            receiving(window(**NOTHING), number=2, source=0),
+        )
+    )
+    assert sentences(verdict) == [
+        "Rank 0 waits in MPI_Win_start on window 'table', for MPI_Win_post of rank 2; rank 2 in MPI_Recv from rank 0, "
+        "tag 1 on MPI_COMM_WORLD: each waits for the other.",
+        "Rank 1 waits behind them, in MPI_Win_wait on window 'table', for MPI_Win_complete of rank 0 at solver.c:42.",
+    ]
+    assert verdict.outcome is Outcome.PROVED
+
+
+def test_a_start_of_which_all_have_posted_ends_by_itself() -> None:
+    """What was posted is under way."""
+    verdict = conclude(
+        job(
+            still(0, call="MPI_Win_start", windows=[window(**NOTHING | {"started": (1,)})]),
+            still(1, receive(0), call="MPI_Recv", windows=[window(**NOTHING | {"posted": (0,)})]),
+            still(2, windows=[window(**NOTHING)]),
+        )
+    )
+    assert verdict.outcome is not Outcome.PROVED
+
+
+def test_data_may_be_under_way_to_one_who_waits_for_its_arrival() -> None:
+    """Whoever has started and completed may have left: that all others are stuck doesn't prove MPI_Win_wait is."""
+    verdict = conclude(
+        job(
+            receiving(window(**NOTHING), source=1),
+            still(1, call="MPI_Win_wait", windows=[window(**NOTHING | {"posted": (0,)})]),
+            receiving(window(**NOTHING), number=2),
+        )
+    )
+    assert verdict.outcome is Outcome.SUSPECTED
+
+
+@pytest.mark.parametrize("call", ["MPI_Win_unlock", "MPI_Win_flush_all", "MPI_Win_complete"])
+def test_moving_data_needs_nobody_who_is_in_mpi(call: str) -> None:
+    """It is not called stuck because its target waits for it; one outside MPI may be what it waits for."""
+    moves = still(1, call=call, windows=[window(**NOTHING | {"locked": (0,), "started": (0,)})])
+    idle = still(2, windows=[window(**NOTHING)])
+    assert conclude(job(receiving(window(**NOTHING)), moves, idle)).outcome is Outcome.NOTHING_STUCK
+    away = still(0, windows=[window(**NOTHING)], where="solver.c:7")
+    (finding,) = conclude(job(away, moves, idle)).findings
+    assert finding.cause is Cause.OUTSIDE
+    assert finding.sentence.startswith(
+        f"Rank 1 waits in {call} on window 'table', but rank 0 is outside MPI in exchange"
+    )
+
+
+def test_of_a_start_whose_posts_nobody_tells_a_stack_may() -> None:
+    """Who waits for completion has posted: that is likely, and no proof."""
+    verdict = conclude(
+        job(
+            still(0, call="MPI_Win_start", windows=[window()]),
+            still(1, call="MPI_Win_wait", windows=[window()]),
+            receiving(window(), number=2, source=0),
+        )
+    )
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert sentences(verdict)[0].startswith(
+        "Rank 0 waits in MPI_Win_start on window 'table', for MPI_Win_post of rank 2;"
+    )
