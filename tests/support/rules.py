@@ -61,7 +61,8 @@ class Rules:
 
     def may_be_internal(self, operation: Operation) -> bool:
         """Tell whether an operation is shown as one that may be a collective's: a send that is done."""
-        return operation.status is Status.COMPLETE and operation.extra_text[0].endswith(b"or a collective's")
+        lines = operation.extra_text[:1]
+        return operation.status is Status.COMPLETE and any(line.endswith(b"or a collective's") for line in lines)
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Return an operation as this MPI carries it out; None for one of which it makes no object.

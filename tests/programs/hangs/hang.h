@@ -49,6 +49,15 @@ static inline void ready(void)
     }
 }
 
+/* Waits outside MPI until another rank is ready, and so has left the MPI call before. */
+static inline void await(int other)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/truth.%d.1.json", directory, other);
+    while (access(path, F_OK) != 0)
+        usleep(1000);
+}
+
 /* Does work of its own, without MPI, and never ends. */
 static inline void compute(void)
 {

@@ -13,10 +13,12 @@ int main(int argc, char **argv)
         MPI_Irecv(cells, 1000, MPI_INT, 0, 2, MPI_COMM_WORLD, &request);
     MPI_Barrier(MPI_COMM_WORLD);
     ready();
-    if (rank == 0)
+    if (rank == 0) {
+        await(1); /* in the barrier it would take the message */
         MPI_Send(cells, LARGE, MPI_INT, 1, 2, MPI_COMM_WORLD);
-    else if (!is("arrived"))
+    } else if (!is("arrived")) {
         compute();
+    }
     MPI_Recv(&word, 1, MPI_INT, 1 - rank, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Finalize();
 }
