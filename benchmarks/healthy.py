@@ -23,16 +23,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from mqs_dll.debugger.job import file
+from mqs_dll.commands import which_library
+from mqs_dll.commands.job import LOOKS, is_suspected
+from mqs_dll.commands.times import seconds
+from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.job.find import find_job
 from mqs_dll.debugger.job.read import JobReader, look_on
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.errors import MqsError
-from mqs_dll.job import queues
-from mqs_dll.job.command import LOOKS, is_suspected
-from mqs_dll.job.times import seconds
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Outcome, Verdict
+from mqs_dll.verdict.results import Outcome, Verdict
 from tests.support.jobs import Launched, launch
 
 MOST_IN_VAIN = 10
@@ -66,7 +66,7 @@ def jobs(command: Sequence[str], files: Sequence[Path], interval: float) -> Gene
 def _looks(launcher: int, interval: float) -> Iterator[Job]:
     """Yield what is read of a job until some of it can't be read: it is beginning, or at its end."""
     try:
-        with JobReader(find_job(launcher), queues.opener()) as reader:
+        with JobReader(find_job(launcher), which_library.opener()) as reader:
             looks = [reader.look()]
             while all(process.samples for process in looks[-1].processes):
                 yield look_on(reader, looks, LOOKS, interval, is_suspected)
@@ -85,7 +85,7 @@ def measure(seen: Iterator[Job | None], looks: int, keep: Path | None) -> tuple[
             if job is not None and verdict is not None and verdict.outcome is not Outcome.NOT_READ:
                 verdicts.append(verdict)
                 if keep:
-                    file.save(job, str(keep / f"{number}.json.gz"))
+                    saved.save(job, str(keep / f"{number}.json.gz"))
                 break
             in_vain += 1
             if in_vain >= MOST_IN_VAIN * looks:

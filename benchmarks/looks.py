@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqs_dll.verdict.records import Outcome
+from mqs_dll.verdict.results import Outcome
 
 MQS = (sys.executable, "-m", "mqs_dll")
 """The mqs of this Python."""

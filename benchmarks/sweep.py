@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mqs_dll import library_path
+from mqs_dll.commands.which_library import named_by_mpi
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary
-from mqs_dll.debugger.find import named_by_mpi
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import MqsError
 from tests.support.embedding import program

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from mqs_dll.debugger.job.file import load, save
 from mqs_dll.debugger.job.records import Job
-from mqs_dll.report.job import text
+from mqs_dll.debugger.job.saved import load, save
+from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Outcome
+from mqs_dll.verdict.results import Outcome
 from tests.support.synthetic_job import SCENARIOS
 
 GOAL = 10.0

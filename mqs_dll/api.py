@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mqs_dll.abi import Communicator, Operation, Queue, Status
+from mqs_dll.commands.which_library import opener, windows
 from mqs_dll.debugger import collect
-from mqs_dll.debugger.job import cores, file, find, read
+from mqs_dll.debugger.job import cores, find, read, saved
 from mqs_dll.debugger.job.find import FoundJob
 from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.debugger.stop import USUAL, Limit
 from mqs_dll.errors import MqsError
-from mqs_dll.job.queues import opener, windows
 from mqs_dll.verdict import conclude as verdicts
-from mqs_dll.verdict.records import Activity, Cause, Certainty, Finding, Outcome, Verdict, Wait
+from mqs_dll.verdict.results import Activity, Cause, Certainty, Finding, Outcome, Verdict, Wait
 
 __all__ = [
     "Activity",
@@ -152,7 +152,7 @@ def save_job(job: Job, path: str | Path) -> None:
     Raises:
         MqsError: it can't be written.
     """
-    file.save(job, str(path))
+    saved.save(job, str(path))
 
 
 def load_job(path: str | Path) -> Job:
@@ -161,7 +161,7 @@ def load_job(path: str | Path) -> Job:
     Raises:
         MqsError: there is no such file, or it holds no saved job.
     """
-    return file.load(str(path))
+    return saved.load(str(path))
 
 
 def conclude(job: Job) -> Verdict:

@@ -16,12 +16,13 @@ MODULES = {
 
 LIBRARY = ("memory", "layout", "profiles", "view", "mpi", "session", "_glue")
 DEBUGGER = ("debugger", "report", "verdict")
-COMPOSING = ("api", "cli", "calibrate", "doctor", "job")
+COMPOSING = ("api", "cli", "calibrate", "commands")
 """What knows both sides."""
 LAYERS = {
     "abi": (),
     "errors": ("abi",),
     "interface": ("abi",),
+    "escape": (),
     "phrases": (),
     "names": ("abi",),
     "layout": ("abi", "errors", "interface"),

@@ -17,11 +17,12 @@ import pytest
 
 import mqs_dll
 from mqs_dll import cli, profiles
-from mqs_dll.calibrate import command, job, store
+from mqs_dll.calibrate import launch, store
 from mqs_dll.calibrate.discovery import Given, find
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.families import FAMILIES
 from mqs_dll.calibrate.installation import Installation
+from mqs_dll.commands import calibrate as command
 from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
@@ -208,24 +209,24 @@ def test_the_compiler_of_the_same_mpi_is_chosen(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- jobs
 
 
-def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, job.Job]:
+def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, launch.Job]:
     """Return a job with one rank, a shell script, and the MPI for it."""
     mpi = Installation(tmp_path / "libmpi.so", [str(script(tmp_path / "mpiexec", launcher))])
-    return mpi, job.Job("odd", tmp_path / "run", 1, [str(script(tmp_path / "rank", text))])
+    return mpi, launch.Job("odd", tmp_path / "run", 1, [str(script(tmp_path / "rank", text))])
 
 
 def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
     """The sentence has what the ranks printed, each line once."""
     mpi, odd = rank_that(tmp_path, "echo no slots; echo ----; echo '  no  slots'; echo for you; exit 1")
     with pytest.raises(CalibrationError, match=r"the run 'odd' did not reach its end: no slots for you$"):
-        job.run(mpi, odd)
+        launch.run(mpi, odd)
 
 
 def test_what_a_job_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The words of a run that could be done without are printed with their control characters escaped."""
     mpi, odd = rank_that(tmp_path, "printf '\\033[31mred'; exit 1")
     with pytest.raises(CalibrationError) as failure:
-        job.run(mpi, odd)
+        launch.run(mpi, odd)
     command._say(f"left out: {failure.value}")
     assert capsys.readouterr().out.endswith("did not reach its end: \\x1b[31mred\n")
 
@@ -234,7 +235,7 @@ def test_a_launcher_that_cannot_be_started(tmp_path: Path) -> None:
     """The sentence names it."""
     _, odd = rank_that(tmp_path, "exit 1")
     with pytest.raises(CalibrationError, match=r"/nonexistent/mpiexec can't be run: No such file"):
-        job.run(Installation(tmp_path / "libmpi.so", ["/nonexistent/mpiexec"]), odd)
+        launch.run(Installation(tmp_path / "libmpi.so", ["/nonexistent/mpiexec"]), odd)
 
 
 def test_a_program_that_runs_with_another_library_is_refused(tmp_path: Path) -> None:
@@ -255,13 +256,13 @@ def test_a_program_that_runs_with_another_library_is_refused(tmp_path: Path) -> 
 
 def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No rank is left behind, though its launcher is long gone, and no file."""
-    monkeypatch.setattr(job, "RUN_SECONDS", 0.5)
+    monkeypatch.setattr(launch, "RUN_SECONDS", 0.5)
     monkeypatch.setenv(TAG, tmp_path.name)
     mpi, odd = rank_that(
         tmp_path, 'echo "$TMPDIR" > "$0.scratch"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60'
     )
     with pytest.raises(CalibrationError, match=r"the run 'odd' took more than 0 seconds: it printed nothing"):
-        job.run(mpi, odd)
+        launch.run(mpi, odd)
     assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
     assert not Path((tmp_path / "rank.scratch").read_text().strip()).exists()
 
@@ -280,13 +281,13 @@ signal.pause()
 
 def test_a_process_that_cannot_be_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits for ever."""
-    monkeypatch.setattr(job, "RUN_SECONDS", 5.0)
-    monkeypatch.setattr(job, "KERNEL_PATIENCE", 0.5)
+    monkeypatch.setattr(launch, "RUN_SECONDS", 5.0)
+    monkeypatch.setattr(launch, "KERNEL_PATIENCE", 0.5)
     mpi, odd = rank_that(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60')
     written = tmp_path / "rank.pid"
 
     def run_held() -> None:
-        with job.running(mpi, odd):
+        with launch.running(mpi, odd):
             wait_until(lambda: written.exists() and written.read_text().strip())
             command = [sys.executable, "-c", DEATHLESS, written.read_text().strip()]
             holders.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
@@ -310,7 +311,7 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
     """Inside an allocation a launcher would start ranks on machines that don't have the job's directory."""
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     mpi, odd = rank_that(tmp_path, f'echo "${{SLURM_JOB_ID-none}}" > {tmp_path}/run/truth.0')
-    job.run(mpi, odd)
+    launch.run(mpi, odd)
     assert (tmp_path / "run/truth.0").read_text() == "none\n"
 
 

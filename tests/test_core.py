@@ -19,6 +19,7 @@ import pytest
 
 from mqs_dll.abi import Communicator, Label, Queue
 from mqs_dll.cli import main
+from mqs_dll.commands.which_library import opener
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
@@ -27,8 +28,7 @@ from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.errors import CoreError, MixedCoresError, MqsError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.interface import QueueLibrary, TargetImage, TargetProcess
-from mqs_dll.job.queues import opener
-from mqs_dll.report import json as report
+from mqs_dll.report import process_json as report
 from mqs_dll.session import Library
 from tests.support.cores import (
     ALL_BUT_OWN_MEMORY,

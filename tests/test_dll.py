@@ -12,11 +12,11 @@ import pytest
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
+from mqs_dll.commands.which_library import choose_library, named_by_mpi
 from mqs_dll.debugger import callbacks
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
-from mqs_dll.debugger.find import choose_library, named_by_mpi
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CoreView, Hidden, QueueSnapshot
 from mqs_dll.errors import (

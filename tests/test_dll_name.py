@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from mqs_dll import library_path
+from mqs_dll.commands.which_library import AUTO, choose_library
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary
-from mqs_dll.debugger.find import AUTO, choose_library
 from mqs_dll.debugger.live import LiveProcess
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis

@@ -20,14 +20,13 @@ from rich.console import Console
 import mqs_dll.report
 from mqs_dll import cli, profiles
 from mqs_dll.abi import MpiFacts, Operation
-from mqs_dll.debugger.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
-from mqs_dll.debugger.file import FileProcess
+from mqs_dll.commands.doctor import process, report
+from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveImage
-from mqs_dll.doctor import process
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
-from mqs_dll.report import doctor as report
 from tests.support.jobs import Compiler
 from tests.support.jobs import running as running_job
 from tests.support.mpis import CM, OB1, Mpi, find_mpis

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from mqs_dll import cli
-from mqs_dll.verdict.records import Cause, Certainty, Outcome
+from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.gallery import LOOPS, Expected, Scene, kernel_counts, places, read_page
 from tests.support.jobs import HANGS, PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, Transport

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import cli
-from mqs_dll.debugger.job.file import load, save
+from mqs_dll.debugger.job.saved import load, save
 from mqs_dll.debugger.proc import read_status, thread_ids
 from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running

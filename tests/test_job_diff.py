@@ -15,11 +15,11 @@ from rich.console import Console
 import mqs_dll.report
 from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.changes import JobDiff, RankName
-from mqs_dll.debugger.job.diff import compare
+from mqs_dll.debugger.job.compare import compare
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.report.job import diff as diff_report
-from mqs_dll.report.job import diff_json
+from mqs_dll.report import diff_json
+from mqs_dll.report import diff_text as diff_report
 from tests.support.made_up_job import (
     ANY,
     Pending,

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, ProfileFacts, Queue, Status, Window
-from mqs_dll.debugger.job import file as job_file
-from mqs_dll.debugger.job.file import load, save
+from mqs_dll.debugger.job import saved as job_file
 from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
+from mqs_dll.debugger.job.saved import load, save
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.errors import SavedFileError
 from tests.support.made_up_job import ANY, collective, communicator, gone, job, note, rank, receive, send, unexpected

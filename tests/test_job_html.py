@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.report.escape import visible
-from mqs_dll.report.job import html, tables
-from mqs_dll.report.job.picture import picture
-from mqs_dll.verdict.records import Cause, Outcome, Verdict
+from mqs_dll.escape import visible
+from mqs_dll.report import html, tables
+from mqs_dll.report.picture import picture
+from mqs_dll.verdict.results import Cause, Outcome, Verdict
 from tests.support.made_up_job import gone, job, rank
 from tests.support.made_up_verdict import NOTED, OUTSIDE, PROVED, SUSPECTED, barrier, does, finding, verdict, wait
 

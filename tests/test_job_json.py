@@ -16,9 +16,9 @@ import mqs_dll.report
 from mqs_dll.abi import Status
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.report.job import csv as csv_report
-from mqs_dll.report.job import json as json_report
-from mqs_dll.verdict.records import (
+from mqs_dll.report import csv as csv_report
+from mqs_dll.report import json as json_report
+from mqs_dll.verdict.results import (
     Activity,
     Cause,
     Certainty,

@@ -13,12 +13,12 @@ import pytest
 
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.errors import GraphvizError
-from mqs_dll.report.job import dot, svg
-from mqs_dll.report.job.drawing import draw
-from mqs_dll.report.job.layout import layout
-from mqs_dll.report.job.layout.records import Edge, Point, Size
-from mqs_dll.report.job.picture import MOST_ARROWS, Picture, Shape, folded, picture
-from mqs_dll.verdict.records import Cause, Mode, Verdict
+from mqs_dll.report import dot, svg
+from mqs_dll.report.drawing import draw
+from mqs_dll.report.layout import layout
+from mqs_dll.report.layout.boxes import Edge, Point, Size
+from mqs_dll.report.picture import MOST_ARROWS, Picture, Shape, folded, picture
+from mqs_dll.verdict.results import Cause, Mode, Verdict
 from tests.support.made_up_job import gone, job, rank
 from tests.support.made_up_verdict import NOTED, OUTSIDE, PROVED, SUSPECTED, barrier, does, finding, verdict, wait
 

@@ -1,4 +1,4 @@
-"""A job and its verdict for people: mqs_dll.report.job.text, and the list of jobs."""
+"""A job and its verdict for people: mqs_dll.report.text, and the list of jobs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.report import terminal
-from mqs_dll.report.job import listing, text
-from mqs_dll.verdict.records import (
+from mqs_dll.report import listing, terminal, text
+from mqs_dll.verdict.results import (
     Activity,
     Cause,
     Certainty,

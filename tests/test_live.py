@@ -410,7 +410,7 @@ def test_a_process_that_does_not_stop(bench: Path) -> None:
 REUSE = """
 import subprocess, sys
 from pathlib import Path
-from mqs_dll.debugger.job.find.records import FoundJob, FoundRank, FoundWorld
+from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import start_time

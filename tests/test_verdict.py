@@ -13,7 +13,7 @@ from mqs_dll.debugger.job.records import CallStack, Frame, Halt, JobProcess, Ran
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
+from mqs_dll.verdict.results import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
     ANY,
     IRECV,

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Cause, Certainty, Outcome
+from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
 from tests.support.healthy_job import looked_at
 from tests.support.message_passing import ANY, Does, Operation, Small, going_on, jobs, quiet

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks import verdict as benchmark
-from mqs_dll.report.job import text
+from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Cause, Outcome
+from mqs_dll.verdict.results import Cause, Outcome
 from tests.support import synthetic_job
 
 SCREEN = 50

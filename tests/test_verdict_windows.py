@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.abi import Window
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.records import Cause, Certainty, Outcome, Verdict, WaitKind
+from mqs_dll.verdict.results import Cause, Certainty, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import Pending, Rank, job, rank, receive
 
 RANKS = (0, 1, 2)

@@ -23,11 +23,11 @@ import pytest
 from rich.console import Console
 
 from mqs_dll.abi import Queue, Status
+from mqs_dll.commands import watch
 from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.job import watch
 from mqs_dll.report import progress
-from mqs_dll.report.job.watch import Frame
-from mqs_dll.verdict.records import (
+from mqs_dll.report.watch_view import Frame
+from mqs_dll.verdict.results import (
     Activity,
     Certainty,
     CommunicatorFacts,

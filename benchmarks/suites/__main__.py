@@ -26,7 +26,7 @@ from benchmarks.looks import MQS
 from benchmarks.suites import results, table
 from benchmarks.suites.programs import Program, find_programs, some
 from benchmarks.suites.trial import Trial, Way, attempt
-from mqs_dll.job.times import seconds
+from mqs_dll.commands.times import seconds
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.looks import Look, look
 from benchmarks.suites.programs import Program
-from mqs_dll.verdict.records import Outcome
+from mqs_dll.verdict.results import Outcome
 from tests.support.jobs import Launched, launch, processes_with_tag
 
 PROGRAM = "program"

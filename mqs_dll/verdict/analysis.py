@@ -11,7 +11,7 @@ from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.parts import Parts
 from mqs_dll.verdict.progress import Motion, motion
-from mqs_dll.verdict.records import Certainty, Mode, WaitKind
+from mqs_dll.verdict.results import Certainty, Mode, WaitKind
 from mqs_dll.verdict.roots import Roots
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.waits import Waits

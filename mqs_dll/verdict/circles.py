@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.parts import Parts
-from mqs_dll.verdict.records import Mode
+from mqs_dll.verdict.results import Mode
 
 
 class Circles:

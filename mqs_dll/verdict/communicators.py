@@ -15,7 +15,7 @@ from mqs_dll.abi import INVALID_RANK, NUMBER_BITS
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.names import is_of_owner
-from mqs_dll.verdict.records import CommunicatorFacts
+from mqs_dll.verdict.results import CommunicatorFacts
 
 MOST_MEMBERS = 1 << 20
 """Of a communicator whose group is hidden; a larger one is that of a broken record."""

@@ -9,7 +9,7 @@ from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.records import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
+from mqs_dll.verdict.results import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
 from mqs_dll.verdict.states import State, ThreadWait
 
 

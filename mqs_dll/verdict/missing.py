@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqs_dll.verdict.calls import Blocks, what_ends
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.records import WaitKind
+from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
 
 MOST_CANDIDATES = 16

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Pending, Standing
-from mqs_dll.verdict.records import WaitKind
+from mqs_dll.verdict.results import WaitKind
 
 EVERYBODY: tuple[int, ...] = ()
 """Peers of a need of which nothing tells who could end it: any process of the job might."""

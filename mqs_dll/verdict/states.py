@@ -7,7 +7,7 @@ from enum import Enum
 
 from mqs_dll.debugger.job.records import CallStack
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.records import Mode
+from mqs_dll.verdict.results import Mode
 
 
 class State(Enum):

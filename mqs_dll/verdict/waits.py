@@ -19,7 +19,7 @@ from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Pending, users
 from mqs_dll.verdict.progress import halt_of
-from mqs_dll.verdict.records import Mode, WaitKind
+from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.windows import Windows
 

@@ -10,7 +10,7 @@ from mqs_dll.abi import Window
 from mqs_dll.debugger.job.records import CallStack, Job
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
-from mqs_dll.verdict.records import WaitKind
+from mqs_dll.verdict.results import WaitKind
 
 LOCK, START, WAIT = ("MPI_Win_lock", "MPI_Win_lock_all"), ("MPI_Win_start",), ("MPI_Win_wait",)
 MOVING_LOCKED = (

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from mqs_dll.debugger.job.returns import ReturnCounter
-from mqs_dll.verdict.records import Cause, Outcome
+from mqs_dll.verdict.results import Cause, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.mpis import CH3, INTEL_SHM, OB1, SHM, Mpi, Transport, find_mpis
 

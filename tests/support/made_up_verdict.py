@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mqs_dll.verdict.records import (
+from mqs_dll.verdict.results import (
     Activity,
     Cause,
     Certainty,

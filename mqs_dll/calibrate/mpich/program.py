@@ -19,7 +19,7 @@ from typing import Any
 
 from mqs_dll.calibrate.bindings import Mpi, MpiError
 from mqs_dll.calibrate.exports import exports
-from mqs_dll.calibrate.job import python_rank
+from mqs_dll.calibrate.launch import python_rank
 from mqs_dll.calibrate.mpich import snapshot
 from mqs_dll.mpi.mpich.identity import ANCHOR
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqs_dll.calibrate import job
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.calibrate.family import Tell
 from mqs_dll.calibrate.installation import Installation
@@ -55,12 +55,12 @@ OTHERS_OF_INTEL = (
 """They need the libfabric that Intel MPI brings."""
 
 
-def job_of(mpi: Installation, run: Run, directory: Path) -> job.Job:
+def job_of(mpi: Installation, run: Run, directory: Path) -> launch.Job:
     """Return the job of a run, whose directory is one of its own in ``directory``."""
     place = directory / run.mode
     place.mkdir(parents=True)
-    command = job.python_rank(PROGRAM, str(mpi.library), str(place), run.mode)
-    return job.Job(run.mode, place, run.ranks, command, run.options, run.variables)
+    command = launch.python_rank(PROGRAM, str(mpi.library), str(place), run.mode)
+    return launch.Job(run.mode, place, run.ranks, command, run.options, run.variables)
 
 
 def observe(mpi: Installation, directory: Path, tell: Tell) -> tuple[list[Dump], list[str]]:
@@ -90,9 +90,9 @@ def _run(mpi: Installation, run: Run, directory: Path) -> list[Dump]:
     """Return what a run left; one that fails is tried once more, since launchers lose a process now and then."""
     this = job_of(mpi, run, directory)
     try:
-        job.run(mpi, this)
+        launch.run(mpi, this)
     except CalibrationError:
         shutil.rmtree(this.directory)
         this = job_of(mpi, run, directory)
-        job.run(mpi, this)
+        launch.run(mpi, this)
     return load_all(this.directory)

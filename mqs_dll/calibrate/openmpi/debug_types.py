@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from mqs_dll.calibrate import job
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.installation import Installation
 from mqs_dll.calibrate.openmpi.program import HOLD, job_of
 from mqs_dll.debugger.live import LiveProcess
@@ -23,8 +23,8 @@ def debug_layouts(mpi: Installation, program: Sequence[str], directory: Path) ->
         CalibrationError: it didn't run, or there is no debug information.
     """
     this = job_of(HOLD, program, directory)
-    with job.running(mpi, this) as launcher:
-        job.wait_until_written(this, launcher)
+    with launch.running(mpi, this) as launcher:
+        launch.wait_until_written(this, launcher)
         pid: int = json.loads((this.directory / "truth.0").read_text())["pid"]
         try:
             with LiveProcess(pid) as process:

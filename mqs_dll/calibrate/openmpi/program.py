@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqs_dll.calibrate import job
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.calibrate.family import Tell
 from mqs_dll.calibrate.installation import Installation
@@ -101,10 +101,10 @@ def compile_program(mpi: Installation, directory: Path) -> Path:
 
 def python_program(mpi: Installation) -> list[str]:
     """Return the command of a rank that needs no compiler."""
-    return job.python_rank("mqs_dll.calibrate.openmpi.rank", str(mpi.library))
+    return launch.python_rank("mqs_dll.calibrate.openmpi.rank", str(mpi.library))
 
 
-def job_of(run: Run, program: Sequence[str], directory: Path) -> job.Job:
+def job_of(run: Run, program: Sequence[str], directory: Path) -> launch.Job:
     """Return the job of a run, whose directory is one of its own in ``directory``.
 
     Args:
@@ -116,7 +116,7 @@ def job_of(run: Run, program: Sequence[str], directory: Path) -> job.Job:
     place.mkdir(parents=True)
     (place / "symbols").write_text("\n".join(wanted_symbols()) + "\n")
     options = ("--oversubscribe", *run.arguments)
-    return job.Job(run.name, place, RANKS, (*program, str(place), run.mode), options, _variables())
+    return launch.Job(run.name, place, RANKS, (*program, str(place), run.mode), options, _variables())
 
 
 def _variables() -> dict[str, str]:
@@ -143,7 +143,7 @@ def observe(
         tell(f"run {number} of {len(runs)}: {run.name}")
         this = job_of(run, program, directory)
         try:
-            job.run(mpi, this)
+            launch.run(mpi, this)
         except CalibrationError as error:
             if run.optional:
                 return dumps, str(error)

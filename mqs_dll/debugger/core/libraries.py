@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll.debugger.core.file import CoreFile
+from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.notes import MappedFile
 from mqs_dll.errors import CoreError
 

@@ -8,7 +8,7 @@ from types import TracebackType
 import drgn
 
 from mqs_dll.abi import TypeSizes
-from mqs_dll.debugger.core.file import CoreFile
+from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.libraries import Libraries, Presence
 from mqs_dll.debugger.live import LP64, LiveImage, new_program
 from mqs_dll.errors import CoreError, FinalizedError, MqsError, NotInitializedError, TargetReadError

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mqs_dll.debugger.collect import Look, LookFurther
-from mqs_dll.debugger.core.file import CoreFile
+from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.markers import Marker, marker_of

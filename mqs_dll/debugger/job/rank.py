@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job.facts import Obstacle, explain
-from mqs_dll.debugger.job.find.records import FoundRank
+from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, times_run
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.records import CallStack, Halt, RankState

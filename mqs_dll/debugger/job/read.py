@@ -11,7 +11,7 @@ from types import TracebackType
 from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
-from mqs_dll.debugger.job.find.records import FoundJob, FoundWorld
+from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
 from mqs_dll.debugger.job.limits import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank, OpenQueues
 from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, RankState, Sample

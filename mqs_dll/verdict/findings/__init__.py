@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from mqs_dll.verdict.analysis import Analysis
-from mqs_dll.verdict.findings.circles import behind, of_circles
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
+from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_peers, of_stopped
 from mqs_dll.verdict.findings.remarks import of_progress, of_turning, of_unread
-from mqs_dll.verdict.records import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 MOST_OF_A_KIND = 5
 

@@ -11,7 +11,7 @@ from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.findings.peers import ADVICE, advice_on, cause_of, state_words
 from mqs_dll.verdict.findings.roots import has_several_roots, of_disagreement, of_several_roots
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.records import Cause, Certainty, Finding, WaitKind
+from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import ThreadWait
 
 _ADVICE = (

@@ -9,7 +9,7 @@ from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.records import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
 CORES = "Core files are of different moments: what was under way then does not show in them."

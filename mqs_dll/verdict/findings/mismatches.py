@@ -10,7 +10,7 @@ from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.findings.common import Case, waits
 from mqs_dll.verdict.pending import Pending, Standing, users
 from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.records import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 _ADVICE = {
     Cause.TAG: "Compare the tags of the send and of the receive.",

@@ -9,7 +9,7 @@ from mqs_dll.debugger.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of
-from mqs_dll.verdict.records import Cause, Certainty, Finding, WaitKind
+from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
 ADVICE = {

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from mqs_dll.debugger.job.records import RankState
-from mqs_dll.report.escape import visible
+from mqs_dll.escape import visible
 from mqs_dll.verdict.findings.common import Case, waits
 from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.records import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 _SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
 

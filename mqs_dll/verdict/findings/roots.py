@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from mqs_dll.verdict.findings.common import Case, are
-from mqs_dll.verdict.records import Cause, Finding
+from mqs_dll.verdict.results import Cause, Finding
 
 _ADVICE = "All processes have to give the same root: look at what it is computed from."
 _ADVICE_ON_TWO = f"{_ADVICE} If these are two calls, one after the other, look for who left one out."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Process, Processes
-from mqs_dll.debugger.job.find.records import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.errors import JobError
 

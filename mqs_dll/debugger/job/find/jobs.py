@@ -7,9 +7,9 @@ import socket
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.processes import Process, Processes
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
-from mqs_dll.debugger.job.find.records import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.proc import not_permitted, read_status, user_name

@@ -1,0 +1,200 @@
+"""``mqs calibrate``: its arguments, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqs_dll.calibrate.launch import undisturbed
+from mqs_dll.errors import CalibrationError
+
+if TYPE_CHECKING:
+    from mqs_dll.calibrate.family import Solution, Tell
+    from mqs_dll.layout import Layouts
+
+EXIT_DONE = 0
+EXIT_DIFFERENT = 1
+
+DESCRIPTION = """\
+Learn the layout of an MPI at hand, without its sources and without its debug information: a small program of ours
+runs under it and makes objects whose values can be found again in its memory. The result, a profile, goes where libmqs
+looks first, also from inside a debugger: to $MQS_PROFILES, else $XDG_DATA_HOME/libmqs/profiles, else
+~/.local/share/libmqs/profiles."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.description = DESCRIPTION
+    parser.add_argument(
+        "where",
+        nargs="?",
+        metavar="MPI",
+        help="its prefix, its mpiexec, its library, or the PID of a process that uses it (default: mpiexec in PATH)",
+    )
+    result = parser.add_argument_group("the result")
+    result.add_argument("--name", type=_name, help="call the profile so")
+    goal = result.add_mutually_exclusive_group()
+    goal.add_argument("--out", type=Path, metavar="FILE", help="write the profile to this file")
+    goal.add_argument("--write", action="store_true", help="write it among the profiles that libmqs ships")
+    goal.add_argument("--check", action="store_true", help="write nothing: compare it with the profile that libmqs has")
+    result.add_argument("--compare-types", action="store_true", help="compare it with the MPI's debug information")
+    runs = parser.add_argument_group("the runs")
+    runs.add_argument("--mpiexec", type=_command, default=[], metavar="COMMAND", help="start jobs with this")
+    runs.add_argument("--mpicc", type=_command, default=[], metavar="COMMAND", help="compile with this")
+    runs.add_argument("--no-compiler", action="store_true", help="call the library from Python, without a compiler")
+    runs.add_argument(
+        "--emulator", type=_command, default=[], metavar="COMMAND", help="run programs of another machine with this"
+    )
+    runs.add_argument("--keep", type=Path, metavar="DIR", help="keep what the runs left in this new directory")
+    runs.add_argument(
+        "--dump", type=Path, action="append", metavar="DIR", help="run nothing, use what was kept; may be repeated"
+    )
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name for a profile: letters, digits, '.', '_' and '-' are")
+    return text
+
+
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a command: {error}") from None
+    if not words:
+        raise argparse.ArgumentTypeError("an empty command")
+    return words
+
+
+@dataclass(frozen=True)
+class _Learned:
+    title: str
+    """What people call the MPI."""
+    solution: Solution
+    types: Layouts | None
+    """What the MPI's debug information says, if that was asked for."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line asks for, and print what came of it.
+
+    Returns:
+        EXIT_DIFFERENT when it was to be compared with something and differs.
+
+    Raises:
+        MqsError: it can't be done; nothing was written.
+    """
+    from mqs_dll.report.progress import doing
+
+    with doing() as tell, _workplace(options.keep) as directory:
+        learned = _learn(options, directory, tell)
+    solution = learned.solution
+    if solution.failures:
+        raise CalibrationError(f"{_name_of(learned)} has members that were not found: {'; '.join(solution.failures)}")
+    return _conclude(options, learned)
+
+
+@contextlib.contextmanager
+def _workplace(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        directory = Path(tempfile.mkdtemp(prefix="mqs-calibrate-"))
+        try:
+            yield directory
+        finally:
+            with undisturbed():
+                shutil.rmtree(directory, ignore_errors=True)
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        filled = any(keep.iterdir())
+    except OSError as error:
+        raise CalibrationError(f"{keep} can't be made: {error.strerror}") from error
+    if filled:
+        raise CalibrationError(f"{keep} is not empty: --keep wants a new directory")
+    yield keep.resolve()
+
+
+def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> _Learned:
+    from mqs_dll.calibrate.discovery import Given, find
+    from mqs_dll.calibrate.dump import load_all
+    from mqs_dll.calibrate.families import FAMILIES, family_of
+
+    if options.dump:
+        if options.compare_types:
+            raise CalibrationError("--compare-types needs a running process, and with --dump nothing runs")
+        dumps = [dump for each in options.dump for dump in load_all(each)]
+        family = family_of(dumps)
+        return _Learned(family.title, family.solve(dumps), None)
+    given = Given(options.mpiexec, options.mpicc, options.emulator)
+    kind, mpi = find(options.where, given, FAMILIES)
+    family = kind()
+    observed = family.observe(mpi, directory, tell, compiler=not options.no_compiler)
+    mpi.check_library(observed.dumps)
+    tell("finding each member in what the runs left")
+    solution = family.solve(observed.dumps)
+    types = None
+    if options.compare_types:
+        tell("asking the debug information")
+        types = family.debug_layouts(mpi, directory)
+    return _Learned(family.title, replace(solution, left_out=[*observed.left_out, *solution.left_out]), types)
+
+
+def _name_of(learned: _Learned) -> str:
+    subject = learned.solution.subject
+    return f"{learned.title} {subject.release} on {subject.machine}"
+
+
+def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
+    """Compare, write and print."""
+    from mqs_dll.calibrate import store
+    from mqs_dll.calibrate.document import document, write
+    from mqs_dll.profiles import parse
+
+    solution = learned.solution
+    subject = solution.subject
+    name = options.name or (subject.name if options.write else subject.name_of_build)
+    profile = document(replace(subject, name=name), solution.findings, solution.views, solution.sizes_only)
+    layouts = parse(profile, "made just now").layouts
+    members = sum(len(struct.offsets) for struct in layouts)
+    _say(f"{_name_of(learned)}, build {' and '.join(subject.builds)}: {members} members of structs found")
+    for reason in solution.left_out:
+        _say(f"  left out: {reason}")
+    agrees = True
+    if learned.types is not None:
+        agrees &= _compare(layouts, learned.types, "the debug information", only_shared=True)
+    if options.check:
+        there = store.known(profile)
+        agrees &= _compare(layouts, there.layouts, f"profile {there.name}")
+    elif options.out:
+        write(options.out, profile)
+        _say(f"written to {options.out}")
+    elif options.write:
+        _say(f"written to {store.write_shipped(profile)}")
+    else:
+        _say(f"written to {store.write_for_user(profile)}, where libmqs finds it from now on")
+    return EXIT_DONE if agrees else EXIT_DIFFERENT
+
+
+def _compare(found: Layouts, other: Layouts, name: str, *, only_shared: bool = False) -> bool:
+    from mqs_dll.calibrate.store import comparison
+
+    agrees, lines = comparison(found, other, name, only_shared=only_shared)
+    for line in lines:
+        _say(line)
+    return agrees
+
+
+def _say(line: str) -> None:
+    """Print a line, in which may be what an MPI has printed."""
+    from mqs_dll.escape import visible
+
+    print(visible(line))

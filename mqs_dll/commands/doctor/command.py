@@ -1,0 +1,80 @@
+"""``mqs doctor``: its arguments, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqs_dll.commands.times import add_limit, limit_of
+
+if TYPE_CHECKING:
+    from mqs_dll.commands.doctor.diagnosis import Diagnosis
+    from mqs_dll.debugger.stop import Limit
+
+EXIT_WHOLE = 0
+EXIT_PARTLY = 1
+EXIT_NOTHING = 3
+
+DESCRIPTION = """\
+Say what libmqs knows of an MPI: its release and build, where the layout of each struct comes from, which checks held,
+what can't be seen and why, and what to do about it. Of a process it tells all of that, of a library's file what can
+be told before anything runs."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.description = DESCRIPTION
+    parser.add_argument(
+        "where",
+        type=_where,
+        metavar="PID|FILE",
+        help="a rank, or the MPI's library, or a program that it is linked into",
+    )
+    add_limit(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
+
+
+def _where(text: str) -> int | Path:
+    path = Path(text)
+    if not text.isascii() or not text.isdigit() or path.exists():
+        return path
+    if int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look, and print what was found.
+
+    Returns:
+        EXIT_PARTLY when a part can't be seen, EXIT_NOTHING when no layout fits.
+
+    Raises:
+        MqsError: it is no MPI that can be looked at.
+    """
+    from mqs_dll.commands.doctor.diagnosis import Verdict
+
+    found = _diagnose(options.where, limit_of(options))
+    if options.json:
+        from mqs_dll.commands.doctor.report import as_json
+
+        print(as_json(found))
+    else:
+        from mqs_dll.commands.doctor import report
+        from mqs_dll.report import terminal
+
+        terminal.console().print(report.render(found))
+    return {Verdict.WHOLE: EXIT_WHOLE, Verdict.PARTLY: EXIT_PARTLY, Verdict.NOTHING: EXIT_NOTHING}[found.verdict]
+
+
+def _diagnose(where: int | Path, limit: Limit) -> Diagnosis:
+    if isinstance(where, Path):
+        from mqs_dll.commands.doctor import library
+
+        return library.diagnose(where)
+    from mqs_dll.commands.doctor import process
+    from mqs_dll.report.progress import communicators_done
+
+    with communicators_done() as on_communicator:
+        return process.diagnose(where, on_communicator, limit)

@@ -1,0 +1,143 @@
+"""``mqs show``: its arguments, and what it prints of one process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from mqs_dll.commands import which_library
+from mqs_dll.commands.times import add_limit, limit_of
+from mqs_dll.errors import MqsError, UnknownMpiError
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
+    from mqs_dll.interface import ProcessQueues, TargetProcess
+    from mqs_dll.session import ProcessSession
+
+Item = TypeVar("Item")
+
+EXIT_SHOWN = 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.set_defaults(usage_error=parser.error)
+    parser.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
+    parser.add_argument("--core", metavar="FILE", help="a core file of a rank, instead")
+    parser.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core file's program and libraries lie")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
+    which_library.add_arguments(parser)
+    parser.add_argument("--all", action="store_true", help="show the MPI's own communicators too (implies --direct)")
+    parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
+    parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
+    add_limit(parser)
+
+
+def _pid(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read one process or one core file and print what was read.
+
+    Returns:
+        EXIT_SHOWN.
+
+    Raises:
+        MqsError: it can't be read.
+    """
+    if options.all and options.dll:
+        options.usage_error("--all goes through the Python core: it can't be combined with --dll")
+    if (options.pid is None) == (options.core is None):
+        options.usage_error("name one process: by PID, or by --core")
+    if options.sysroot and not options.core:
+        options.usage_error("--sysroot goes with --core")
+    snapshot = _look_at_core(options) if options.core else _look(options)
+    if options.json:
+        from mqs_dll.report import process_json
+
+        print(process_json.render(snapshot))
+    else:
+        from mqs_dll.report import process_text, terminal
+
+        terminal.console().print(process_text.render(snapshot))
+    return EXIT_SHOWN
+
+
+def _look(options: argparse.Namespace) -> Snapshot:
+    from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.live import LiveProcess, missing_files
+    from mqs_dll.report.progress import communicators_done
+
+    with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
+        open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
+        library, path = open_queues(process)
+        try:
+            return take_snapshot(
+                library,
+                process,
+                library_path=path,
+                look_further=lambda queues, target: _look_further(options, queues, target),
+                on_communicator=on_communicator,
+                limit=limit_of(options),
+            )
+        except UnknownMpiError as error:
+            raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
+
+
+def _look_at_core(options: argparse.Namespace) -> Snapshot:
+    from mqs_dll.debugger.collect import Look
+    from mqs_dll.debugger.core.process import CoreProcess
+    from mqs_dll.report.progress import communicators_done
+
+    with CoreProcess(options.core, options.sysroot) as process, communicators_done() as on_communicator:
+        open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
+        library, path = open_queues(process)
+        try:
+            with Look(library, process, pid=process.pid, program=process.file.name, library_path=path) as look:
+                snapshot = look.read(lambda queues, target: _look_further(options, queues, target), on_communicator)
+        except MqsError as error:
+            raise process.explained(error) from error
+        _mention(process.caveats())
+    return snapshot
+
+
+def _mention(sentences: list[str]) -> None:
+    """Print on standard error what a reader of the report has to know beside it."""
+    from mqs_dll.escape import visible
+
+    for sentence in sentences:
+        print(f"mqs: {visible(sentence)}.", file=sys.stderr)
+
+
+def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
+    """Return what only the Python core tells, by the session that is there or by one of its own."""
+    from mqs_dll.debugger.snapshot import CoreView
+    from mqs_dll.session import ProcessSession
+
+    session = queues if isinstance(queues, ProcessSession) else _core_session(target)
+    return CoreView(
+        layouts=tuple(session.layout_origins()) if session is queues else None,
+        windows=_or_hidden(session.windows) if options.windows else None,
+        datatypes=_or_hidden(session.datatypes) if options.datatypes else None,
+    )
+
+
+def _core_session(target: TargetProcess) -> ProcessSession:
+    from mqs_dll.session import Library
+
+    return Library().setup_image(target.image).setup_process(target)
+
+
+def _or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
+    from mqs_dll.debugger.snapshot import Hidden
+
+    try:
+        return tuple(read())
+    except MqsError as error:
+        return Hidden(str(error))

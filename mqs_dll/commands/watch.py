@@ -1,0 +1,218 @@
+"""``mqs watch``: its arguments, and the loop that looks at a running job again and again, without stopping it."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+from mqs_dll.commands import which_library
+from mqs_dll.commands.job import which
+from mqs_dll.commands.times import seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mqs_dll.debugger.job.records import Job, JobProcess
+    from mqs_dll.report.watch_view import Frame
+
+EXIT_SHOWN = 0
+"""Also after Ctrl-C, which is how a live view is ended, and when the job has ended."""
+
+DESCRIPTION = """\
+Show a job while it runs: for each rank what is pending, what it waits for, and for how long nothing of it has changed.
+No rank is stopped, so what is seen may not fit together: the proof is what `mqs job` gives. Ctrl-C ends the view and
+leaves the job alone."""
+
+ENDED = "The job has ended: none of its ranks runs any more."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.description = DESCRIPTION
+    parser.add_argument(
+        "what",
+        nargs="?",
+        type=which,
+        metavar="PID|PROGRAM",
+        help="its launcher, one of its ranks, or its program; not needed where only one job runs",
+    )
+    parser.add_argument(
+        "--interval", type=seconds, default=1.0, metavar="TIME", help="between two looks: 500ms, 2s (default: 1s)"
+    )
+    parser.add_argument("--count", type=_count, metavar="N", help="end after N looks")
+    which_library.add_arguments(parser)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of looks")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the job until Ctrl-C, until it ends, or as often as was asked for.
+
+    Returns:
+        EXIT_SHOWN.
+
+    Raises:
+        MqsError: there is no such job, or it can't be read.
+    """
+    from mqs_dll.debugger.job.find import find_job
+    from mqs_dll.debugger.job.read import JobReader
+    from mqs_dll.report import terminal
+    from mqs_dll.report.progress import ranks_done
+
+    found = find_job(options.what)
+    open_queues = which_library.opener(options.dll, direct=options.direct)
+    with ExitStack() as stack:
+        with ranks_done() as on_progress:
+            reader = JobReader(found, open_queues, stop=False, stacks=False, on_progress=on_progress)
+            stack.enter_context(reader)
+            first = reader.look()
+        looks = itertools.chain((first,), iter(reader.look, None))
+        watch(looks, terminal.console(), options.interval, options.count)
+    return EXIT_SHOWN
+
+
+def watch(looks: Iterator[Job], console: Console, interval: float, count: int | None) -> None:
+    """Show one look after the other until Ctrl-C, until the job has ended, or ``count`` of them.
+
+    Args:
+        looks: read the job when the next one is asked for; a Ctrl-C waits until it is done.
+        console: a terminal, where frames replace each other, or anything else, where they follow each other.
+        interval: seconds from one look to the next.
+        count: how many; None for no end.
+    """
+    unchanged = _Unchanged()
+    ended = False
+    with _screen(console) as show, _DeferredInterrupt() as interrupt, suppress(KeyboardInterrupt):
+        began = time.monotonic()
+        for number, job in enumerate(looks, start=1):
+            show(_frame(job, unchanged.note(job, began), f"look {number}, every {interval:g} s"))
+            ended = _has_ended(job)
+            if ended or number == count:
+                break
+            interrupt.sleep(began + interval - time.monotonic())
+            began = time.monotonic()
+    if ended:
+        console.print(ENDED)
+
+
+def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Frame:
+    from mqs_dll.report.watch_view import Frame
+    from mqs_dll.verdict.conclude import conclude
+
+    heading = f"not stopped, a glimpse at {datetime.now():%H:%M:%S}; {rhythm}; Ctrl-C ends it and leaves the job alone"
+    return Frame(job, conclude(job), unchanged, heading)
+
+
+def _has_ended(job: Job) -> bool:
+    """Tell whether no rank of this machine is left; of other machines nothing can be told."""
+    from mqs_dll.debugger.job.records import RankState
+
+    here = [process for process in job.processes if process.host == job.host]
+    return bool(here) and all(process.state is RankState.EXITED for process in here)
+
+
+class _Unchanged:
+    """For how long each process has looked the same."""
+
+    def __init__(self) -> None:
+        self._last: dict[object, tuple[object, float]] = {}
+
+    def note(self, job: Job, now: float) -> tuple[float | None, ...]:
+        """Take in a look; return the seconds for each process, None at the first look."""
+        first = not self._last
+        self._last = {_identity(process): self._since(process, now) for process in job.processes}
+        return tuple(None if first else now - self._last[_identity(process)][1] for process in job.processes)
+
+    def _since(self, process: JobProcess, now: float) -> tuple[object, float]:
+        face = process.state, [sample.snapshot.communicators for sample in process.samples[-1:]]
+        last = self._last.get(_identity(process))
+        return last if last is not None and last[0] == face else (face, now)
+
+
+def _identity(process: JobProcess) -> tuple[int, int, int | None]:
+    """Return what a process keeps from look to look: its PID, where it has one."""
+    return process.world, process.pid, None if process.pid else process.rank
+
+
+# ---------------------------------------------------------------- terminal and signals
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[Frame], None]]:
+    """Yield what shows a frame: in place on a terminal, which in the end has its former contents and the last frame."""
+    if not sys.stdout.isatty() or console.is_dumb_terminal:
+        yield lambda frame: _print(console, frame)
+        return
+    from rich.live import Live
+
+    last: list[Frame] = []
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def show(frame: Frame) -> None:
+            last[:] = [frame]
+            live.update(frame, refresh=True)
+
+        yield show
+    console.print(*last)
+
+
+def _print(console: Console, frame: Frame) -> None:
+    console.print(frame)
+    console.print()
+    sys.stdout.flush()
+
+
+class _DeferredInterrupt:
+    """Makes a Ctrl-C wait until a look is over: within a library's callbacks it would look like a failed read.
+
+    A second one doesn't wait.
+    """
+
+    def __init__(self) -> None:
+        self._previous: object = None
+        self._asked = False
+        self._sleeps = False
+
+    def __enter__(self) -> _DeferredInterrupt:
+        """Begin; where Ctrl-C is ignored, it stays so."""
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            self._previous = handler
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put the former handler back."""
+        if callable(self._previous):
+            signal.signal(signal.SIGINT, self._previous)
+
+    def sleep(self, duration: float) -> None:
+        """Sleep for seconds, none if they are negative.
+
+        Raises:
+            KeyboardInterrupt: there was a Ctrl-C, now or since the last sleep.
+        """
+        self._sleeps = True
+        if self._asked:
+            raise KeyboardInterrupt
+        time.sleep(max(duration, 0.0))
+        self._sleeps = False
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._sleeps or self._asked:
+            raise KeyboardInterrupt
+        self._asked = True

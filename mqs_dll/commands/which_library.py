@@ -1,0 +1,154 @@
+"""Which library reads a process: libmqs.so, another MQS library, or libmqs's Python core.
+
+Debuggers read the library's path from ``MPIR_dll_name`` in the target. Few of the libraries named there work (they
+need debug information that no distribution installs), so libmqs.so comes first here unless the user says otherwise:
+
+1. ``--dll PATH``;
+2. the environment variable ``MQS_DLL``;
+3. libmqs.so of this installation;
+4. ``MPIR_dll_name``, when libmqs.so was not built; ``--dll auto`` asks for it at once, as a debugger does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqs_dll import library_path
+from mqs_dll.errors import DllError, MqsError, TargetReadError
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+
+    OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
+    """Takes a process and returns the library to read it with, and the library's file if it has one."""
+
+AUTO = "auto"
+"""The choice that follows MPIR_dll_name."""
+
+_PATH_LIMIT = 4096
+"""PATH_MAX of Linux, the closing NUL included."""
+
+_PAGE = 4096
+_FIRST_PRINTABLE = 0x20
+
+
+def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add ``--dll`` and ``--direct`` to a command's parser, or to a group of its options."""
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--dll", metavar="PATH", help="the MQS library to load, or `auto` for the one that the MPI names"
+    )
+    source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
+
+
+def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool = False) -> OpenQueues:
+    """Return what opens the library that a user asked for.
+
+    Args:
+        dll: an MQS library's path, "auto" for the one that the MPI names, None for the default (choose_library).
+        direct: use the Python core.
+        show_internal: use the Python core, and list the communicators too that an MPI keeps for itself.
+    """
+
+    def open_core(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
+        from mqs_dll.session import Library
+
+        return Library(show_internal=show_internal), None
+
+    def open_dll(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
+        from mqs_dll.debugger.dll import DynamicLibrary
+
+        path = choose_library(process, dll)
+        return DynamicLibrary(path), path
+
+    return open_core if direct or show_internal else open_dll
+
+
+def windows() -> LookFurther:
+    """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
+    from mqs_dll.debugger.snapshot import CoreView, Hidden
+    from mqs_dll.session import Library, ProcessSession
+
+    sessions: dict[TargetProcess, ProcessSession] = {}
+
+    def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
+        try:
+            if isinstance(queues, ProcessSession):
+                session = queues
+            else:
+                session = sessions.get(target) or Library().setup_image(target.image).setup_process(target)
+                sessions[target] = session
+            return CoreView(windows=tuple(session.windows()))
+        except MqsError as error:
+            return CoreView(windows=Hidden(str(error)))
+
+    return look_further
+
+
+# ---------------------------------------------------------------- which MQS library
+
+
+def choose_library(process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path of the MQS library to load for a process.
+
+    Args:
+        process: needed when its MPI is to be asked.
+        choice: a path, "auto", or None for the default.
+        environment: where MQS_DLL is looked for; it takes the same values as ``choice``.
+
+    Raises:
+        DllError: there is none, or the MPI names none.
+    """
+    choice = choice or environment.get("MQS_DLL")
+    if choice is None:
+        try:
+            return str(library_path.library())
+        except DllError:
+            return named_by_mpi(process)
+    if choice == AUTO:
+        return named_by_mpi(process)
+    return str(Path(choice).resolve()) if Path(choice).exists() else choice
+
+
+def named_by_mpi(process: TargetProcess) -> str:
+    """Return the path in the target's ``MPIR_dll_name``, an array of char or, as in the standard's text, a pointer.
+
+    Raises:
+        DllError: there is no such variable, or it holds no path.
+    """
+    address = process.image.find_symbol("MPIR_dll_name")
+    if address is None:
+        raise DllError("the program names no MQS library: it has no symbol MPIR_dll_name")
+    for candidate in (_pointer_at(process, address), address):
+        path = _string_at(process, candidate)
+        if path:
+            return path
+    raise DllError(f"MPIR_dll_name at {address:#x} holds no path")
+
+
+def _pointer_at(process: TargetProcess, address: int) -> int:
+    """Return what lies at an address as a pointer, 0 when nothing does. A path's letters point nowhere."""
+    try:
+        (pointer,) = struct.unpack("=Q", process.to_host(process.fetch(address, 8)))
+    except TargetReadError:
+        return 0
+    return int(pointer)
+
+
+def _string_at(process: TargetProcess, address: int) -> str | None:
+    """Return the printable string at an address, None when there is no such thing."""
+    text = b""
+    while b"\0" not in text and len(text) < _PATH_LIMIT:
+        here = address + len(text)
+        try:
+            text += process.fetch(here, _PAGE - here % _PAGE)  # never into the next page, which may not be there
+        except TargetReadError:
+            return None
+    string, nul, _ = text.partition(b"\0")
+    return os.fsdecode(string) if nul and not any(byte < _FIRST_PRINTABLE for byte in string) else None

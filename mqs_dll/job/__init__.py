@@ -1,1 +1,0 @@
-"""``mqs job``, ``mqs watch`` and ``mqs diff``: their arguments, where a job comes from, and where its report goes."""

@@ -1,0 +1,143 @@
+"""Which processes of a job are drawn as one node: those that do the same, so that 10,000 ranks fit a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+
+from mqs_dll.debugger.job.records import Job
+from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
+
+MOST_GROUPS = 16
+"""Of processes that aren't drawn alone: more nodes than that, with their arrows, nobody wants to follow."""
+
+_ENOUGH_GROUPS = 8
+"""Details, like tags, are no reason for more than these."""
+
+SMALL_JOB = 8
+"""In a job of so many processes those alone share a node that are equal in all that is known of them."""
+
+_MOST_NAMED = 8
+"""A finding about more processes than that is about a crowd: its ranks are merged, though not with others."""
+
+_OF_CROWDS = frozenset({Cause.COLLECTIVE_MISSING, Cause.COLLECTIVE_ORDER, Cause.BEHIND, Cause.PROGRESS, Cause.NOT_READ})
+"""Findings in which ranks that do the same are as good as one."""
+
+_LONGEST_CYCLE = 24
+"""In a cycle each process waits for another one: every one is worth a node, as long as one can follow it."""
+
+_MOST_ALONE = 24
+"""Processes that all findings together keep alone."""
+
+
+def groups(job: Job, verdict: Verdict) -> list[tuple[int, ...]]:
+    """Return the places of a job's processes in few groups, in the order of their first ones.
+
+    What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
+    """
+    waits = _waits_by_process(job, verdict)
+    group_of = _numbered(_alone(job, verdict))
+    if len(job.processes) <= SMALL_JOB:
+        return _members(_numbered(zip(group_of, _all_of(job, verdict, waits), strict=True)))
+    alone = max(group_of, default=0)
+    for most, traits in ((MOST_GROUPS, _traits(job, verdict, waits)), (_ENOUGH_GROUPS, _details(verdict, waits))):
+        for trait in traits:
+            group_of = _split(group_of, trait(group_of), alone + most)
+    return _members(group_of)
+
+
+def _waits_by_process(job: Job, verdict: Verdict) -> list[list[Wait]]:
+    waits: list[list[Wait]] = [[] for _ in job.processes]
+    for wait in verdict.waits:
+        waits[wait.process].append(wait)
+    return waits
+
+
+def _alone(job: Job, verdict: Verdict) -> list[Hashable]:
+    """Return a value for each process that is its own where it must be drawn alone."""
+    alone: set[int] = set()
+    for finding in verdict.findings:
+        together = alone.union(finding.processes)
+        if len(finding.processes) <= _most_named(finding) and len(together) <= _MOST_ALONE:
+            alone = together
+    return [place if place in alone else None for place in range(len(job.processes))]
+
+
+def _most_named(finding: Finding) -> int:
+    if finding.cause in _OF_CROWDS:
+        return 1
+    return _LONGEST_CYCLE if finding.cause is Cause.CYCLE else _MOST_NAMED
+
+
+def _all_of(job: Job, verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Hashable]:
+    """Yield all that is known of each process, but which one it is."""
+    for process, does, named, own in zip(
+        job.processes, verdict.activities, _named_by(job, verdict), waits, strict=True
+    ):
+        waits_of_any = tuple(replace(wait, process=0) for wait in own)
+        yield process.state, process.world, process.program, does, named, waits_of_any
+
+
+Trait = Callable[[Sequence[int]], Iterable[Hashable]]
+"""What tells processes apart, given the groups so far: one value for each process."""
+
+
+def _traits(job: Job, verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Trait]:
+    """Yield what tells processes apart in earnest, the weightiest first."""
+    activities = verdict.activities
+    yield lambda _: ((process.state, does.certainty) for process, does in zip(job.processes, activities, strict=True))
+    yield lambda _: ((process.world, process.program) for process in job.processes)
+    yield lambda _: (does.call for does in activities)
+    yield lambda _: _named_by(job, verdict)
+    yield lambda _: _each(waits, lambda wait: (wait.kind, wait.what, wait.communicator_id, wait.certainty))
+    yield lambda group_of: _targets(group_of, waits)
+
+
+def _details(verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Trait]:
+    """Yield what else tells processes apart, the weightiest first."""
+    activities = verdict.activities
+    yield lambda _: (does.phrase if does.call is None else "" for does in activities)
+    yield lambda _: (does.where for does in activities)
+    yield lambda _: _each(waits, lambda wait: (wait.tag, wait.any_tag, wait.any_source))
+    yield lambda group_of: _targets(group_of, waits)
+
+
+def _each(waits: Sequence[Sequence[Wait]], what: Callable[[Wait], Hashable]) -> list[Hashable]:
+    return [frozenset(map(what, own)) for own in waits]
+
+
+def _named_by(job: Job, verdict: Verdict) -> list[Hashable]:
+    """Return for each process the findings that name it."""
+    named: list[list[int]] = [[] for _ in job.processes]
+    for number, finding in enumerate(verdict.findings):
+        for place in finding.processes:
+            named[place].append(number)
+    return [tuple(numbers) for numbers in named]
+
+
+def _targets(group_of: Sequence[int], waits: Sequence[Sequence[Wait]]) -> list[Hashable]:
+    """Return for each process the groups that it waits for."""
+    known: dict[int, frozenset[int]] = {}  # by the identity of the peers: thousands of waits share one tuple
+    for own in waits:
+        for wait in own:
+            if id(wait.peers) not in known:
+                known[id(wait.peers)] = frozenset(group_of[peer] for peer in wait.peers)
+    return [frozenset(known[id(wait.peers)] for wait in own if not wait.any_source) for own in waits]
+
+
+def _split(group_of: list[int], trait: Iterable[Hashable], most: int) -> list[int]:
+    """Return the groups split by a trait; as they were where these are too many."""
+    finer = _numbered(zip(group_of, trait, strict=True))
+    return finer if max(finer, default=0) < most else group_of
+
+
+def _numbered(values: Iterable[Hashable]) -> list[int]:
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(value, len(numbers)) for value in values]
+
+
+def _members(group_of: Sequence[int]) -> list[tuple[int, ...]]:
+    members: dict[int, list[int]] = {}
+    for place, number in enumerate(group_of):
+        members.setdefault(number, []).append(place)
+    return [tuple(places) for places in members.values()]

@@ -1,0 +1,183 @@
+"""A job and its verdict as one page of HTML that needs nothing else: no network, no Graphviz, and no script to be read.
+
+Everything that comes from the target is escaped here, or is JSON that the page's script writes as text.
+"""
+
+from __future__ import annotations
+
+import html
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from string import Template
+
+from mqs_dll import __version__
+from mqs_dll.debugger.job.records import Job, JobProcess, RankState
+from mqs_dll.escape import visible
+from mqs_dll.report.drawing import draw, sample, sample_of_shape
+from mqs_dll.report.page_data import ROWS_SHOWN, embedded
+from mqs_dll.report.picture import MEANINGS, Picture, Shape, picture
+from mqs_dll.report.tables import Places, Table, activities, communicators, waits
+from mqs_dll.report.text.facts import NOT_COUNTED
+from mqs_dll.report.text.names import name_many
+from mqs_dll.verdict.results import Certainty, Finding, Outcome, Verdict
+
+_SYMBOLS = {
+    Outcome.NOTHING_STUCK: '<circle cx="12" cy="12" r="10"/><path d="M7 12.5l3.5 3.5L17 8.5"/>',
+    Outcome.PROVED: '<path d="M7.5 2h9L22 7.5v9L16.5 22h-9L2 16.5v-9z"/><path d="M8.5 8.5l7 7M15.5 8.5l-7 7"/>',
+    Outcome.SUSPECTED: '<path d="M12 2.5L22.5 21h-21z"/><path d="M12 9.5v5.5M12 18v.1"/>',
+    Outcome.NOT_READ: '<path d="M3 3h18v18H3z"/><path d="M9 9.5a3 3 0 1 1 3.8 2.9c-.6.2-.8.6-.8 1.6M12 17.3v.1"/>',
+}
+_CLASSES = {
+    Outcome.NOTHING_STUCK: "nothing",
+    Outcome.PROVED: "proved",
+    Outcome.SUSPECTED: "suspected",
+    Outcome.NOT_READ: "unread",
+}
+_SURE = {Certainty.PROVED: "Proved", Certainty.SUSPECTED: "Suspected", Certainty.NOTED: "Noted"}
+
+
+def render(job: Job, verdict: Verdict) -> str:
+    """Return the page: the verdict, the graph, and tables of who waits for whom and what each rank does."""
+    drawn = picture(job, verdict)
+    places = Places()
+    tables = [make(job, verdict, places) for make in (waits, activities, communicators)]
+    style, script = _asset("page.css"), _asset("page.js")
+    return Template(_asset("page.html")).substitute(
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        version=__version__,
+        title=_text(verdict.headline),
+        outcome=_CLASSES[verdict.outcome],
+        symbol=f'<svg class="symbol" viewBox="0 0 24 24" aria-hidden="true">{_SYMBOLS[verdict.outcome]}</svg>',
+        headline=_headline(verdict.headline),
+        warnings=_warnings(job),
+        findings=_findings(verdict.findings),
+        graph=draw(drawn),
+        legend=_legend(drawn),
+        remarks="".join(f'<p class="hint">{_text(remark)}</p>' for remark in drawn.remarks),
+        tables="\n".join(map(_table, tables)),
+        job=_job(job),
+        data=embedded(job, verdict, drawn, tables, places),
+    )
+
+
+def _asset(name: str) -> str:
+    return files("mqs_dll.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what a Content-Security-Policy calls a style or a script by."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _text(text: str) -> str:
+    return html.escape(visible(text))
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def _headline(headline: str) -> str:
+    """Return a heading in two lines: the headline begins with the outcome in a few words."""
+    outcome, colon, what = visible(headline).partition(": ")
+    return f'<span class="word">{html.escape(outcome + colon)}</span> {html.escape(what)}'
+
+
+def _findings(findings: Iterable[Finding]) -> str:
+    items = "".join(
+        f'<li class="finding {finding.certainty.value}">'
+        f'<p class="sure">{_SURE[finding.certainty]}: {finding.cause.value}</p>'
+        f"<p>{_text(finding.sentence)}</p>{_advice(finding.advice)}</li>"
+        for finding in findings
+    )
+    return f'<ol class="findings">{items}</ol>' if items else "<p>None.</p>"
+
+
+def _advice(advice: str) -> str:
+    return f'<p class="advice">{_text(advice)}</p>' if advice else ""
+
+
+def _warnings(job: Job) -> str:
+    """Return a box about the ranks of which nothing is known, which may be what all others wait for."""
+    unread: dict[tuple[str, str], list[int]] = {}
+    for place, process in enumerate(job.processes):
+        if process.state is RankState.UNREADABLE:
+            unread.setdefault((process.why, process.way_out), []).append(place)
+    if not unread:
+        return ""
+    count = sum(map(len, unread.values()))
+    items = "".join(
+        f"<li>{_text(_ranks(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
+        for (why, way_out), members in unread.items()
+    )
+    return (
+        f'<section class="warning" aria-label="Ranks that were not read"><p class="sure">{count} of '
+        f"{len(job.processes)} ranks could not be read: they may wait or compute</p><ul>{items}</ul></section>"
+    )
+
+
+def _ranks(job: Job, places: Sequence[int]) -> str:
+    name = name_many(job, places)
+    return name if name.startswith("PID") else f"rank {name}" if len(places) == 1 else f"ranks {name}"
+
+
+# ---------------------------------------------------------------- the graph's legend, tables, the job
+
+
+def _legend(drawn: Picture) -> str:
+    certainties = {arrow.certainty for arrow in drawn.arrows}
+    shapes = {node.shape for node in drawn.nodes} - {Shape.RANK}
+    lines = [f"<li>{sample(each)}{words}</li>" for each, words in MEANINGS.items() if each in certainties]
+    return "".join((*lines, *(f"<li>{sample_of_shape(each)}{each.value}</li>" for each in Shape if each in shapes)))
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in table.columns)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows[:ROWS_SHOWN]
+    )
+    return (
+        f'<section aria-labelledby="{table.name}-title"><h2 id="{table.name}-title">{table.title}</h2>'
+        f'<div class="scroll" role="region" aria-labelledby="{table.name}-title" tabindex="0"><table id="{table.name}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{_cut(table)}"
+        f'<button type="button" class="more" id="{table.name}-more" hidden>Show all</button></section>'
+    )
+
+
+def _cut(table: Table) -> str:
+    """Return sentences on the rows that aren't there: without a script, or at all."""
+    sentences = "".join(f'<p class="hint">{remark}</p>' for remark in table.remarks)
+    if len(table.rows) > ROWS_SHOWN:
+        sentences += f"<noscript><p>The first {ROWS_SHOWN} of {len(table.rows)} rows.</p></noscript>"
+    return sentences
+
+
+def _job(job: Job) -> str:
+    facts = {
+        "command": job.title,
+        "MPI": job.mpi or "not known",
+        "host": ", ".join(_hosts(job.processes)) or job.host,
+        "read": f"{job.taken}, {job.source}",
+        "size of MPI_COMM_WORLD": ", ".join("not known" if size is None else str(size) for size in job.sizes),
+        "launcher": "not known" if job.launcher is None else f"PID {job.launcher}",
+        "pause": _pause(job),
+    }
+    return "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
+
+
+def _hosts(processes: Iterable[JobProcess]) -> list[str]:
+    hosts = list(dict.fromkeys(process.host for process in processes))
+    return hosts if len(hosts) <= 8 else [*hosts[:8], f"{len(hosts) - 8} more"]
+
+
+def _pause(job: Job) -> str:
+    if not job.stopped:
+        return "none: the ranks ran on while they were read, so that what they say may not fit together"
+    samples = max((len(process.samples) for process in job.processes), default=0)
+    looks = f", {samples} looks, {job.interval:g} s apart" if samples > 1 else ""
+    uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
+    return f"{job.pause * 1000:.1f} ms{looks}{uncounted}"

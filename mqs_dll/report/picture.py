@@ -1,0 +1,271 @@
+"""The wait-for graph of a job as people can look at it: what to draw, but not how. Shared by DOT, SVG and HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.escape import visible
+from mqs_dll.report.groups import groups
+from mqs_dll.report.text.names import CommunicatorNames, name_many
+from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind
+
+MOST_ARROWS = 150
+"""More than that hide each other."""
+
+_MOST_LABELS = 2
+"""Calls and communicators that one arrow names; of more their number is told."""
+
+_MOST_TAGS = 3
+
+_MOST_TARGETS = 3
+"""Arrows that one wait may have; for more it points at a node that stands for all of them."""
+
+
+class Shape(Enum):
+    """What a node stands for; the value says so in a legend."""
+
+    RANK = "ranks"
+    GONE = "ranks that exited or called MPI_Finalize"
+    UNREAD = "ranks that could not be read"
+    ANY = "any of several ranks"
+    ALL = "all of several ranks"
+    UNKNOWN = "a rank that isn't known"
+
+
+MEANINGS = {
+    Certainty.PROVED: "can't end any more: proved",
+    Certainty.SUSPECTED: "seems stuck: suspected",
+    Certainty.NOTED: "may well end",
+}
+"""What the certainty of a wait means, in a legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Processes that do the same, or what some wait for instead of one process."""
+
+    shape: Shape
+    title: str
+    """ "rank 3", "ranks [4-9999]", "any of [0-7]"."""
+    lines: tuple[str, ...]
+    """What they do, where, and in which program if there are several; of any and all: the communicator."""
+    certainty: Certainty | None
+    """PROVED when they can never go on, SUSPECTED when it seems so; None when they aren't blocked."""
+    processes: tuple[int, ...]
+    """Their places in Job.processes; empty where they aren't known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Equal waits, in words."""
+
+    what: str
+    """ "MPI_Recv"."""
+    tag: str
+    """ "7", "any", "?" where it isn't known; empty where there can't be one."""
+    communicator: str
+    """ 'on "halo"'; empty where an MPI call is all that is known."""
+    waits: tuple[int, ...]
+    """Their places in Verdict.waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """All waits of one certainty between two nodes."""
+
+    source: int
+    """The place in Picture.nodes of those that wait."""
+    target: int
+    """The place in Picture.nodes of those that they wait for."""
+    certainty: Certainty
+    labels: tuple[Label, ...]
+
+    def lines(self) -> list[str]:
+        """Return the labels in few lines: those that differ in their tags alone are put together."""
+        tags: dict[tuple[str, str], list[str]] = {}
+        for label in self.labels:
+            tags.setdefault((label.what, label.communicator), []).append(label.tag)
+        blocks = [[what + _tags(known), name] for (what, name), known in tags.items()]
+        lines = [line for block in blocks[:_MOST_LABELS] for line in block if line]
+        return lines if len(blocks) <= _MOST_LABELS else [*lines, f"and {len(blocks) - _MOST_LABELS} more"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A graph to be drawn. All its text is printable, none of it is escaped for any format."""
+
+    nodes: tuple[Node, ...]
+    arrows: tuple[Arrow, ...]
+    remarks: tuple[str, ...]
+    """Sentences: what is merged, and what is left out."""
+
+
+def picture(job: Job, verdict: Verdict) -> Picture:
+    """Return what to draw of a job: at most some 50 nodes for ranks, in which every process is."""
+    return _Painter(job, verdict).paint()
+
+
+def folded(text: str, width: int = 40) -> list[str]:
+    """Return text in lines of about ``width`` characters, broken behind commas, blanks, or where it must be."""
+    lines = [""]
+    for word in re.findall(r"[^, ]*[, ]?", text):
+        for part in (word[start : start + width] for start in range(0, len(word), width)):
+            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
+                lines.append("")
+            lines[-1] += part
+    return [line.rstrip() for line in lines]
+
+
+class _Painter:
+    def __init__(self, job: Job, verdict: Verdict) -> None:
+        self._job = job
+        self._verdict = verdict
+        self._names = CommunicatorNames(job, verdict)
+        self._groups = groups(job, verdict)
+        self._group_of = {place: number for number, places in enumerate(self._groups) for place in places}
+        self._several_programs = len({process.program for process in job.processes} - {""}) > 1
+        self._waits = _by_process(verdict.waits)
+        self._nodes = [self._node(places) for places in self._groups]
+        self._stand_ins: dict[tuple[Shape, str, frozenset[int]], int] = {}
+        self._known_peers: dict[int, frozenset[int]] = {}
+
+    def paint(self) -> Picture:
+        """Return the nodes, the arrows, and what there is to say about them."""
+        arrows = self._arrows()
+        remarks = []
+        if len(self._groups) < len(self._job.processes):
+            remarks.append("Ranks that do the same share a node.")
+        if len(arrows) > MOST_ARROWS:
+            remarks.append(f"{len(arrows) - MOST_ARROWS} of {len(arrows)} arrows are left out, the least grave ones.")
+        return Picture(tuple(self._nodes), tuple(arrows[:MOST_ARROWS]), tuple(remarks))
+
+    # ------------------------------------------------------------ nodes
+
+    def _node(self, places: tuple[int, ...]) -> Node:
+        first = self._job.processes[places[0]]
+        return Node(
+            shape=_SHAPES.get(first.state, Shape.RANK),
+            title=_title(self._job, places),
+            lines=tuple(self._node_lines(places)),
+            certainty=self._verdict.activities[places[0]].certainty,
+            processes=places,
+        )
+
+    def _node_lines(self, places: Sequence[int]) -> Iterable[str]:
+        programs = [self._job.processes[place].program.rpartition("/")[2] for place in places]
+        if self._several_programs:
+            yield from _one_or_count(programs, "programs")
+        yield from _one_or_count(map(self._does, places), "different calls")
+        yield from _one_or_count((self._verdict.activities[place].where for place in places), "places in the program")
+
+    def _does(self, place: int) -> str:
+        """Return what a process does, without what it waits for: arrows tell that."""
+        activity = self._verdict.activities[place]
+        waits = self._waits.get(place, [])
+        if self._job.processes[place].state is not RankState.READ:
+            return self._job.processes[place].state.value
+        if activity.halt:
+            return activity.halt
+        call = activity.call or " and ".join(dict.fromkeys(wait.what for wait in waits)) or activity.phrase
+        return f"{call}, {_NEEDS[activity.mode]}" if len(waits) > 1 and activity.mode in _NEEDS else call
+
+    def _stand_in(self, shape: Shape, words: str, communicator: str, peers: frozenset[int]) -> int:
+        """Return the node that stands for several processes, or for unknown ones; equal ones are shared."""
+        key = (shape, communicator, peers)
+        if key not in self._stand_ins:
+            self._stand_ins[key] = len(self._nodes)
+            lines = (communicator,) if communicator else ()
+            self._nodes.append(Node(shape, words, lines, None, tuple(sorted(peers))))
+        return self._stand_ins[key]
+
+    # ------------------------------------------------------------ arrows
+
+    def _arrows(self) -> list[Arrow]:
+        """Return all arrows, the gravest first."""
+        found: dict[tuple[int, int, Certainty], dict[tuple[str, str, str], list[int]]] = {}
+        for number, wait in enumerate(self._verdict.waits):
+            words = (visible(wait.what), _tag(wait), self._communicator(wait))
+            for target in self._targets(wait):
+                labels = found.setdefault((self._group_of[wait.process], target, wait.certainty), {})
+                labels.setdefault(words, []).append(number)
+        arrows = [
+            Arrow(source, target, certainty, tuple(Label(*words, tuple(waits)) for words, waits in labels.items()))
+            for (source, target, certainty), labels in found.items()
+        ]
+        return sorted(arrows, key=lambda arrow: _GRAVITY.index(arrow.certainty))
+
+    def _targets(self, wait: Wait) -> Collection[int]:
+        peers = self._peers(wait)
+        name = self._communicator(wait)
+        if not peers:
+            words = "any rank" if wait.any_source else "a rank that isn't known"
+            return [self._stand_in(Shape.UNKNOWN, words, name, peers)]
+        if wait.any_source and len(peers) > 1:
+            among = peers | {wait.process}  # shared by all that wait so on a communicator
+            return [self._stand_in(Shape.ANY, f"any of {name_many(self._job, sorted(among))}", name, among)]
+        nodes = {self._group_of[peer] for peer in peers}
+        if len(nodes) > _MOST_TARGETS:
+            return [self._stand_in(Shape.ALL, f"all of {name_many(self._job, sorted(peers))}", name, peers)]
+        return sorted(nodes)
+
+    def _peers(self, wait: Wait) -> frozenset[int]:
+        """Return the peers as a set, made once: thousands of waits may share one tuple of thousands."""
+        if id(wait.peers) not in self._known_peers:
+            self._known_peers[id(wait.peers)] = frozenset(wait.peers)
+        return self._known_peers[id(wait.peers)]
+
+    def _communicator(self, wait: Wait) -> str:
+        if wait.window is not None:
+            return f"on {visible(wait.window)}"
+        if wait.communicator is None:
+            return "" if wait.kind is WaitKind.CALL else "on an unknown communicator"
+        return f"on {self._names.label(wait)}"
+
+
+_SHAPES = {
+    RankState.EXITED: Shape.GONE,
+    RankState.FINALIZED: Shape.GONE,
+    RankState.UNREADABLE: Shape.UNREAD,
+}
+_NEEDS = {Mode.ALL: "needs all", Mode.ANY: "needs any"}
+_GRAVITY = (Certainty.PROVED, Certainty.SUSPECTED, Certainty.NOTED)
+
+
+def _by_process(waits: Iterable[Wait]) -> dict[int, list[Wait]]:
+    found: dict[int, list[Wait]] = {}
+    for wait in waits:
+        found.setdefault(wait.process, []).append(wait)
+    return found
+
+
+def _tag(wait: Wait) -> str:
+    if wait.kind not in (WaitKind.RECEIVE, WaitKind.SEND):
+        return ""
+    return "any" if wait.any_tag else "?" if wait.tag is None else str(wait.tag)
+
+
+def _tags(tags: Sequence[str]) -> str:
+    """Return the tags of equal waits in words, to stand behind the call."""
+    if tags in ([""], ["any"]):
+        return ", any tag" if tags[0] else ""
+    shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MOST_TAGS]
+    more = f" and {len(tags) - _MOST_TAGS} more" if len(tags) > _MOST_TAGS else ""
+    return f", tag{'s' if len(tags) > 1 else ''} {', '.join(shown)}{more}"
+
+
+def _title(job: Job, places: Sequence[int]) -> str:
+    name = name_many(job, places)
+    if name.startswith("PID"):
+        return name
+    return f"rank {name}" if len(places) == 1 else f"ranks {name}"
+
+
+def _one_or_count(values: Iterable[str], what: str) -> Iterable[str]:
+    """Yield the value that all have, or how many different ones there are; nothing where none is known."""
+    different = {*values} - {""}
+    if different:
+        yield visible(different.pop()) if len(different) == 1 else f"{len(different)} {what}"

@@ -1,0 +1,235 @@
+"""The tables of the page: rows of text, equal ones merged, each with what a filter has to know of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.escape import visible
+from mqs_dll.report.text.names import CommunicatorNames, name_many
+from mqs_dll.verdict.ranges import ranges
+from mqs_dll.verdict.results import Activity, Certainty, CommunicatorFacts, Mode, Verdict, Wait, WaitKind
+
+MOST_ROWS = 30_000
+"""Of one table: some megabytes of the page, and more than anybody reads."""
+
+Tag = int | str | None
+"""A tag; "any"; "?" where it isn't known; None where there can't be one."""
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a filter has to know of equal waits, of a process, or of a communicator."""
+
+    communicator: int | None
+    """Its place in Verdict.communicators."""
+    tag: Tag
+    processes: int
+    """Places in Job.processes, as a number that Places gave out."""
+    peers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    facts: list[Facts]
+    """Of each row."""
+    remarks: tuple[str, ...]
+    """Sentences on what isn't in it."""
+
+
+class Places:
+    """Sets of processes as intervals of their places in Job.processes; equal ones get the same number."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.intervals: list[tuple[Interval, ...]] = []
+        self._numbers: dict[tuple[Interval, ...], int] = {}
+        self._known: dict[int, tuple[tuple[int, ...], int]] = {}
+
+    def number(self, places: Iterable[int]) -> int:
+        """Return the number of a set of processes."""
+        found = tuple(_intervals(sorted({*places})))
+        if found not in self._numbers:
+            self._numbers[found] = len(self.intervals)
+            self.intervals.append(found)
+        return self._numbers[found]
+
+    def number_of(self, places: tuple[int, ...]) -> int:
+        """Return the same of a tuple that thousands of waits may share, and look at it once."""
+        if id(places) not in self._known:
+            self._known[id(places)] = places, self.number(places)  # kept, so that no other tuple gets its identity
+        return self._known[id(places)][1]
+
+
+def _intervals(places: Sequence[int]) -> Iterator[Interval]:
+    begin = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[end - 1] + 1:
+            yield places[begin], places[end - 1]
+            begin = end
+
+
+def _weights(verdict: Verdict) -> list[int]:
+    """Return for each process the first finding that names it: its rows come first."""
+    weights = [len(verdict.findings)] * len(verdict.activities)
+    for number, finding in reversed([*enumerate(verdict.findings)]):
+        for place in finding.processes:
+            weights[place] = number
+    return weights
+
+
+def tag_of(wait: Wait) -> Tag:
+    """Return the tag of a wait, for a filter."""
+    if wait.kind not in (WaitKind.RECEIVE, WaitKind.SEND):
+        return None
+    return "any" if wait.any_tag else "?" if wait.tag is None else wait.tag
+
+
+# ---------------------------------------------------------------- who waits for whom
+
+_SURE = {
+    Certainty.PROVED: "proved: can't end",
+    Certainty.SUSPECTED: "suspected",
+    Certainty.NOTED: "may well end",
+    None: "",
+}
+
+
+def waits(job: Job, verdict: Verdict, places: Places) -> Table:
+    """Return the waits; those of several processes for the same share a row."""
+    names = CommunicatorNames(job, verdict)
+    merged: dict[Hashable, tuple[Wait, list[int]]] = {}
+    for wait in verdict.waits:
+        merged.setdefault(_alike(wait, places), (wait, []))[1].append(wait.process)
+    weight = _weights(verdict)
+    kept = sorted(merged.values(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
+    return Table(
+        name="waits",
+        title="Who waits for whom",
+        columns=("ranks", "in", "for", "tag", "communicator", "bytes", "how sure"),
+        rows=[_wait_row(job, names, wait, processes) for wait, processes in kept],
+        facts=[
+            Facts(wait.communicator_id, tag_of(wait), places.number(processes), places.number_of(wait.peers))
+            for wait, processes in kept
+        ],
+        remarks=_too_many(len(merged) - len(kept)),
+    )
+
+
+def _alike(wait: Wait, places: Places) -> Hashable:
+    kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.window, wait.any_source, wait.certainty)
+    return (*kind, tag_of(wait), _length(wait), places.number_of(wait.peers))
+
+
+def _wait_row(job: Job, names: CommunicatorNames, wait: Wait, processes: Sequence[int]) -> tuple[str, ...]:
+    tag = tag_of(wait)
+    return (
+        _several(job, processes),
+        visible(wait.what),
+        _peers(job, wait),
+        "" if tag is None else str(tag),
+        names.label(wait),
+        _length(wait),
+        _SURE[wait.certainty],
+    )
+
+
+def _length(wait: Wait) -> str:
+    """Return the bytes of a message: those of a collective's own messages are nobody's business."""
+    if tag_of(wait) is None:
+        return ""
+    return "?" if wait.length is None else str(wait.length)
+
+
+def _peers(job: Job, wait: Wait) -> str:
+    if not wait.peers:
+        return "any rank" if wait.any_source else "not known"
+    return ("any of " if wait.any_source and len(wait.peers) > 1 else "") + name_many(job, wait.peers)
+
+
+def _several(job: Job, processes: Iterable[int]) -> str:
+    """Return names of processes: a process may have several equal waits."""
+    return name_many(job, sorted({*processes}))
+
+
+# ---------------------------------------------------------------- what each rank does
+
+_STUCK = {Certainty.PROVED: "stuck: proved", Certainty.SUSPECTED: "seems stuck", Certainty.NOTED: "waits", None: ""}
+_NEEDS = {Mode.ALL: "needs all of its waits", Mode.ANY: "needs any of its waits"}
+
+
+def activities(job: Job, verdict: Verdict, places: Places) -> Table:
+    """Return what the processes do; those that do the same share a row."""
+    counts = Counter(wait.process for wait in verdict.waits)
+    merged: dict[tuple[str, ...], list[int]] = {}
+    for place, (process, activity) in enumerate(zip(job.processes, verdict.activities, strict=True)):
+        does = _does(activity, counts[place]) if process.state is RankState.READ else process.state.value
+        program = process.program.rpartition("/")[2]
+        row = (does, _STUCK[activity.certainty], activity.where, program, process.host)
+        merged.setdefault(row, []).append(place)
+    weight = _weights(verdict)
+    kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
+    return Table(
+        name="activities",
+        title="What each rank does",
+        columns=("ranks", "does", "state", "where in the program", "program", "host", "PID"),
+        rows=[(name_many(job, members), *map(visible, row), _pids(job, members)) for row, members in kept],
+        facts=[Facts(None, None, places.number(members), places.number(())) for _, members in kept],
+        remarks=_too_many(len(merged) - len(kept)),
+    )
+
+
+def _does(activity: Activity, waits: int) -> str:
+    does = f"{activity.halt} in {activity.call}".lstrip() if activity.call else activity.phrase
+    return f"{does}, {_NEEDS[activity.mode]}" if waits > 1 and activity.mode in _NEEDS else does
+
+
+def _pids(job: Job, places: Iterable[int]) -> str:
+    pids = [job.processes[place].pid for place in places if job.processes[place].pid]
+    return ranges(pids) if len(pids) > 1 else "".join(map(str, pids))
+
+
+# ---------------------------------------------------------------- communicators
+
+
+def _called(facts: CommunicatorFacts) -> str:
+    return visible(facts.name or (facts.description and f"[{facts.description}]"))
+
+
+def communicators(job: Job, verdict: Verdict, places: Places) -> Table:
+    """Return the communicators, each with the ranks of MPI_COMM_WORLD that are in it."""
+    used = {wait.communicator_id for wait in verdict.waits}
+    listed = [(number, facts) for number, facts in enumerate(verdict.communicators) if facts.size > 1 or number in used]
+    lonely = len(verdict.communicators) - len(listed)
+    kept = listed[:MOST_ROWS]
+    members = [[place for place in facts.members if place is not None] for _, facts in kept]
+    remark = f"{lonely} communicators of one process each, on which nobody waits, are not listed."
+    return Table(
+        name="communicators",
+        title="Communicators",
+        columns=("name", "id", "size", "ranks of MPI_COMM_WORLD", "members not known"),
+        rows=[
+            (_called(facts), f"{facts.unique_id:#x}", str(facts.size), name_many(job, known), str(unknown or ""))
+            for (_, facts), known in zip(kept, members, strict=True)
+            for unknown in (max(facts.size, len(facts.members)) - len(known),)
+        ],
+        facts=[
+            Facts(number, None, places.number(known), places.number(()))
+            for (number, _), known in zip(kept, members, strict=True)
+        ],
+        remarks=(*((remark,) if lonely else ()), *_too_many(len(listed) - len(kept))),
+    )
+
+
+def _too_many(left_out: int) -> tuple[str, ...]:
+    return (f"{left_out} more rows are left out of this page; --csv and --json have them all.",) if left_out else ()

@@ -1,0 +1,63 @@
+"""A job and its verdict for people, as a renderable of rich.
+
+cases: what each process does. rows: the processes, merged where they are equal until they fit a screen. table: these.
+explained: what is wrong, a cycle as a chain. unread: what could not be looked at. facts: what was read, and when.
+stacks: where the threads of one process are. names: how processes and communicators are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mqs_dll.debugger.job.records import Job
+from mqs_dll.escape import visible
+from mqs_dll.report import process_text as process_report
+from mqs_dll.report.text import explained, facts, stacks, table, unread
+from mqs_dll.report.text.names import name_one
+from mqs_dll.verdict.results import Outcome, Verdict
+
+_STYLES = {
+    Outcome.NOTHING_STUCK: "bold green",
+    Outcome.PROVED: "bold red",
+    Outcome.SUSPECTED: "bold yellow",
+    Outcome.NOT_READ: "bold magenta",
+}
+
+
+def render(job: Job, verdict: Verdict, *, everything: bool = False) -> RenderableType:
+    """Return what is wrong with a job, and the proof, ready for Console.print: the answer first.
+
+    Args:
+        job: what was read.
+        verdict: what it means.
+        everything: whether each process has a row of its own, its call stacks and its queues, however many there are.
+    """
+    return Group(*_parts(job, verdict, everything))
+
+
+def outcome_line(verdict: Verdict) -> Text:
+    """Return the headline, which begins with the outcome in a few words: these in capitals."""
+    outcome, colon, what = visible(verdict.headline).partition(": ")
+    return Text.assemble((outcome.upper(), _STYLES[verdict.outcome]), colon, what)
+
+
+def _parts(job: Job, verdict: Verdict, everything: bool) -> Iterator[RenderableType]:
+    yield outcome_line(verdict)
+    yield from explained.parts(job, verdict)
+    yield from table.parts(job, verdict, everything=everything)
+    yield from unread.parts(job)
+    yield from facts.parts(job)
+    if everything:
+        yield from _processes(job)
+
+
+def _processes(job: Job) -> Iterator[RenderableType]:
+    for place, process in enumerate(job.processes):
+        if process.samples:
+            last = process.samples[-1]
+            yield Text(f"\nRank {name_one(job, place)} on {visible(process.host)}", style="bold")
+            yield from stacks.parts(last.stacks)
+            yield process_report.render(last.snapshot)

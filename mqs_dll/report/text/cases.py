@@ -1,0 +1,131 @@
+"""What each process of a job does and waits for, ready to be compared with what others do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.escape import visible
+from mqs_dll.report.text.names import CommunicatorNames
+from mqs_dll.verdict.results import Activity, Certainty, Mode, Verdict, Wait, WaitKind
+
+_STUCK = {Certainty.PROVED: "stuck ", Certainty.SUSPECTED: "seems stuck ", Certainty.NOTED: "", None: ""}
+_MODES = {Mode.ALL: "needs all", Mode.ANY: "needs one", Mode.UNKNOWN: "needs one, or all"}
+_MESSAGES = frozenset({WaitKind.RECEIVE, WaitKind.SEND})
+
+
+class Peers:
+    """Processes that something waits for: each set of them once, since thousands may wait for the same thousands."""
+
+    def __init__(self, places: tuple[int, ...]) -> None:
+        self.places = places
+
+    @cached_property
+    def members(self) -> frozenset[int]:
+        """The same, to look for one of them."""
+        return frozenset(self.places)
+
+
+class _PeersOnce:
+    """Gives the same object for the same processes."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, tuple[tuple[int, ...], Peers]] = {}  # the tuple too: its id is its own while it lives
+        self._by_value: dict[tuple[int, ...], Peers] = {}
+
+    def get(self, places: tuple[int, ...]) -> Peers:
+        """Return the object for processes; what was asked for before isn't looked at again."""
+        if id(places) not in self._by_id:
+            self._by_id[id(places)] = places, self._by_value.setdefault(places, Peers(places))
+        return self._by_id[id(places)][1]
+
+    def union(self, several: Iterable[tuple[int, ...]]) -> Peers:
+        """Return the object for the processes of all of these together, which most often are those of one of them."""
+        parts = {self.get(places) for places in several}
+        largest = max(parts, key=lambda part: len(part.places))
+        if all(part.members <= largest.members for part in parts):
+            return largest
+        return self.get(tuple(sorted(frozenset().union(*(part.members for part in parts)))))
+
+
+class Need(NamedTuple):
+    """Waits of one process that differ in their peers alone."""
+
+    kind: WaitKind
+    communicator_id: int | None
+    communicator: str
+    tag: str
+    any_source: bool
+    inside: bool
+    """Of a collective: the peers are partners in its algorithm, who may well have entered it."""
+    peers: Peers
+    peer_ranks: frozenset[int]
+    """In the communicator; without those that aren't known."""
+
+
+class Case(NamedTuple):
+    """One process, before it is merged with others."""
+
+    place: int
+    does: str
+    mode: str
+    certainty: Certainty | None
+    where: str
+    needs: tuple[Need, ...]
+
+
+def cases(job: Job, verdict: Verdict, names: CommunicatorNames) -> Iterator[Case]:
+    """Yield what each process does, in the order of the job."""
+    waits: dict[int, list[Wait]] = {}
+    for wait in verdict.waits:
+        waits.setdefault(wait.process, []).append(wait)
+    once = _PeersOnce()
+    for place, (process, activity) in enumerate(zip(job.processes, verdict.activities, strict=True)):
+        own = waits.get(place, [])
+        needs = tuple(_needs(own, names, once))
+        does = _does(activity, own) if process.state is RankState.READ else process.state.value
+        mode = _MODES[activity.mode] if sum(wait.kind in _MESSAGES for wait in own) > 1 else ""
+        yield Case(place, visible(does), mode, activity.certainty, visible(activity.where), needs)
+
+
+def _does(activity: Activity, waits: Sequence[Wait]) -> str:
+    """Return what a process does without what it waits for, which has columns of its own."""
+    stuck = _STUCK[activity.certainty]
+    if activity.call is not None:
+        return f"{activity.halt or stuck.rstrip()} in {activity.call}".lstrip()
+    if activity.halt or not waits:
+        return f"{stuck}{activity.phrase}"
+    return f"{stuck or 'seems to be '}in {' or '.join(dict.fromkeys(wait.what for wait in waits))}"
+
+
+def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[Need]:
+    alike: dict[Hashable, list[Wait]] = {}
+    for wait in _telling(waits):
+        messages = wait.tag, wait.any_tag, wait.any_source, _is_inside(wait)
+        alike.setdefault((wait.kind, wait.communicator_id, wait.communicator, *messages), []).append(wait)
+    for group in alike.values():
+        first = group[0]
+        peers = once.union(wait.peers for wait in group)
+        ranks = frozenset(wait.peer_rank for wait in group if wait.peer_rank is not None)
+        label = first.communicator_id, names.label(first)
+        yield Need(first.kind, *label, _tag(first), first.any_source, _is_inside(first), peers, ranks)
+
+
+def _telling(waits: Iterable[Wait]) -> list[Wait]:
+    """Return the waits without those for a partner in a collective that others have not entered: that is the cause."""
+    everything = list(waits)
+    missed = {wait.communicator_id for wait in everything if wait.kind is WaitKind.COLLECTIVE and not _is_inside(wait)}
+    return [wait for wait in everything if not _is_inside(wait) or wait.communicator_id not in missed]
+
+
+def _is_inside(wait: Wait) -> bool:
+    """Tell a wait for one message of a collective, which has a peer, from one for those who have not entered it."""
+    return wait.kind is WaitKind.COLLECTIVE and wait.peer_rank is not None
+
+
+def _tag(wait: Wait) -> str:
+    if wait.kind not in _MESSAGES:
+        return ""
+    return "any" if wait.any_tag else "?" if wait.tag is None else str(wait.tag)

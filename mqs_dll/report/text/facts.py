@@ -1,0 +1,68 @@
+"""What was read, when, and whether the job stood still: what a reader must know to trust the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.escape import visible
+
+LIVE = "live"
+"""Job.source of what was read while it existed."""
+
+
+def parts(job: Job) -> Iterator[RenderableType]:
+    """Yield the title of the job and the facts."""
+    yield Text("\nThe job", style="bold")
+    for line in _lines(job):
+        yield Padding(Text(visible(line)), (0, 0, 0, 2), expand=False)
+
+
+def _lines(job: Job) -> Iterator[str]:
+    yield job.title
+    yield "; ".join(filter(None, (job.mpi or "MPI not known", _ranks(job), _hosts(job))))
+    launcher = f", launcher {job.launcher}" if job.launcher is not None else ""
+    yield f"taken {job.taken} ({job.source}){launcher}; {_samples(job)}"
+    yield _stop(job)
+    if not job.counted:
+        yield NOT_COUNTED
+
+
+NOT_COUNTED = (
+    "returns from MPI calls were not counted (--no-count): what a loop could make look like this twice is suspected, "
+    "not proved"
+)
+
+
+def _ranks(job: Job) -> str:
+    read = sum(process.state is RankState.READ for process in job.processes)
+    count = len(job.processes)
+    all_read = "all read" if read == count else f"{read} of them read"
+    worlds = f" of {len(job.sizes)} MPI_COMM_WORLDs" if len(job.sizes) > 1 else ""
+    return f"{count} rank{'' if count == 1 else 's'}{worlds}, {all_read}"
+
+
+def _hosts(job: Job) -> str:
+    """Return where the ranks run; empty where nothing tells, as in core files."""
+    hosts = sorted({process.host for process in job.processes if process.host} or {job.host})
+    return f"on {hosts[0]}" if len(hosts) == 1 and hosts[0] else f"on {len(hosts)} hosts" if len(hosts) > 1 else ""
+
+
+def _samples(job: Job) -> str:
+    count = max((len(process.samples) for process in job.processes), default=0)
+    if count < 2:
+        more = ": a hang can't be told from slow progress (--samples 2)"
+        return f"one sample{more if job.source == LIVE else ''}"
+    return f"{count} samples, {job.interval:g} s apart"
+
+
+def _stop(job: Job) -> str:
+    if job.source != LIVE:
+        return "core files of different ranks are not of one moment: what they say may not fit together"
+    if not job.stopped:
+        return "the ranks ran while they were read: what they say may not fit together"
+    return f"the ranks were stopped for {job.pause * 1000:.1f} ms, and go on as before"

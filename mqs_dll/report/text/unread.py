@@ -1,0 +1,112 @@
+"""What could not be looked at, and what to do about it: the same reason once for all processes that have it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from mqs_dll.abi import Queue
+from mqs_dll.debugger.job.records import Job, JobProcess, RankState
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.escape import printable, visible
+from mqs_dll.names import called
+from mqs_dll.report.text.names import name_many
+
+_MOST_OBSTACLES = 12
+_MOST_COMMUNICATORS = 3
+
+_QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
+
+
+class _Obstacle(NamedTuple):
+    """Something that is in the way of seeing a part of some processes."""
+
+    part: str
+    """Of the process; empty where its reason says that."""
+    why: str
+    way_out: str
+
+
+class _Affected(NamedTuple):
+    places: list[int]
+    communicators: dict[str, None]
+    """Their names in the order in which they were met."""
+
+
+def parts(job: Job) -> Iterator[RenderableType]:
+    """Yield what could not be read, with the way out; nothing where all could be."""
+    found = list(_merged(job).items())
+    if not found:
+        return
+    yield Text("\nWhat could not be read", style="bold")
+    for obstacle, affected in found[:_MOST_OBSTACLES]:
+        yield Padding(Text(_sentence(job, obstacle, affected), style="yellow"), (0, 0, 0, 2), expand=False)
+        if obstacle.way_out and obstacle.way_out not in obstacle.why:
+            yield Padding(Text(visible(obstacle.way_out), style="cyan"), (0, 0, 0, 4), expand=False)
+    if len(found) > _MOST_OBSTACLES:
+        yield Padding(
+            Text(f"and {len(found) - _MOST_OBSTACLES} more (--json has them all)"), (0, 0, 0, 2), expand=False
+        )
+
+
+def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:
+    one = len(affected.places) == 1
+    names = list(affected.communicators)
+    more = f" and {len(names) - _MOST_COMMUNICATORS} more" if len(names) > _MOST_COMMUNICATORS else ""
+    on = f" on {', '.join(names[:_MOST_COMMUNICATORS])}{more}" if names else ""
+    ranks = name_many(job, affected.places)
+    what = f"{obstacle.part}{on}: " if obstacle.part else ""
+    return visible(f"{'rank' if one else 'ranks'} {ranks}: {what}{obstacle.why or 'no reason is known'}")
+
+
+def _merged(job: Job) -> dict[_Obstacle, _Affected]:
+    merged: dict[_Obstacle, _Affected] = {}
+    for place, process in enumerate(job.processes):
+        for obstacle, communicator in _obstacles(process):
+            affected = merged.setdefault(obstacle, _Affected([], {}))
+            if affected.places[-1:] != [place]:
+                affected.places.append(place)
+            if communicator:
+                affected.communicators.setdefault(communicator)
+    return merged
+
+
+def _obstacles(process: JobProcess) -> Iterator[tuple[_Obstacle, str]]:
+    """Yield what is in the way, and on which communicator."""
+    if process.state is not RankState.READ or process.why:
+        part = "" if process.why else process.state.value
+        yield _Obstacle(part, _without_numbers(process), process.way_out), ""
+    for sample in process.samples[-1:]:
+        if isinstance(sample.stacks, Hidden):
+            yield _Obstacle("call stack", sample.stacks.reason, sample.stacks.way_out), ""
+        for communicator in sample.snapshot.communicators:
+            yield from _hidden_in(communicator)
+
+
+def _without_numbers(process: JobProcess) -> str:
+    """Return why a process could not be read, in words that are the same for all processes with the same reason."""
+    number, pid = rf"rank {process.rank}\b", rf"process {process.pid}\b"
+    return re.sub(rf"{number} \({pid}\)|{number}|{pid}", "it", process.why)
+
+
+def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, str]]:
+    name = f'"{printable(called(communicator.label))}"'
+    if isinstance(communicator.group, Hidden):
+        yield _Obstacle("group", communicator.group.reason, communicator.group.way_out), name
+    for queue in communicator.queues:
+        if (obstacle := _of_queue(queue)) is not None:
+            yield obstacle, name
+
+
+def _of_queue(queue: QueueSnapshot) -> _Obstacle | None:
+    title = _QUEUES[queue.queue]
+    if queue.hidden is not None:
+        return _Obstacle(title, queue.hidden.reason, queue.hidden.way_out)
+    if queue.broken is not None:
+        return _Obstacle(f"{title}, the list breaks off after {len(queue.operations)}", queue.broken, queue.way_out)
+    return None

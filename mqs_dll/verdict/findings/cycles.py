@@ -1,0 +1,163 @@
+"""Cycles, knots, and those who wait behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.graph import shortest_cycle
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
+
+LONGEST_LISTED = 4
+"""Ranks of a cycle that are named one by one."""
+
+_CYCLE_ADVICE = {
+    WaitKind.SEND: "Post the receives before the sends (MPI_Irecv), or use MPI_Sendrecv or MPI_Isend.",
+    WaitKind.RECEIVE: "Look for the send that should come first: one of them has to send before it receives.",
+}
+
+
+def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
+    """Yield a finding for each circle of processes that wait for each other, and for each that waits for itself.
+
+    Args:
+        case: the job.
+        explained: processes of which a finding on a collective call tells already.
+    """
+    known = {*explained}
+    for part in case.circles.circles():
+        if not known.isdisjoint(part):
+            continue
+        finding = _circle(case, part)
+        if finding is not None:
+            yield finding
+    for place in sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck):
+        for need in case.analysis.unmet(place):
+            if len(need.peers) == 1 and need.peers[0] == place:
+                yield _self(case, place, need)
+                break
+
+
+def _circle(case: Case, part: list[int]) -> Finding | None:
+    """Return a cycle where one can be named in which each needs the next, else a knot of all.
+
+    None where only a way out that isn't stuck keeps it from being a knot: findings on peers tell of that.
+    """
+    within = {*part}
+    for place in part:
+        if case.circles.single_peers(place):
+            cycle = shortest_cycle(
+                [place, *part], lambda node: [peer for peer in case.circles.single_peers(node) if peer in within]
+            )
+            if len(cycle) > 1:
+                return _cycle(case, cycle)
+            break
+    cycle = _firm_cycle(case, part)
+    if cycle:
+        return _cycle(case, cycle)
+    return None if case.circles.leads_out(part) else _knot(case, part)
+
+
+def _firm_cycle(case: Case, part: Sequence[int]) -> list[int]:
+    """Return any cycle of firm needs, by going from each process to the first that it needs."""
+    within = {*part}
+    seen: dict[int, int] = {}
+    for start in part:
+        path: list[int] = []
+        node: int | None = start
+        while node is not None and node not in seen:
+            seen[node] = start
+            path.append(node)
+            node = next((peer for peer in case.circles.single_peers(node) if peer in within and peer != node), None)
+        if node is not None and seen[node] == start:
+            return path[path.index(node) :]
+    return []
+
+
+def _cycle(case: Case, cycle: list[int]) -> Finding:
+    needs = []
+    for place, following in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
+        needs.append(next(need for need in case.circles.firm(place) if need.peers[0] == following))
+    kinds = {need.kind for need in needs}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    communicators = {need.communicator for need in needs}
+    communicator = communicators.pop() if len(communicators) == 1 else None
+    advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs)
+    sentence = _listed(case, cycle, needs, kind) if len(cycle) <= LONGEST_LISTED else _ring(case, cycle, needs)
+    return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator)
+
+
+def _one_sided_advice(needs: Sequence[Need]) -> str:
+    missing = sorted(
+        {need.one_sided.missing for need in needs if need.one_sided is not None and need.one_sided.missing}
+    )
+    return f"Look for the {' and '.join(missing)} that should come first." if missing else ""
+
+
+def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | None) -> str:
+    names = case.names
+    parts = [
+        f"{names.ranks([place])} {'waits ' if number == 0 else ''}in {names.need(need)}"
+        for number, (place, need) in enumerate(zip(cycle, needs, strict=True))
+    ]
+    whom = "the other" if len(cycle) == 2 else "the next"
+    deed = {WaitKind.SEND: " to receive", WaitKind.RECEIVE: " to send"}.get(kind, "") if kind else ""
+    return f"{'; '.join(parts)}: each waits for {whom}{deed}."
+
+
+def _ring(case: Case, cycle: list[int], needs: list[Need]) -> str:
+    names = case.names
+    steps = [
+        f"{names.ranks([place])} for {names.ranks([following])}"
+        for place, following in ((cycle[0], cycle[1]), (cycle[1], cycle[2]), (cycle[-1], cycle[0]))
+    ]
+    envelopes = {names.envelope(need) for need in needs}
+    envelope = envelopes.pop() if len(envelopes) == 1 else ""
+    calls = " or ".join(sorted({need.what for need in needs})[:3])
+    return f"{names.ranks(cycle)} wait in a circle, in {calls}{envelope}: {steps[0]}, {steps[1]}, ..., {steps[2]}."
+
+
+def _knot(case: Case, part: list[int]) -> Finding:
+    names = case.names
+    needs = [need for place in part for need in case.analysis.unmet(place)]
+    envelopes = {(names.envelope(need)) for need in needs}
+    envelope = envelopes.pop() if len(envelopes) == 1 else ""
+    communicators = {need.communicator for need in needs}
+    communicator = communicators.pop() if len(communicators) == 1 else None
+    calls = " or ".join(sorted({need.what for need in needs})[:3])
+    who = names.ranks(part, communicator)
+    advice = ""
+    if all(need.pending is not None and need.pending.any_source for need in needs):
+        gone = any(not case.analysis.waits.gone.isdisjoint(need.peers) for need in needs[:1])
+        fate = "wait too, or are gone" if gone else "wait too"
+        sentence = f"each of {who} waits in {calls} from any source{envelope}, and all who could send {fate}."
+        advice = "One of them has to send first: look for the send that some condition left out."
+    elif all(need.pending is None and need.one_sided is None for need in needs):
+        sentence = f"{who} wait in {calls}{envelope}, for what can't be seen, and nobody is left to end that."
+    else:
+        sentence = f"{who} wait for each other, in {calls}{envelope}: all who could end one of their waits wait too."
+    return case.finding(Cause.KNOT, case.certainty(part), sentence, advice, part, communicator)
+
+
+def _self(case: Case, place: int, need: Need) -> Finding:
+    deed = "receive" if need.kind is WaitKind.SEND else "send"
+    sentence = (
+        f"{case.names.ranks([place])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
+    )
+    advice = "Use a nonblocking call for messages of a process to itself, or MPI_Sendrecv."
+    return case.finding(Cause.SELF, case.certainty([place]), sentence, advice, [place], need.communicator)
+
+
+def behind(case: Case, named: Collection[int]) -> Iterator[Finding]:
+    """Yield who is stuck only because others are, in one finding for those proved and one for those suspected."""
+    known = {*named}
+    for certainty, solution in (
+        (Certainty.PROVED, case.analysis.proved),
+        (Certainty.SUSPECTED, case.analysis.suspected),
+    ):
+        rest = sorted(solution.stuck - known)
+        if rest:
+            them = "them" if known else "something that can't be seen"
+            sentence = f"{case.names.ranks(rest)} {waits(rest)} behind {them}, {case.names.do(rest)}."
+            yield case.finding(Cause.BEHIND, certainty, sentence, "", rest)
