@@ -12,15 +12,15 @@ from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
 from mqs_dll.mpi.mpich import identity
-from mqs_dll.mpi.mpich.communicators import ALONE, WORLD, Communicators, Entry
+from mqs_dll.mpi.mpich.communicators import WORLD, Communicators, Entry
 from mqs_dll.mpi.mpich.datatypes import Datatypes
 from mqs_dll.mpi.mpich.device import Device, Parts
 from mqs_dll.mpi.mpich.devices import select
-from mqs_dll.mpi.mpich.files import Candidate, Files
+from mqs_dll.mpi.mpich.files import Files
 from mqs_dll.mpi.mpich.groups import Ranks
+from mqs_dll.mpi.mpich.internal import InternalCommunicators
 from mqs_dll.mpi.mpich.requests import Requests
 from mqs_dll.mpi.mpich.windows import Windows
-from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.profiles import available
 
 
@@ -86,9 +86,10 @@ class AttachedMpich(AttachedMpi):
             self._communicators,
         )
         self._device: Device = select(parts)
-        self._files = Files(memory, identified.library, identified.heap_end)
         is_ch4 = identified.release.device.startswith("ch4")
         self._windows = Windows(memory, layouts, identified.pools, self._ranks, is_ch4=is_ch4)
+        files = Files(memory, identified.library, identified.heap_end)
+        self._internal = InternalCommunicators(self._communicators, self._windows, files)
         self._walks = {
             Queue.SENDS: self._device.sends,
             Queue.RECEIVES: self._device.receives,
@@ -141,45 +142,12 @@ class AttachedMpich(AttachedMpi):
         """
         identity.check_running(self._memory, self._layouts, self._pools, self._identity.builtin)
         entries = self._communicators.read()
-        self._mark_internal(entries)
+        self._internal.mark(entries)
         for entry in entries:
             entry.tell(freed=self._is_freed(entry), internal=entry.internal)
             if entry.internal:
                 entry.internal = not self.is_in_use(entry)
         return cast(list[CommunicatorEntry], entries)
-
-    def _mark_internal(self, entries: list[Entry]) -> None:
-        owned = {entry.view.local_comm for entry in entries if entry.inter}
-        windows = {window.comm_ptr: window.name.partition(b"\0")[0] for window in self._windows.live()}
-        for entry in entries:
-            entry.internal = entry.internal or entry.view.address in owned or entry.view.address in windows
-        of_files = self._files_among(entries)
-        words = {address: window_words(name) for address, name in windows.items()}
-        words.update(dict.fromkeys(of_files, FILE_WORDS))
-        for entry in entries:
-            if entry.view.address in words:
-                entry.internal = True
-                self._describe(entry, entries, words[entry.view.address])
-
-    @staticmethod
-    def _describe(whole: Entry, entries: list[Entry], words: bytes) -> None:
-        """Tell whose a communicator is, and those that MPICH made within it."""
-        own = {whole.view.address, whole.view.node_comm, whole.view.node_roots_comm}
-        for entry in entries:
-            if entry.view.address in own and not entry.label.name:
-                entry.tell(description=words)
-
-    def _files_among(self, entries: list[Entry]) -> set[int]:
-        """Return the addresses of the communicators of open files."""
-        alone = self._communicators.predefined(ALONE)
-        if alone is None or not alone.attributes:
-            return set()
-        unnamed = {
-            Candidate(entry.view.address, entry.view.handle, entry.view.context_id)
-            for entry in entries
-            if not (entry.internal or entry.name or entry.inter or entry.is_predefined)
-        }
-        return self._files.of_files(unnamed)
 
     def _is_freed(self, entry: Entry) -> bool:
         """Tell whether nothing but requests refers to the communicator: the program has freed it."""

@@ -72,7 +72,7 @@ class AttachedOpenMpi(AttachedMpi):
         self._datatypes = Datatypes(memory, symbols, layouts)
         self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
         self._windows = Windows(memory, symbols, layouts, self._containers, self._groups)
-        self._internal = InternalCommunicators(memory, symbols, layouts, self._containers)
+        self._internal = InternalCommunicators(memory, symbols, layouts, self._containers, self._windows)
         self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
         self._walks = {
             Queue.SENDS: self._pml.sends,

@@ -9,7 +9,7 @@ windows of other components nothing is told but what every window has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.abi import Window
 from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
@@ -59,6 +59,16 @@ class Windows:
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
             self._sync_size = 0
 
+    def table(self) -> Iterator[views.Win]:
+        """Yield what is in the table of windows, those that are being freed too.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the table, or a window, can't be read.
+        """
+        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
+            if slot > 0:  # slot 0 holds MPI_WIN_NULL
+                yield self._window.at(self._memory, address)
+
     def read(self, communicators: Iterable[Entry]) -> list[Window]:
         """Return the windows that are alive.
 
@@ -71,9 +81,8 @@ class Windows:
         win_class = self._symbols.need("ompi_win_t_class")
         numbers = {entry.view.address: entry.record.unique_id for entry in communicators}
         found = []
-        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
-            window = self._window.at(self._memory, address)
-            if slot == 0 or window.obj_class != win_class or window.w_flags & (FREED | INVALID):
+        for window in self.table():
+            if window.obj_class != win_class or window.w_flags & (FREED | INVALID):
                 continue
             ranks = self._groups.world_ranks(window.w_group)
             words = self._module(window.w_osc_module)
@@ -83,7 +92,7 @@ class Windows:
                 Window(
                     window.w_name.partition(b"\0")[0],
                     len(ranks),
-                    address,
+                    window.address,
                     communicator=known.pop() if len(known) == 1 else None,
                     ranks=ranks,
                     started=started,
