@@ -20,10 +20,6 @@ class Transport(ABC, Generic[EntryT]):
     """As the MPI calls it: "pml/ob1", "ch3:nemesis"."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-
-    @abstractmethod
     def sends(self, entry: EntryT) -> Iterator[Operation]:
         """Yield the sends on a communicator, by destination where it is known."""
 
@@ -52,9 +48,6 @@ class HiddenTransport(Transport[EntryT]):
         """
         self.name = name
         self._refusal = refusal
-
-    def forget(self) -> None:
-        """Nothing is kept."""
 
     def sends(self, entry: EntryT) -> NoReturn:
         """Refuse."""

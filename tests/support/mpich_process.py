@@ -59,6 +59,9 @@ class _Ranks(Ranks):
     def peers(self, comm: views.Comm) -> tuple[int, ...]:
         return (-1,) * SIZE if comm.address in self.strangers else tuple(range(SIZE))
 
+    def lowest(self, comm: views.Comm) -> int:
+        return min(self.peers(comm))
+
 
 def layouts_with(struct_name: str, member: str) -> Layouts:
     """Return the layouts of the shipped profile that has a member which tells the device."""

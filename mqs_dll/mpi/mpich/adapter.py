@@ -130,10 +130,6 @@ class AttachedMpich(AttachedMpi):
     def forget(self) -> None:
         """Drop all that was read of the process."""
         self._memory.forget()
-        self._ranks.forget()
-        self._datatypes.forget()
-        self._requests.forget()
-        self._device.forget()
 
     def communicators(self) -> list[CommunicatorEntry]:
         """Return the live communicators; those that MPICH keeps for itself are marked so.

@@ -84,7 +84,7 @@ class Entry(CommunicatorEntry):
         """
         low, high = sorted((self.receives_in, self.sends_in))
         try:
-            lowest = min((*self.world_ranks(), *self.peers()) if self.inter else self.world_ranks())
+            lowest = self._ranks.lowest(self.view)
         except MqsError:
             lowest = INVALID_RANK
         return join_id(low if low == high else high << contexts.ID_BITS | low, lowest)

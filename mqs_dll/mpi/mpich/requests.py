@@ -1,4 +1,4 @@
-"""The requests of a process: all that are in use, from their pools, read once until ``forget``.
+"""The requests of a process: all that are in use, from their pools, read once in a sweep.
 
 Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 """
@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.pools import Pools
 
@@ -86,24 +86,15 @@ class Requests:
         self._reader = views.Request.bind(layouts)
         self._kinds = kinds_of(layouts)
         self.values = values_of(layouts)
-        self._live: dict[int, views.Request] | None = None
-        self._references: Counter[int] | None = None
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._live = None
-        self._references = None
-
+    @remembered
     def live(self) -> dict[int, views.Request]:
         """Return the requests in use by their address, in the order of the pools.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool can't be read.
         """
-        if self._live is None:
-            addresses = self._pools.live(handles.REQUEST)
-            self._live = {address: self._reader.at(self._memory, address) for address in addresses}
-        return self._live
+        return {address: self._reader.at(self._memory, address) for address in self._pools.live(handles.REQUEST)}
 
     def kind(self, request: views.Request) -> Kind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""
@@ -115,6 +106,8 @@ class Requests:
 
     def references(self, comm: int) -> int:
         """Return how many requests refer to the communicator at an address."""
-        if self._references is None:
-            self._references = Counter(request.comm for request in self.live().values())
-        return self._references[comm]
+        return self._references()[comm]
+
+    @remembered
+    def _references(self) -> Counter[int]:
+        return Counter(request.comm for request in self.live().values())

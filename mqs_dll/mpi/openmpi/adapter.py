@@ -108,9 +108,6 @@ class AttachedOpenMpi(AttachedMpi):
     def forget(self) -> None:
         """Drop all that was read of the process."""
         self._memory.forget()
-        self._groups.forget()
-        self._datatypes.forget()
-        self._pml.forget()
 
     def communicators(self) -> list[CommunicatorEntry]:
         """Return the live communicators; freed and internal ones are marked so.

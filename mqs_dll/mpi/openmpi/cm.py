@@ -78,13 +78,6 @@ class Cm(Pml):
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
 
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._recv.forget()
-        self._send.forget()
-        if self._ofi is not None:
-            self._ofi.forget()
-
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
         raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")

@@ -56,12 +56,6 @@ class Ob1(Pml):
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
 
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._recv.forget()
-        self._send.forget()
-        self._matching.forget()
-
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""
         return self._unexpected.operations(entry, self._nonblocking_base)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mqs_dll.errors import LayoutError, MqsError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import Containers
@@ -65,7 +65,6 @@ class Ofi:
         if module.any_addr != ANY_ADDRESS or not 0 <= self._source_bits < self._tag_bits <= FULL_TAG_BITS:
             raise LayoutError("mca_mtl_ofi_module_t is laid out in another way")
         self._address_mask = ANY_ADDRESS >> module.rx_ctx_bits if 0 <= module.rx_ctx_bits < 64 else ANY_ADDRESS
-        self._by_address: dict[int, list[ProcName]] | None = None
 
     def _check_request_size(self, symbols: Symbols, layouts: Layouts) -> None:
         """Compare the size of mtl/ofi's request with the room that pml/cm leaves for it (4.1.2 made it larger)."""
@@ -74,10 +73,6 @@ class Ofi:
         size = layouts.struct("ompi_mtl_ofi_request_t").size
         if heavy is None or size is None or pool.fl_frag_size != heavy + size - MTL_REQUEST_BYTES:
             raise LayoutError(f"ompi_mtl_ofi_request_t has another size than {size}")
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._by_address = None
 
     def pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
         """Return what a thin receive that is not complete asks for; None where mtl/ofi keeps nothing of it.
@@ -140,17 +135,17 @@ class Ofi:
         ranks = [rank for rank, name in enumerate(entry.peer_names()) if name in procs]
         return ranks[0] if len(ranks) == 1 == len(procs) else None
 
+    @remembered
     def _processes(self) -> dict[int, list[ProcName]]:
         """Return the names of the processes that have an address, as far as their list can be read."""
-        if self._by_address is None:
-            self._by_address = {}
-            with suppress(MqsError):
-                for address in self._containers.list_items(self._procs, "the list of processes"):
-                    fabric_address = self._address(address)
-                    if fabric_address is not None:
-                        proc = self._proc.at(self._memory, address)
-                        self._by_address.setdefault(fabric_address, []).append(ProcName(proc.jobid, proc.vpid))
-        return self._by_address
+        found: dict[int, list[ProcName]] = {}
+        with suppress(MqsError):
+            for address in self._containers.list_items(self._procs, "the list of processes"):
+                fabric_address = self._address(address)
+                if fabric_address is not None:
+                    proc = self._proc.at(self._memory, address)
+                    found.setdefault(fabric_address, []).append(ProcName(proc.jobid, proc.vpid))
+        return found
 
     def _address(self, proc: int) -> int | None:
         """Return the address of a process; mtl/ofi's endpoint is one of those that the transports keep of it."""

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols
@@ -22,7 +22,7 @@ RequestT = TypeVar("RequestT", views.RecvRequest, views.SendRequest, cm_views.Cm
 
 
 class RequestPool(Generic[RequestT]):
-    """The requests of one direction, read once until ``forget``."""
+    """The requests of one direction, read once in a sweep."""
 
     def __init__(
         self,
@@ -37,12 +37,6 @@ class RequestPool(Generic[RequestT]):
         self._containers = containers
         self._pool = symbols.need(symbol)
         self._reader: Reader[RequestT] = view.bind(layouts)
-        self._class = 0
-        self._by_communicator: dict[int, list[RequestT]] | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._by_communicator = None
 
     def at(self, address: int) -> RequestT:
         """Read one request.
@@ -51,9 +45,7 @@ class RequestPool(Generic[RequestT]):
             BrokenStructureError: there is no request of this direction.
         """
         request = self._reader.at(self._memory, address)
-        if self._class == 0:
-            self._class = self._containers.pool_class(self._pool)
-        if request.obj_class != self._class:
+        if request.obj_class != self._class():
             raise BrokenStructureError(f"there is no request at {address:#x}")
         return request
 
@@ -72,12 +64,15 @@ class RequestPool(Generic[RequestT]):
         """Return the requests in use on all communicators."""
         return [request for communicator in self._read() for request in self.of(communicator)]
 
+    @remembered
+    def _class(self) -> int:
+        return self._containers.pool_class(self._pool)
+
+    @remembered
     def _read(self) -> dict[int, list[RequestT]]:
         """Return the requests that somebody owns, by the address of their communicator."""
-        if self._by_communicator is None:
-            found: dict[int, list[RequestT]] = {}
-            for address in self._containers.pool_elements(self._pool, self._reader.offsets["req_state"]):
-                request = self.at(address)
-                found.setdefault(request.req_comm, []).append(request)
-            self._by_communicator = found
-        return self._by_communicator
+        found: dict[int, list[RequestT]] = {}
+        for address in self._containers.pool_elements(self._pool, self._reader.offsets["req_state"]):
+            request = self.at(address)
+            found.setdefault(request.req_comm, []).append(request)
+        return found

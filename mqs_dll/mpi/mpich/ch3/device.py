@@ -15,6 +15,7 @@ from itertools import chain
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.mpich import buffered, early, operations, views
@@ -46,12 +47,8 @@ class Ch3(Device):
     def __init__(self, parts: Parts) -> None:
         self.name = parts.release.device or "ch3"
         self._parts = parts
+        self._memory = parts.memory
         self._dev = views.Ch3Request.bind(parts.layouts)
-        self._read: Queues | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._read = None
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
@@ -59,17 +56,16 @@ class Ch3(Device):
         requests = chain(*queues.with_message.values(), *queues.posted.values(), *queues.sends.values())
         return [request.dev.datatype for request in requests if not request.is_held]
 
+    @remembered
     def _queues(self) -> Queues:
-        if self._read is None:
-            parts = self._parts
-            self._read = sort(
-                (
-                    Request(common, self._dev.at(parts.memory, address), parts.requests.kind(common))
-                    for address, common in parts.requests.live().items()
-                ),
-                started(parts.requests),
-            )
-        return self._read
+        requests = self._parts.requests
+        return sort(
+            (
+                Request(common, self._dev.at(self._memory, address), requests.kind(common))
+                for address, common in requests.live().items()
+            ),
+            started(requests),
+        )
 
     # ------------------------------------------------------------ receives
 
@@ -133,7 +129,7 @@ class Ch3(Device):
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
-        copied = dev.datatype == PACKED and buffered.is_copy(self._parts.memory, dev.user_buf, request.common.address)
+        copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if dev.msg_offset else Status.PENDING
         return operations.send(
             Status.COMPLETE if request.complete else under_way,

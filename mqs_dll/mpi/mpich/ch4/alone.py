@@ -13,6 +13,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.mpich import operations, views
@@ -49,11 +50,7 @@ class Alone:
         self._parts = parts
         self._traffic = traffic
         self._dev = views.SelfRequest.bind(parts.layouts)
-        self._lists: dict[Kind, List] = {}
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._lists.clear()
+        self._memory = parts.memory
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Yield the receives of a communicator of one process: those that have their message, then the others.
@@ -99,16 +96,15 @@ class Alone:
     # ------------------------------------------------------------ the lists
 
     def _own(self, request: views.Request) -> Own:
-        return Own(request, self._dev.at(self._parts.memory, request.address))
+        return Own(request, self._dev.at(self._memory, request.address))
 
     def _waiting(self, entry: Entry, kind: Kind) -> Iterator[Own]:
-        if kind not in self._lists:
-            self._lists[kind] = self._read(kind)
-        found = self._lists[kind]
+        found = self._read(kind)
         yield from found.by_comm.get(entry.view.address, ())
         if not found.proved:
             raise BrokenStructureError("the list of messages to itself is broken: their order is not known")
 
+    @remembered
     def _read(self, kind: Kind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
         alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
@@ -182,6 +178,6 @@ class Alone:
 
     def _held(self, own: Own, entry: Entry) -> Operation:
         """Return what a matched probe holds: the send's request has all of it."""
-        sent = self._dev.at(self._parts.memory, own.dev.match_req)
+        sent = self._dev.at(self._memory, own.dev.match_req)
         world, request = world_rank(entry.peers(), OWN_RANK), self._traffic.request_text(own.common)
         return operations.held(OWN_RANK, world, sent.tag, self._length(sent), request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.abi import INVALID_RANK, Operation, Status
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.mpich import contexts, early, operations
 from mqs_dll.mpi.mpich.ch4.traffic import BUSY, PEER_SSEND, RENDEZVOUS, Message, Traffic
@@ -24,11 +25,7 @@ class Arrivals:
     def __init__(self, parts: Parts, traffic: Traffic) -> None:
         self._parts = parts
         self._traffic = traffic
-        self._contexts: set[int] | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._contexts = None
+        self._memory = parts.memory
 
     def operations(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
@@ -54,10 +51,9 @@ class Arrivals:
             yield from early.notes(unknown, self._parts.communicators)
         self._traffic.check_arrivals()
 
+    @remembered
     def _known(self) -> set[int]:
-        if self._contexts is None:
-            self._contexts = {entry.receives_in for entry in self._parts.communicators.read()}
-        return self._contexts
+        return {entry.receives_in for entry in self._parts.communicators.read()}
 
 
 def _operation(message: Message, rank: int, world: int) -> Operation:

@@ -34,15 +34,6 @@ class Ch4(Device):
         self._arrivals = Arrivals(parts, self._traffic)
         self._sends = Sends(parts, self._traffic) if shared else None
 
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._traffic.forget()
-        self._network.forget()
-        self._alone.forget()
-        self._arrivals.forget()
-        if self._sends is not None:
-            self._sends.forget()
-
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.
 

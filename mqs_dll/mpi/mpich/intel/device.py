@@ -9,6 +9,7 @@ from typing import NoReturn
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text, lines
 from mqs_dll.mpi.mpich import early, operations, views
@@ -36,13 +37,9 @@ class Intel(Device):
     def __init__(self, parts: Parts) -> None:
         self.name = parts.release.device or "ch4"
         self._parts = parts
+        self._memory = parts.memory
         self._partitioned = Partitioned(parts)
         self._reader = TrafficReader(parts, self._partitioned)
-        self._read: Traffic | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._read = None
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each receive, and of each send that is known."""
@@ -60,10 +57,9 @@ class Intel(Device):
 
     # ------------------------------------------------------------ requests
 
+    @remembered
     def _traffic(self) -> Traffic:
-        if self._read is None:
-            self._read = self._reader.read()
-        return self._read
+        return self._reader.read()
 
     # ------------------------------------------------------------ receives
 
