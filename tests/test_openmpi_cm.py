@@ -19,8 +19,7 @@ from mqs_dll.mpi.openmpi import cm_views, identity, transports, views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.cm import Cm
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.profiles import shipped
@@ -251,9 +250,7 @@ class Target:
         attached = AttachedOpenMpi(self.memory, self.symbols, identity.Identity("", layouts))
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
         assert isinstance(entry, Entry)
-        containers = Containers(self.memory, self.symbols, layouts)
-        datatypes = Datatypes(self.memory, self.symbols, layouts)
-        return transports.select(self.memory, self.symbols, layouts, containers, datatypes), entry
+        return transports.select(Parts(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

@@ -13,10 +13,8 @@ from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
 from mqs_dll.mpi.openmpi import identity, lineage
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
-from mqs_dll.mpi.openmpi.groups import Groups
 from mqs_dll.mpi.openmpi.internal import InternalCommunicators
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.symbols import NEEDED, Symbols
 from mqs_dll.mpi.openmpi.transports import select
 from mqs_dll.mpi.openmpi.windows import Windows
@@ -67,13 +65,13 @@ class AttachedOpenMpi(AttachedMpi):
         self._symbols = symbols
         self._identity = identified
         self._layouts = layouts = identified.layouts
-        self._containers = Containers(memory, symbols, layouts)
-        self._groups = Groups(memory, symbols, layouts)
-        self._datatypes = Datatypes(memory, symbols, layouts)
-        self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
-        self._windows = Windows(memory, symbols, layouts, self._containers, self._groups)
-        self._internal = InternalCommunicators(memory, symbols, layouts, self._containers, self._windows)
-        self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
+        parts = Parts(memory, symbols, layouts)
+        self._groups = parts.groups
+        self._datatypes = parts.datatypes
+        self._communicators = Communicators(parts)
+        self._windows = Windows(parts)
+        self._internal = InternalCommunicators(parts, self._windows)
+        self._pml = select(parts)
         self._walks = {
             Queue.SENDS: self._pml.sends,
             Queue.RECEIVES: self._pml.receives,

@@ -13,19 +13,15 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text, lines
 from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
-from mqs_dll.mpi.openmpi.pml import Pml, hidden
-from mqs_dll.mpi.openmpi.requests import RequestPool
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.pml import hidden
+from mqs_dll.mpi.openmpi.requests import PooledPml
 from mqs_dll.phrases import Fate, How
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
@@ -44,47 +40,24 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 """Who matches the messages of each layer below."""
 
 
-class Cm(Pml):
+class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(
-        self,
-        mtl: str,
-        ofi: Ofi | None,
-        memory: Memory,
-        symbols: Symbols,
-        layouts: Layouts,
-        containers: Containers,
-        datatypes: Datatypes,
-    ) -> None:
+    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts) -> None:
         """Begin, over the layer that Open MPI calls ``mtl``, like "mtl/ofi"; ``ofi`` tells what that one keeps.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
+        super().__init__(parts, cm_views.CmRecvRequest, cm_views.CmSendRequest)
         self.name = f"pml/cm over {mtl}"
         self._keeper = KEEPERS.get(mtl, "its own library")
         self._ofi = ofi
-        self._memory = memory
-        self._datatypes = datatypes
-        self._recv = RequestPool(
-            cm_views.CmRecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers
-        )
-        self._send = RequestPool(
-            cm_views.CmSendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers
-        )
-        self._lower_bound = cm_views.LowerBound.bind(layouts)
-        self._nonblocking_base = tags.nonblocking_base(
-            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
-        )
+        self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
         raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")
-
-    def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator."""
-        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""

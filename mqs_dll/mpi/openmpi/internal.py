@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from mqs_dll.errors import MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.heap import heap_bytes
-from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.windows import Windows
 from mqs_dll.names import FILE_WORDS, window_words
 
@@ -41,15 +39,13 @@ HIERARCHICAL = re.compile(rb"ompi_comm_coll_preference|ompi_comm_coll_han_topo_l
 class InternalCommunicators:
     """Finds them in one process."""
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, windows: Windows
-    ) -> None:
-        self._memory = memory
-        self._symbols = symbols
-        self._containers = containers
+    def __init__(self, parts: Parts, windows: Windows) -> None:
+        self._memory = parts.memory
+        self._symbols = parts.symbols
+        self._containers = parts.containers
         self._windows = windows
-        self._info = views.OpalInfoSubscriber.bind(layouts)
-        self._file_size = class_size(memory, symbols, layouts, "ompi_file_t") or 0
+        self._info = views.OpalInfoSubscriber.bind(parts.layouts)
+        self._file_size = parts.class_size("ompi_file_t")
 
     def mark(self, entries: Sequence[Entry]) -> None:
         """Set ``internal`` in the entries of Open MPI's own communicators, and say of which window or file they are."""

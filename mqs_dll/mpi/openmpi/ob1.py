@@ -12,19 +12,14 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.matching import Matching
-from mqs_dll.mpi.openmpi.pml import Pml
-from mqs_dll.mpi.openmpi.requests import CANCELLED, RequestPool
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.requests import CANCELLED, PooledPml
 from mqs_dll.mpi.openmpi.unexpected import Unexpected
 from mqs_dll.phrases import How
 
@@ -36,33 +31,21 @@ HELD = (IMPROBE, MPROBE)
 """Types of a request that holds a matched message for MPI_Mrecv; its buffer is a fragment, not the program's."""
 
 
-class Ob1(Pml):
+class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
     """pml/ob1 in one process."""
 
     name = "pml/ob1"
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, datatypes: Datatypes
-    ) -> None:
-        self._memory = memory
-        self._datatypes = datatypes
-        self._recv = RequestPool(views.RecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers)
-        self._send = RequestPool(views.SendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers)
-        self._cached_recv = symbols.get("mca_pml_ob1_recvreq")
-        self._cached_send = symbols.get("mca_pml_ob1_sendreq")
-        self._matching = Matching(memory, symbols, layouts, containers)
-        self._unexpected = Unexpected(memory, symbols, layouts, containers, self._matching)
-        self._nonblocking_base = tags.nonblocking_base(
-            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
-        )
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts, views.RecvRequest, views.SendRequest)
+        self._cached_recv = parts.symbols.get("mca_pml_ob1_recvreq")
+        self._cached_send = parts.symbols.get("mca_pml_ob1_sendreq")
+        self._matching = Matching(parts)
+        self._unexpected = Unexpected(parts, self._matching)
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""
         return self._unexpected.operations(entry, self._nonblocking_base)
-
-    def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator."""
-        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from mqs_dll.errors import BrokenStructureError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory, remembered
-from mqs_dll.mpi.openmpi import cm_views, views
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.memory import remembered
+from mqs_dll.mpi.openmpi import cm_views, tags, views
+from mqs_dll.mpi.openmpi.communicators import Entry
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.pml import Pml
 from mqs_dll.view import Reader
 
 # ompi/request/request.h: ompi_request_state_t; 0 is a request that nobody uses
@@ -18,25 +18,19 @@ INACTIVE = 1
 """A persistent request that is not started."""
 CANCELLED = 3
 
+RecvT = TypeVar("RecvT", views.RecvRequest, cm_views.CmRecvRequest)
+SendT = TypeVar("SendT", views.SendRequest, cm_views.CmSendRequest)
 RequestT = TypeVar("RequestT", views.RecvRequest, views.SendRequest, cm_views.CmRecvRequest, cm_views.CmSendRequest)
 
 
 class RequestPool(Generic[RequestT]):
     """The requests of one direction, read once in a sweep."""
 
-    def __init__(
-        self,
-        view: type[RequestT],
-        symbol: str,
-        memory: Memory,
-        symbols: Symbols,
-        layouts: Layouts,
-        containers: Containers,
-    ) -> None:
-        self._memory = memory
-        self._containers = containers
-        self._pool = symbols.need(symbol)
-        self._reader: Reader[RequestT] = view.bind(layouts)
+    def __init__(self, view: type[RequestT], symbol: str, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._containers = parts.containers
+        self._pool = parts.symbols.need(symbol)
+        self._reader: Reader[RequestT] = view.bind(parts.layouts)
 
     def at(self, address: int) -> RequestT:
         """Read one request.
@@ -76,3 +70,25 @@ class RequestPool(Generic[RequestT]):
             request = self.at(address)
             found.setdefault(request.req_comm, []).append(request)
         return found
+
+
+class PooledPml(Pml, Generic[RecvT, SendT]):
+    """A point-to-point layer that takes its requests from these pools."""
+
+    def __init__(self, parts: Parts, receives: type[RecvT], sends: type[SendT]) -> None:
+        """Begin, with the views of the layer's requests.
+
+        Raises:
+            LayoutError: their layouts are missing.
+        """
+        self._memory = parts.memory
+        self._datatypes = parts.datatypes
+        self._recv: RequestPool[RecvT] = RequestPool(receives, "mca_pml_base_recv_requests", parts)
+        self._send: RequestPool[SendT] = RequestPool(sends, "mca_pml_base_send_requests", parts)
+        self._nonblocking_base = tags.nonblocking_base(
+            has_index=parts.layouts.offset("ompi_communicator_t", "c_index") is not None
+        )
+
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator."""
+        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)

@@ -13,14 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.abi import Window
 from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.groups import Groups
 from mqs_dll.mpi.openmpi.heap import heap_bytes
-from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.mpi.openmpi.parts import Parts
 
 FREED = 0x1
 INVALID = 0x2
@@ -46,16 +43,14 @@ _UNKNOWN: _Epochs = (None, None, None)
 class Windows:
     """Reads the windows of one process."""
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, groups: Groups
-    ) -> None:
-        self._memory = memory
-        self._symbols = symbols
-        self._containers = containers
-        self._groups = groups
-        self._window = views.Win.bind(layouts)
-        self._sync_size = class_size(memory, symbols, layouts, "ompi_osc_rdma_sync_t") or 0
-        self._header = class_size(memory, symbols, layouts, "opal_object_t") or 0
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._symbols = parts.symbols
+        self._containers = parts.containers
+        self._groups = parts.groups
+        self._window = views.Win.bind(parts.layouts)
+        self._sync_size = parts.class_size("ompi_osc_rdma_sync_t")
+        self._header = parts.class_size("opal_object_t")
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
             self._sync_size = 0
 
