@@ -7,9 +7,9 @@ import pytest
 from mqs_dll.abi import Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.adapter import select
 from mqs_dll.mpi.mpich.buffered import HEADER_WORDS
 from mqs_dll.mpi.mpich.ch3 import Ch3
-from mqs_dll.mpi.mpich.devices import select
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.requests import Kind
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with

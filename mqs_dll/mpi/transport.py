@@ -8,7 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import NoInformation
-from mqs_dll.mpi.base import CommunicatorEntry
+from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
 
@@ -34,6 +34,10 @@ class Transport(ABC, Generic[EntryT]):
     @abstractmethod
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
+
+    def requests_of(self, entry: EntryT) -> int:
+        """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""
+        return 0
 
 
 class HiddenTransport(Transport[EntryT]):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import TargetReadError
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text, lines
 from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry

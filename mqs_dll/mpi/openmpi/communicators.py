@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mqs_dll.abi import SEVERAL_WORLDS, Communicator, Label
 from mqs_dll.errors import MqsError
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import CommunicatorEntry, join_id
+from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.groups import Groups, ProcName
 from mqs_dll.mpi.openmpi.parts import Parts

@@ -35,3 +35,7 @@ class Datatypes:
             return None
         name = datatype.name.partition(b"\0")[0]
         return DatatypeFacts(name, datatype.size, bool(datatype.flags & PREDEFINED))
+
+    def address_of(self, handle: int) -> int:
+        """Return the address of a datatype's struct, which is its handle."""
+        return handle

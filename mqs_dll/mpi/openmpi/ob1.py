@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import MqsError, TargetReadError
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry

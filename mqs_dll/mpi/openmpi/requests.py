@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.errors import BrokenStructureError, MqsError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.openmpi import cm_views, tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.mpi.openmpi.pml import Pml
+from mqs_dll.mpi.transport import Transport
 from mqs_dll.view import Reader
 
 # ompi/request/request.h: ompi_request_state_t; 0 is a request that nobody uses
@@ -72,7 +72,7 @@ class RequestPool(Generic[RequestT]):
         return found
 
 
-class PooledPml(Pml, Generic[RecvT, SendT]):
+class PooledPml(Transport[Entry], Generic[RecvT, SendT]):
     """A point-to-point layer that takes its requests from these pools."""
 
     def __init__(self, parts: Parts, receives: type[RecvT], sends: type[SendT]) -> None:
@@ -90,5 +90,8 @@ class PooledPml(Pml, Generic[RecvT, SendT]):
         )
 
     def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator."""
-        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
+        """Return how many requests refer to a communicator, started or not; 0 where they can't be read."""
+        try:
+            return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
+        except MqsError:
+            return 0

@@ -8,7 +8,7 @@ from mqs_dll.mpi.openmpi.cm import Cm
 from mqs_dll.mpi.openmpi.ob1 import Ob1
 from mqs_dll.mpi.openmpi.ofi import Ofi
 from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.mpi.openmpi.pml import HiddenPml, Pml
+from mqs_dll.mpi.openmpi.pml import Pml, hidden_pml
 from mqs_dll.mpi.openmpi.symbols import class_name
 
 KEEPERS = {"pml/ucx": "keeps them in UCX's own memory"}
@@ -28,7 +28,7 @@ def select(parts: Parts) -> Pml:
     if kind == "mca_pml_cm_hvy_recv_request_t":
         return _cm(parts)
     name = f"pml/{_component(parts, parts.symbols.need('mca_pml_base_selected_component'))}"
-    return HiddenPml(name, KEEPERS.get(name, "keeps them in its own library"))
+    return hidden_pml(name, KEEPERS.get(name, "keeps them in its own library"))
 
 
 def _cm(parts: Parts) -> Pml:
@@ -44,7 +44,7 @@ def _cm(parts: Parts) -> Pml:
     try:
         return Cm(mtl, ofi, parts)
     except LayoutError as error:
-        return HiddenPml(f"pml/cm over {mtl}", f"keeps them in a way that isn't known here ({error})")
+        return hidden_pml(f"pml/cm over {mtl}", f"keeps them in a way that isn't known here ({error})")
 
 
 def _component(parts: Parts, address: int) -> str:

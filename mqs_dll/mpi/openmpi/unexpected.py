@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, MqsError
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import lines
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry

@@ -16,7 +16,7 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.mpich import buffered, early, operations, views
 from mqs_dll.mpi.mpich.ch3.queues import Queues, sort
@@ -33,7 +33,8 @@ from mqs_dll.mpi.mpich.ch3.requests import (
     Request,
 )
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.device import Device
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.phrases import How
@@ -45,9 +46,7 @@ class Ch3(Device):
     """The device ch3 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self.name = parts.release.device or "ch3"
-        self._parts = parts
-        self._memory = parts.memory
+        super().__init__(parts, parts.release.device or "ch3")
         self._dev = views.Ch3Request.bind(parts.layouts)
 
     def datatypes_in_use(self) -> list[int]:

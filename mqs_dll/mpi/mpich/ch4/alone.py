@@ -14,13 +14,13 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.mpich import operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.links import in_list_order
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from mqs_dll.abi import INVALID_RANK, Operation, Status
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.mpich import contexts, early, operations
 from mqs_dll.mpi.mpich.ch4.traffic import BUSY, PEER_SSEND, RENDEZVOUS, Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 
 

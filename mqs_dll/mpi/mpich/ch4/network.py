@@ -15,7 +15,7 @@ from mqs_dll.errors import NoInformation
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich import contexts, operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.phrases import How
 

@@ -16,12 +16,12 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text, lines
 from mqs_dll.mpi.mpich import contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.phrases import How
 
 CELL_HEADER = 16

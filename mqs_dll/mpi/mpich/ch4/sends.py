@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.mpich import buffered, contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.cells import Cells, Departure
@@ -24,7 +24,7 @@ from mqs_dll.mpi.mpich.ch4.departures import READ, Place, order_of
 from mqs_dll.mpi.mpich.ch4.postponed import Postponed, PostponedSends
 from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.phrases import How
 
 # flags of a message's header

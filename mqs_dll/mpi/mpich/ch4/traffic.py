@@ -17,8 +17,8 @@ from mqs_dll.abi import UNKNOWN, Status
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich import contexts, views
-from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.links import lists_of
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.requests import Kind
 

@@ -10,14 +10,15 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text, lines
 from mqs_dll.mpi.mpich import early, operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.intel.messages import ANY_SOURCE, ANY_TAG, BUSY, PEER_SSEND, RENDEZVOUS, Asked, Message, asked
 from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.names import fit
 from mqs_dll.phrases import How
@@ -35,9 +36,7 @@ class Intel(Device):
     """Intel MPI's ch4 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self.name = parts.release.device or "ch4"
-        self._parts = parts
-        self._memory = parts.memory
+        super().__init__(parts, parts.release.device or "ch4")
         self._partitioned = Partitioned(parts)
         self._reader = TrafficReader(parts, self._partitioned)
 
@@ -49,11 +48,11 @@ class Intel(Device):
         used = [each.am.datatype for each in receives] + [each.persistent.datatype for each in sends]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
-    def more_references(self, entry: Entry) -> int:
-        """Return how many receives refer to a communicator, of which they keep only the context id."""
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator; receives keep only its context id."""
         traffic = self._traffic()
         under_way = sum(not each.complete for each in traffic.with_message[entry.receives_in])
-        return under_way + len(traffic.posted[entry.receives_in])
+        return super().requests_of(entry) + under_way + len(traffic.posted[entry.receives_in])
 
     # ------------------------------------------------------------ requests
 
