@@ -4,7 +4,7 @@
 - ``ladder``: which layouts are tried in a process, and which are believed
 - ``communicators``: a communicator as all MPIs have it
 - ``transport``: what moves an MPI's messages, as a walker sees it: Open MPI's pml, MPICH's device
-- ``describe``: lines of extra_text for people
+- ``envelopes``: operations from what is asked for and what has come; ``describe``: lines of extra_text for people
 - ``elf``: a library's image in memory: where it begins, its segments, which build it is
 - ``openmpi``: Open MPI
 - ``mpich``: MPICH and its derivatives

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.abi import Operation, Status
 from mqs_dll.errors import BrokenStructureError, MqsError
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import lines
+from mqs_dll.mpi.envelopes import message, note
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.containers import LARGEST_COUNT
@@ -101,27 +101,22 @@ class Unexpected:
             raise BrokenStructureError(f"the message at {fragment.address:#x} has a header of type {header.type:#x}")
         if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > LARGEST_COUNT:
             raise BrokenStructureError(f"the message at {fragment.address:#x} contradicts itself")
-        return Operation(
-            status=Status.COMPLETE if here == length else Status.PENDING,
-            desired_local_rank=rank,
-            desired_global_rank=world_rank(world, rank),
-            tag_wild=False,
-            desired_tag=header.hdr_tag,
-            desired_length=length,
-            system_buffer=True,
-            buffer=fragment.segment_address + own if here else 0,
-            actual_local_rank=rank,
-            actual_global_rank=world_rank(world, rank),
-            actual_tag=header.hdr_tag,
-            actual_length=length,
-            extra_text=lines(how, tag_text(header.hdr_tag, nonblocking_base)),
+        return message(
+            Status.COMPLETE if here == length else Status.PENDING,
+            rank,
+            world_rank(world, rank),
+            header.hdr_tag,
+            length,
+            fragment.segment_address + own if here else 0,
+            how,
+            tag_text(header.hdr_tag, nonblocking_base),
         )
 
     # ------------------------------------------------------------ messages that can't be matched yet
 
     def _early_note(self, peer: Peer, world: Sequence[int]) -> Operation:
         count, broken = self._count_early(peer)
-        return _note(
+        return note(
             f"{count} came too early, behind a message not here yet",
             f"message no. {peer.proc.expected_sequence} of this sender is the next to match",
             broken,
@@ -160,27 +155,8 @@ class Unexpected:
         except MqsError as error:
             broken = str(error)
         if numbers or broken:
-            yield _note(
+            yield note(
                 f"{numbers.total()} for communicators that this process has not made yet",
                 "their numbers: " + ", ".join(map(str, sorted(numbers))),
                 broken,
             )
-
-
-def _note(*texts: str | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:
-    """Return an entry of the queue that is no message: what its text counts, and nothing else, is known."""
-    return Operation(
-        status=Status.PENDING,
-        desired_local_rank=rank,
-        desired_global_rank=world,
-        tag_wild=False,
-        desired_tag=UNKNOWN,
-        desired_length=UNKNOWN,
-        system_buffer=True,
-        buffer=0,
-        actual_local_rank=rank,
-        actual_global_rank=world,
-        actual_tag=UNKNOWN,
-        actual_length=UNKNOWN,
-        extra_text=lines(*texts),
-    )

@@ -16,8 +16,10 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import buffered, early, operations, views
 from mqs_dll.mpi.mpich.ch3.queues import Queues, sort
 from mqs_dll.mpi.mpich.ch3.requests import (
@@ -81,39 +83,29 @@ class Ch3(Device):
     def _receive(self, request: Request, entry: Entry) -> Operation:
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
-        peers = entry.peers()
         matched = not request.is_posted and not request.cancelled
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
-        status = Status.MATCHED if matched else Status.PENDING
-        source = request.common.status_source if matched else INVALID_RANK
-        tag = request.common.status_tag if matched else UNKNOWN
-        return Operation(
-            status=Status.COMPLETE if request.complete else status,
-            desired_local_rank=rank,
-            desired_global_rank=world_rank(peers, rank),
+        under_way = Status.MATCHED if matched else Status.PENDING
+        room = UNKNOWN if facts is None else dev.user_count * facts.size
+        common = request.common
+        return envelopes.receive(
+            Status.COMPLETE if request.complete else under_way,
+            Envelope(rank, UNKNOWN if lost else dev.match_tag, room),
+            Envelope(common.status_source, common.status_tag, request.length) if matched else NOTHING,
+            entry.peers(),
+            dev.user_buf,
+            self._kind(request, ("MPI_Recv", "MPI_Irecv")),
+            buffer_text(facts, dev.user_count, dev.datatype),
+            self._request_text(request),
+            self._progress(request) or _receive_progress(request),
+            operations.NOT_KEPT if lost else None,
             tag_wild=dev.match_tag == ANY_TAG,
-            desired_tag=UNKNOWN if lost else dev.match_tag,
-            desired_length=UNKNOWN if facts is None else dev.user_count * facts.size,
-            system_buffer=False,
-            buffer=dev.user_buf,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(peers, source),
-            actual_tag=tag,
-            actual_length=request.length if matched else UNKNOWN,
-            extra_text=lines(
-                self._kind(request, ("MPI_Recv", "MPI_Irecv")),
-                buffer_text(facts, dev.user_count, dev.datatype),
-                self._request_text(request),
-                self._progress(request) or _receive_progress(request),
-                operations.NOT_KEPT if lost else None,
-            ),
         )
 
     def _held(self, request: Request, entry: Entry) -> Operation:
-        rank = request.common.status_source
-        world, tag = world_rank(entry.peers(), rank), request.common.status_tag
-        return operations.held(rank, world, tag, request.length, self._request_text(request))
+        rank, tag = request.common.status_source, request.common.status_tag
+        return operations.held(entry.peers(), rank, tag, request.length, self._request_text(request))
 
     # ------------------------------------------------------------ sends
 
@@ -130,7 +122,7 @@ class Ch3(Device):
         length = UNKNOWN if facts is None else dev.user_count * facts.size
         copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if dev.msg_offset else Status.PENDING
-        return operations.send(
+        return envelopes.send(
             Status.COMPLETE if request.complete else under_way,
             request.rank,
             world_rank(entry.peers(), request.rank),
@@ -162,7 +154,7 @@ class Ch3(Device):
 
     def _message(self, request: Request, entry: Entry) -> Operation:
         here = request.complete and request.message == EAGER
-        return operations.message(
+        return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
             request.rank,
             world_rank(entry.peers(), request.rank),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from mqs_dll.abi import INVALID_RANK, Operation, Status
 from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.mpich import contexts, early, operations
 from mqs_dll.mpi.mpich.ch4.traffic import BUSY, PEER_SSEND, RENDEZVOUS, Message, Traffic
@@ -60,7 +61,7 @@ def _operation(message: Message, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
     length = message.am.count
     here = not message.state & (BUSY | RENDEZVOUS)
-    return operations.message(
+    return envelopes.message(
         Status.COMPLETE if here else Status.PENDING,
         rank,
         world,

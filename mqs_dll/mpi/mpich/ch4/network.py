@@ -13,7 +13,8 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import NoInformation
 from mqs_dll.memory import remembered
-from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
@@ -39,7 +40,7 @@ class Network:
         call = phrases.made_by("MPI_Recv", "MPI_Irecv", how=How.OR_COLLECTIVE)
         rest = f"the rest is not known: {self.name} keeps it"
         for handle in handles:
-            yield operations.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)
+            yield envelopes.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)
 
     def refusal(self, entry: Entry, what: str, waiting: Sequence[str]) -> NoInformation | None:
         """Return why a queue of a communicator can't be called complete: the netmod may have a part of it.

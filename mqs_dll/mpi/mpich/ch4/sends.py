@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.mpich import buffered, contexts, operations, views
@@ -111,7 +112,7 @@ class Sends:
     def _operation(self, message: Message, sent: Sent, entry: Entry, no_order: str | None) -> Operation:
         copied = self._is_copy(message, sent)
         status, progress = _progress(message, sent)
-        return operations.send(
+        return envelopes.send(
             status,
             sent.rank,
             world_rank(entry.peers(), sent.rank),

@@ -10,8 +10,10 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
 from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text, lines
+from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import early, operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
@@ -85,33 +87,26 @@ class Intel(Device):
         facts = self._parts.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled
-        source = message.common.status_source if matched else INVALID_RANK
-        return Operation(
-            status=status,
-            desired_local_rank=INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source,
-            desired_global_rank=INVALID_RANK if wanted.source is None else world_rank(peers, wanted.source),
+        rank = INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source
+        room = UNKNOWN if facts is None or wanted.elements is None else wanted.elements * facts.size
+        common = message.common
+        return envelopes.receive(
+            status,
+            Envelope(rank, UNKNOWN if wanted.tag is None else wanted.tag, room),
+            Envelope(common.status_source, common.status_tag, message.length) if matched else NOTHING,
+            peers,
+            wanted.buffer,
+            _call(message),
+            _buffer_text(facts, wanted),
+            phrases.request(message.handle),
+            _progress(message),
+            _not_kept(wanted),
             tag_wild=wanted.tag == ANY_TAG,
-            desired_tag=UNKNOWN if wanted.tag is None else wanted.tag,
-            desired_length=UNKNOWN if facts is None or wanted.elements is None else wanted.elements * facts.size,
-            system_buffer=False,
-            buffer=wanted.buffer,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(peers, source),
-            actual_tag=message.common.status_tag if matched else UNKNOWN,
-            actual_length=message.length if matched else UNKNOWN,
-            extra_text=lines(
-                _call(message),
-                _buffer_text(facts, wanted),
-                phrases.request(message.handle),
-                _progress(message),
-                _not_kept(wanted),
-            ),
         )
 
     def _held(self, message: Message, entry: Entry) -> Operation:
-        rank = message.common.status_source
-        world, tag = world_rank(entry.peers(), rank), message.common.status_tag
-        return operations.held(rank, world, tag, message.length, phrases.request(message.handle))
+        rank, tag = message.common.status_source, message.common.status_tag
+        return operations.held(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
 
     # ------------------------------------------------------------ sends
 
@@ -143,7 +138,7 @@ class Intel(Device):
     @staticmethod
     def _send_to_self(request: views.Request, message: Message, entry: Entry) -> Operation:
         rank = message.common.status_source
-        return operations.send(
+        return envelopes.send(
             Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
@@ -158,7 +153,7 @@ class Intel(Device):
     def _send(self, send: Send, entry: Entry) -> Operation:
         asked = send.persistent
         facts = self._parts.datatypes.at(asked.datatype)
-        return operations.send(
+        return envelopes.send(
             Status.COMPLETE if send.complete else Status.PENDING,
             asked.rank,
             world_rank(entry.peers(), asked.rank),
@@ -201,7 +196,7 @@ class Intel(Device):
         rank = message.common.status_source
         here = not message.state & (BUSY | RENDEZVOUS)
         arrival = "all of it is here" if here else "all of it is not here yet"
-        return operations.message(
+        return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
@@ -236,7 +231,7 @@ def _not_kept(asked: Asked) -> str | None:
 
 def _done(handle: int) -> Operation:
     """Return a send that is complete: its request is there until it is collected."""
-    return operations.send(
+    return envelopes.send(
         Status.COMPLETE,
         INVALID_RANK,
         INVALID_RANK,
