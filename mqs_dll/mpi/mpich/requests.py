@@ -6,9 +6,11 @@ Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import handles, views
@@ -75,6 +77,35 @@ def values_of(layouts: Layouts) -> Values:
     """Return the values by the members of MPI_Status, of which the standard ABI has MPI_SOURCE first."""
     source, count = (layouts.offset("MPIR_Request", f"status.{name}") or 0 for name in ("MPI_SOURCE", "count_lo"))
     return STANDARD_ABI if source < count else MPICH_ABI
+
+
+@dataclass
+class OfRequest:
+    """A request, with what a device has besides."""
+
+    common: views.Request
+
+    @property
+    def complete(self) -> bool:
+        """Whether MPICH has done its part."""
+        return self.common.cc == 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it."""
+        return self.common.cancelled
+
+    @property
+    def freed(self) -> bool:
+        """Whether the program has freed it: only the device refers to it."""
+        return not self.complete and self.common.ref_count == 1
+
+    @property
+    def given_up(self) -> str | None:
+        """How the program gave it up, in words; None where it did not."""
+        if self.cancelled:
+            return phrases.CANCELLED()
+        return phrases.FREED() if self.freed else None
 
 
 class Requests:

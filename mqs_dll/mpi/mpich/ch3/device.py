@@ -98,7 +98,7 @@ class Ch3(Device):
             self._kind(request, ("MPI_Recv", "MPI_Irecv")),
             buffer_text(facts, dev.user_count, dev.datatype),
             self._request_text(request),
-            self._progress(request) or _receive_progress(request),
+            request.given_up or _receive_progress(request),
             operations.NOT_KEPT if lost else None,
             tag_wild=dev.match_tag == ANY_TAG,
         )
@@ -132,7 +132,7 @@ class Ch3(Device):
             operations.BUFFERED_SEND if copied else self._kind(request, CALLS[request.type]),
             buffer_text(facts, dev.user_count, dev.datatype),
             operations.COPY if copied else self._request_text(request),
-            self._progress(request) or _send_progress(request, length),
+            request.given_up or _send_progress(request, length),
             no_order,
         )
 
@@ -179,22 +179,13 @@ class Ch3(Device):
             return collective
         if request.common.address in self._queues().started:
             return operations.persistent(f"{blocking}_init")
-        if request.complete or self._is_freed(request) or (request.is_send and request.message == RENDEZVOUS):
+        if request.complete or request.freed or (request.is_send and request.message == RENDEZVOUS):
             return phrases.made_by(nonblocking, how=How.NONBLOCKING)
         return phrases.made_by(blocking, nonblocking)
-
-    def _is_freed(self, request: Request) -> bool:
-        """Tell whether the program has freed a request: only the device refers to it."""
-        return not request.complete and request.common.ref_count == 1
 
     def _request_text(self, request: Request) -> str:
         common = self._queues().started.get(request.common.address, request.common)
         return phrases.request(self._parts.requests.handle(common))
-
-    def _progress(self, request: Request) -> str | None:
-        if request.cancelled:
-            return phrases.CANCELLED()
-        return phrases.FREED() if self._is_freed(request) else None
 
 
 def _receive_progress(request: Request) -> str | None:

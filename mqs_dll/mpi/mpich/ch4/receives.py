@@ -125,10 +125,8 @@ class Receives:
 
 
 def _progress(message: Message, length: int) -> str | None:
-    if message.cancelled:
-        return phrases.CANCELLED()
-    if message.waits:
-        return phrases.FREED() if message.freed else None
+    if message.cancelled or message.waits:
+        return message.given_up
     if message.complete:
         return "done"
     if length == UNKNOWN or message.extension is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mqs_dll import phrases
@@ -20,7 +21,7 @@ from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
-from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
@@ -42,28 +43,13 @@ PERSISTENT_SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"
 """By the type of a persistent request (MPIDI_ptype); one in the ready mode is like a standard one."""
 
 
-class Message(NamedTuple):
+@dataclass
+class Message(OfRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
-    common: views.Request
     am: views.AmRequest
     extension: views.AmExtension | None
     """Gone when the request is complete."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether MPICH has done its part."""
-        return self.common.cc == 0
-
-    @property
-    def freed(self) -> bool:
-        """Whether the program has freed the request: only the device refers to it."""
-        return not self.complete and self.common.ref_count == 1
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def state(self) -> int:
@@ -300,7 +286,7 @@ def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
             if stands_for[address].common.comm == comm
         }
         receives[:] = [
-            each._replace(common=of_message.get(each.common.address, each.common))
+            replace(each, common=of_message.get(each.common.address, each.common))
             for each in receives
             if each.common.address not in waiting
         ]

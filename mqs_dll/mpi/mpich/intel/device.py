@@ -99,7 +99,7 @@ class Intel(Device):
             _call(message),
             _buffer_text(facts, wanted),
             phrases.request(message.handle),
-            _progress(message),
+            message.given_up,
             _not_kept(wanted),
             tag_wild=wanted.tag == ANY_TAG,
         )
@@ -245,10 +245,6 @@ def _done(handle: int) -> Operation:
     )
 
 
-def _is_freed(message: Message) -> bool:
-    return not message.complete and message.common.ref_count == 1
-
-
 def _call(message: Message) -> str:
     """Name the collective operation, or the call, that made a receive; a blocking one is not complete or freed."""
     collective = operations.collective_text(message.am.context_id, message.am.tag or 0)
@@ -256,15 +252,9 @@ def _call(message: Message) -> str:
         return collective
     if message.persistent is not None:
         return operations.persistent("MPI_Recv_init")
-    if message.complete or _is_freed(message):
+    if message.complete or message.freed:
         return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
     return phrases.made_by("MPI_Recv", "MPI_Irecv")
-
-
-def _progress(message: Message) -> str | None:
-    if message.cancelled:
-        return phrases.CANCELLED()
-    return phrases.FREED() if _is_freed(message) else None
 
 
 def _handles(handles: list[int]) -> str:

@@ -6,9 +6,11 @@ message's request, with the buffer and the count of that. What a persistent one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import contexts, views
+from mqs_dll.mpi.mpich.requests import OfRequest
 
 ANY_SOURCE = -2
 ANY_TAG = -1
@@ -23,10 +25,10 @@ RENDEZVOUS = 0x80
 IN_PROGRESS = 0x100
 
 
-class Message(NamedTuple):
+@dataclass
+class Message(OfRequest):
     """A receive, or a message that has come."""
 
-    common: views.Request
     am: views.AmRequest
     extension: views.LinkedExtension | None
     """Gone when the request is complete."""
@@ -36,11 +38,6 @@ class Message(NamedTuple):
     """That of the program's request."""
     asked_process: int
     """Which process a receive asked for when it had to wait, by its number in the job, ANY_SOURCE; else 0."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether MPI has done its part."""
-        return self.common.cc == 0
 
     @property
     def state(self) -> int:
@@ -95,11 +92,6 @@ class Message(NamedTuple):
     def is_receiving(self) -> bool:
         """Whether it is a receive that is not complete."""
         return not self.complete and not self.is_unexpected
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def length(self) -> int:
