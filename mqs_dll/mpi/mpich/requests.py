@@ -68,7 +68,8 @@ class Values(NamedTuple):
     handles_are_addresses: bool
 
 
-MPICH_ABI = Values(any_source=-2, any_tag=-1, handles_are_addresses=False)
+ANY_SOURCE, ANY_TAG = -2, -1
+MPICH_ABI = Values(ANY_SOURCE, ANY_TAG, handles_are_addresses=False)
 STANDARD_ABI = Values(any_source=-1, any_tag=-2, handles_are_addresses=True)
 """Those of libmpi_abi, since 5.0 (src/binding/abi/mpi_abi.h of 5.0.1)."""
 

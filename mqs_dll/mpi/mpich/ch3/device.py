@@ -23,8 +23,6 @@ from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import buffered, early, operations, views
 from mqs_dll.mpi.mpich.ch3.queues import Queues, sort
 from mqs_dll.mpi.mpich.ch3.requests import (
-    ANY_SOURCE,
-    ANY_TAG,
     CALLS,
     EAGER,
     FROM_SELF,
@@ -39,6 +37,7 @@ from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.phrases import How
 
 PACKED = 0x4C00010F

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
-ANY_SOURCE = -2
-ANY_TAG = -1
-
 # MPIDI_REQUEST_*_MSG: what has come for a receive
 NO_MESSAGE = 0
 EAGER = 1

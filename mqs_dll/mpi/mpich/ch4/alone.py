@@ -19,10 +19,11 @@ from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import operations, views
-from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Traffic
+from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.links import in_list_order
 from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
 

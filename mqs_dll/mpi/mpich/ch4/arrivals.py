@@ -14,7 +14,8 @@ from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.mpich import contexts, early, operations
-from mqs_dll.mpi.mpich.ch4.traffic import BUSY, PEER_SSEND, RENDEZVOUS, Message, Traffic
+from mqs_dll.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
+from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD

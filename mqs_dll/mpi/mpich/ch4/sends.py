@@ -23,9 +23,10 @@ from mqs_dll.mpi.mpich import buffered, contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.cells import Cells, Departure
 from mqs_dll.mpi.mpich.ch4.departures import READ, Place, order_of
 from mqs_dll.mpi.mpich.ch4.postponed import Postponed, PostponedSends
-from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Message, Traffic
+from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.phrases import How
 
 # flags of a message's header

@@ -18,6 +18,7 @@ from mqs_dll.abi import UNKNOWN, Status
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich import contexts, views
+from mqs_dll.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
@@ -26,21 +27,8 @@ from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
 
-# what a message's request is at (MPIDIG_REQ_*)
-BUSY = 0x1
-PEER_SSEND = 0x2
-UNEXPECTED = 0x4
-TAKEN = 0x8
-"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
-MATCHED = 0x40
-RENDEZVOUS = 0x80
-IN_PROGRESS = 0x100
-
 MOST_HANDLES = 3
 """Requests that a refusal names."""
-
-PERSISTENT_SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
-"""By the type of a persistent request (MPIDI_ptype); one in the ready mode is like a standard one."""
 
 
 @dataclass

@@ -15,18 +15,18 @@ from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import early, operations, views
+from mqs_dll.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
-from mqs_dll.mpi.mpich.intel.messages import ANY_SOURCE, ANY_TAG, BUSY, PEER_SSEND, RENDEZVOUS, Asked, Message, asked
+from mqs_dll.mpi.mpich.intel.messages import Asked, Message, asked
 from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.names import fit
 from mqs_dll.phrases import How
-
-CALLS = {1: ("MPI_Send_init",), 2: ("MPI_Bsend_init",), 3: ("MPI_Ssend_init",)}
-"""By the type of a persistent request (MPIDI_ptype)."""
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 
@@ -153,6 +153,7 @@ class Intel(Device):
     def _send(self, send: Send, entry: Entry) -> Operation:
         asked = send.persistent
         facts = self._parts.datatypes.at(asked.datatype)
+        calls = (PERSISTENT_SENDS[asked.p_type],) if asked.p_type in PERSISTENT_SENDS else ()
         return envelopes.send(
             Status.COMPLETE if send.complete else Status.PENDING,
             asked.rank,
@@ -160,7 +161,7 @@ class Intel(Device):
             asked.tag,
             UNKNOWN if facts is None else asked.count * facts.size,
             asked.buffer,
-            operations.persistent(*CALLS.get(asked.p_type, ())),
+            operations.persistent(*calls),
             buffer_text(facts, asked.count, asked.datatype),
             phrases.request(send.outer.handle),
             "done" if send.complete else None,

@@ -10,19 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import contexts, views
-from mqs_dll.mpi.mpich.requests import OfRequest
-
-ANY_SOURCE = -2
-ANY_TAG = -1
-
-# what a message's request is at (MPIDIG_REQ_*)
-BUSY = 0x1
-PEER_SSEND = 0x2
-UNEXPECTED = 0x4
-TAKEN = 0x8
-"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
-RENDEZVOUS = 0x80
-IN_PROGRESS = 0x100
+from mqs_dll.mpi.mpich.active import IN_PROGRESS, TAKEN, UNEXPECTED
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, OfRequest
 
 
 @dataclass
