@@ -17,9 +17,9 @@ FAR = 4 * NEARBY
 CANDIDATE = Candidate(COMMUNICATOR, 0x84000000, 4)
 
 
-def record() -> bytes:
-    """Return a file's record that refers to the communicator."""
-    return COOKIE + struct.pack("<4xQQ", LIBRARY, CANDIDATE.handle) + bytes(PAGE)
+def record(table: int = LIBRARY) -> bytes:
+    """Return a file's record that refers to the communicator, behind the address of a table."""
+    return COOKIE + struct.pack("<4xQQ", table, CANDIDATE.handle) + bytes(PAGE)
 
 
 def search(words: list[int], mapped: dict[int, bytes]) -> tuple[set[int], list[int]]:
@@ -41,6 +41,13 @@ def test_the_record_near_a_part_of_a_communicator_is_found() -> None:
     (place,) = places(1)
     found, _ = search([place + WORD], {place: record()})
     assert found == {COMMUNICATOR}
+
+
+def test_what_has_no_table_of_the_library_is_no_record() -> None:
+    """The magic number and the handle of a communicator may stand anywhere."""
+    (place,) = places(1)
+    found, _ = search([place + WORD], {place: record(table=place)})
+    assert not found
 
 
 def test_the_search_ends_at_its_bound() -> None:
