@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from mqs_dll import elf_format as elf
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
 _ELF_LITTLE_ENDIAN = 1
-_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", 62: "x86_64", 183: "aarch64"}
-_READABLE = frozenset({(2, 1, 62), (2, 1, 183)})
-"""ELF's class (64 bits), byte order (little) and machine of the two architectures that libmqs reads."""
+_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", **elf.MACHINES}
 
 
 class ProcessStatus(NamedTuple):
@@ -111,9 +110,8 @@ def check_readable(pid: int) -> None:
 
 
 def _check_elf(pid: int, name: str, header: bytes) -> None:
-    word_class, byte_order = header[4], header[5]
-    (machine,) = struct.unpack_from("<H" if byte_order == _ELF_LITTLE_ENDIAN else ">H", header, 18)
-    if (word_class, byte_order, machine) not in _READABLE:
+    (machine,) = struct.unpack_from("<H" if header[5] == _ELF_LITTLE_ENDIAN else ">H", header, 18)
+    if not header.startswith(elf.MAGIC_64) or machine not in elf.MACHINES:
         kind = _ELF_MACHINES.get(machine, f"ELF machine {machine}")
         raise WordSizeError(f"process {pid} ({name}) runs a program for {kind}, which libmqs doesn't read")
 
