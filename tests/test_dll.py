@@ -176,9 +176,9 @@ def test_ctrl_c_never_takes_from_a_library_what_it_keeps(monkeypatch: pytest.Mon
     info = callbacks.ffi.cast("mqs_process_info *", 0x1000)
     table = callbacks.BASIC_CALLBACKS
     for call, answer in (
-        (lambda: table.put_process_info(handle.c, info), None),
-        (lambda: table.get_process_info(handle.c), info),
-        (lambda: callbacks.PROCESS_CALLBACKS.get_image(handle.c), image.c),
+        (lambda: table.mqs_put_process_info_fp(handle.c, info), None),
+        (lambda: table.mqs_get_process_info_fp(handle.c), info),
+        (lambda: callbacks.PROCESS_CALLBACKS.mqs_get_image_fp(handle.c), image.c),
     ):
         with monkeypatch.context() as patch:
             strike(patch)
@@ -193,7 +193,7 @@ def test_after_ctrl_c_a_library_gets_nothing_more(monkeypatch: pytest.MonkeyPatc
     data = callbacks.ffi.new("char[4]")
 
     def fetch() -> int:
-        code: int = callbacks.PROCESS_CALLBACKS.fetch_data(handle.c, PLAN_AT, 4, data)
+        code: int = callbacks.PROCESS_CALLBACKS.mqs_fetch_data_fp(handle.c, PLAN_AT, 4, data)
         return code
 
     with monkeypatch.context() as patch:
