@@ -12,9 +12,9 @@ import pytest
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
-from mqs_dll.commands.which_library import choose_library, named_by_mpi
+from mqs_dll.commands.which_library import choose_library, named_by_mpi, windows
 from mqs_dll.debugger import callbacks
-from mqs_dll.debugger.collect import take_snapshot
+from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
@@ -508,3 +508,14 @@ def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -
         answer = run_host(library_path.library(), process.pid)["image_has_queues"]
     assert answer["code"] == LayoutError.code
     assert "mca_pml_base_recv_requests is missing" in answer["error"]
+
+
+def test_windows_of_an_mpi_that_only_a_vendor_knows_are_hidden(vendor: DynamicLibrary, vendors: Path) -> None:
+    """What the Python core refuses is said, look for look; what the vendor's library reads of the rank stays."""
+    look_further = windows()
+    with planner(vendors, Plan.SHOW) as process, Look(vendor, process, pid=1, program="lamp") as look:
+        for _ in range(2):
+            snapshot = look.read(look_further)
+            assert len(snapshot.communicators) == 2
+            assert isinstance(snapshot.core.windows, Hidden)
+            assert "uses no MPI that libmqs knows" in snapshot.core.windows.reason

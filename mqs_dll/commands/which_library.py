@@ -16,17 +16,21 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
 from mqs_dll.errors import DllError, MqsError, TargetReadError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.debugger.snapshot import Hidden
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+    from mqs_dll.session import ProcessSession
 
     OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
     """Takes a process and returns the library to read it with, and the library's file if it has one."""
+
+Item = TypeVar("Item")
 
 AUTO = "auto"
 """The choice that follows MPIR_dll_name."""
@@ -72,23 +76,33 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
 
 def windows() -> LookFurther:
     """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
-    from mqs_dll.debugger.snapshot import CoreView, Hidden
-    from mqs_dll.session import Library, ProcessSession
+    from mqs_dll.debugger.snapshot import CoreView
 
     sessions: dict[TargetProcess, ProcessSession] = {}
 
     def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
-        try:
-            if isinstance(queues, ProcessSession):
-                session = queues
-            else:
-                session = sessions.get(target) or Library().setup_image(target.image).setup_process(target)
-                sessions[target] = session
-            return CoreView(windows=tuple(session.windows()))
-        except MqsError as error:
-            return CoreView(windows=Hidden(str(error)))
+        if target not in sessions:
+            sessions[target] = core_session(queues, target)
+        return CoreView(windows=or_hidden(sessions[target].windows))
 
     return look_further
+
+
+def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession:
+    """Return what the Python core makes of a process: the session that reads it, or one of its own, not yet begun."""
+    from mqs_dll.session import Library, ProcessSession
+
+    return queues if isinstance(queues, ProcessSession) else Library().setup_image(target.image).setup_process(target)
+
+
+def or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
+    """Return what the Python core reads; why it can't, where it can't: the library that was asked may know the rest."""
+    from mqs_dll.debugger.snapshot import Hidden
+
+    try:
+        return tuple(read())
+    except MqsError as error:
+        return Hidden(str(error))
 
 
 # ---------------------------------------------------------------- which MQS library

@@ -9,10 +9,11 @@ from types import TracebackType
 
 from mqs_dll.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.debugger.stop import USUAL, Limit, stopped
+from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.names import read_marks

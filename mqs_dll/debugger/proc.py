@@ -169,6 +169,17 @@ def read_stat(thread: int) -> Stat | None:
     return Stat(name, fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
+def turns(thread: int) -> tuple[int, ...]:
+    """Return for how many nanoseconds a thread has run and has waited to, and how often it ran.
+
+    They are those of schedstat; nothing where there is no such thread, or this kernel doesn't count.
+    """
+    try:
+        return tuple(map(int, Path(f"/proc/{thread}/task/{thread}/schedstat").read_bytes().split()))
+    except (OSError, ValueError):
+        return ()
+
+
 def thread_ids(pid: int) -> list[int]:
     """Return the IDs of all threads of a process, the empty list when it is gone."""
     try:

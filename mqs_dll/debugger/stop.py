@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from mqs_dll.debugger.holder import EXIT_LIMIT, Holder, Order
+from mqs_dll.debugger.holder import Holder, Order
+from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
 from mqs_dll.errors import LimitError, MqsError, StopError
 
 _DEADLINE = 5.0
@@ -23,18 +24,6 @@ _DEADLINE = 5.0
 _libc = ctypes.CDLL(None)
 _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _libc.signal.restype = ctypes.c_void_p
-
-
-class Limit(NamedTuple):
-    """For how long processes may be kept stopped, and what becomes of ours when it is over."""
-
-    seconds: float = 10.0
-    ends_us: bool = False
-    """Whether this process is ended when it doesn't notice by itself, in whatever it hangs: with a sentence on standard
-    error and the exit code holder.EXIT_LIMIT. For commands; a program that imports us is left alone."""
-
-
-USUAL = Limit()
 
 
 class all_stopped:

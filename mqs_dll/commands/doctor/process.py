@@ -9,10 +9,10 @@ from mqs_dll.abi import Queue
 from mqs_dll.commands.doctor import advice
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.debugger.collect import take_snapshot
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, Snapshot
-from mqs_dll.debugger.stop import USUAL, Limit
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.session import Library, ProcessSession

@@ -12,12 +12,13 @@ from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
-from mqs_dll.debugger.job.limits import allow_open_files
+from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank, OpenQueues
 from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_STOPPED
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.debugger.stop import USUAL, Limit, all_stopped
+from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import AlreadyTracedError
 
 SOURCE = "live"
