@@ -88,7 +88,7 @@ def _callback(name: str, failure: Any = None) -> Callable[[Callable[..., Any]], 
     return make
 
 
-def _hands_over(name: str, failure: Any = None) -> Callable[[Callable[..., Any]], None]:
+def _hands_over(*names: str, failure: Any = None) -> Callable[[Callable[..., Any]], None]:
     """Make a callback of a function that only keeps something for the library, or gives it back.
 
     A library takes that for granted: given NULL, it would crash. So a Ctrl-C that strikes here is noted, and the
@@ -96,15 +96,16 @@ def _hands_over(name: str, failure: Any = None) -> Callable[[Callable[..., Any]]
     """
 
     def make(function: Callable[..., Any]) -> None:
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
 
         def note_and_repeat(kind: type[BaseException], error: BaseException, trace: Any) -> Any:
             _note_trouble(kind, error, trace)
             if isinstance(error, Exception) or trace is None:
                 return None
-            return function(*(trace.tb_frame.f_locals[each] for each in names))
+            return function(*(trace.tb_frame.f_locals[name] for name in arguments))
 
-        _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=note_and_repeat)
+        for name in names:
+            _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=note_and_repeat)
 
     return make
 
@@ -156,24 +157,14 @@ def _errorstring(code: int) -> Any:
     return _ERROR_STRINGS.get(code, _UNKNOWN_ERROR)
 
 
-@_hands_over("mqs_put_image_info")
-def _put_image_info(image: Any, info: Any) -> None:
-    _object(image).info = info
+@_hands_over("mqs_put_image_info", "mqs_put_process_info")
+def _put_info(owner: Any, info: Any) -> None:
+    _object(owner).info = info
 
 
-@_hands_over("mqs_get_image_info", ffi.NULL)
-def _get_image_info(image: Any) -> Any:
-    return _object(image).info
-
-
-@_hands_over("mqs_put_process_info")
-def _put_process_info(process: Any, info: Any) -> None:
-    _object(process).info = info
-
-
-@_hands_over("mqs_get_process_info", ffi.NULL)
-def _get_process_info(process: Any) -> Any:
-    return _object(process).info
+@_hands_over("mqs_get_image_info", "mqs_get_process_info", failure=ffi.NULL)
+def _get_info(owner: Any) -> Any:
+    return _object(owner).info
 
 
 # ---------------------------------------------------------------- of an image
@@ -239,7 +230,7 @@ def _get_global_rank(process: Any) -> int:
     return rank
 
 
-@_hands_over("mqs_get_image", ffi.NULL)
+@_hands_over("mqs_get_image", failure=ffi.NULL)
 def _get_image(process: Any) -> Any:
     return _object(process).image.c
 

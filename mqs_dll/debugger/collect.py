@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from types import TracebackType
 
 from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
@@ -26,7 +26,7 @@ LookFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
 """Asks at the end of a look for more, given what the library made of the process."""
 
 
-class Look:
+class Look(Closes):
     """A library's way into one process: found while the process runs, gone as often as wanted while it stands.
 
     Usable as a context manager that closes it.
@@ -114,16 +114,6 @@ class Look:
     def close(self) -> None:
         """Let the library forget the process and its image. Idempotent."""
         self._sessions.close()
-
-    def __enter__(self) -> Look:
-        """Return the look itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 def take_snapshot(

@@ -58,26 +58,17 @@ class DynamicLibrary:
         missing = [name for name in REQUIRED_CALLS if not hasattr(self.calls, name)]
         if missing:
             raise DllError(f"{self.path} is no MQS library: it lacks {_enumerate(missing)}")
-        if self.version_compatibility() != VERSION_COMPATIBILITY:
-            raise DllError(f"{self.path} speaks revision {self.version_compatibility()} of MQS, not revision 2")
-        if self.taddr_width() != TADDR_WIDTH:
-            raise DllError(f"{self.path} was built for addresses of {self.taddr_width()} bytes")
+        revision, width = self.calls.mqs_version_compatibility(), self.calls.mqs_dll_taddr_width()
+        if revision != VERSION_COMPATIBILITY:
+            raise DllError(f"{self.path} speaks revision {revision} of MQS, not revision {VERSION_COMPATIBILITY}")
+        if width != TADDR_WIDTH:
+            raise DllError(f"{self.path} was built for addresses of {width} bytes")
         self.calls.mqs_setup_basic_callbacks(BASIC_CALLBACKS)
         self._is_libmqs = self.version_string().startswith("libmqs")
 
     def version_string(self) -> str:
         """Return the library's own description of itself."""
         return _text(self.calls.mqs_version_string())
-
-    def version_compatibility(self) -> int:
-        """Return the revision of the interface that the library speaks."""
-        revision: int = self.calls.mqs_version_compatibility()
-        return revision
-
-    def taddr_width(self) -> int:
-        """Return the size in bytes of mqs_taddr_t in the library."""
-        width: int = self.calls.mqs_dll_taddr_width()
-        return width
 
     def error_string(self, code: int) -> str:
         """Return the library's sentence for a result code."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import drgn
 
 from mqs_dll import elf_format as elf
-from mqs_dll.abi import TypeSizes
-from mqs_dll.debugger.live import LP64, LiveImage, new_program
+from mqs_dll.debugger.bases import OfThisMachine
+from mqs_dll.debugger.live import LiveImage, new_program
 from mqs_dll.errors import FileError, TargetReadError
 
 _PAGE = 4096
@@ -44,7 +44,7 @@ class _Segment(NamedTuple):
     """Bytes in memory; those behind the data are 0."""
 
 
-class FileProcess:
+class FileProcess(OfThisMachine):
     """A file as if a process had it in memory and had not run yet (interface.TargetProcess)."""
 
     def __init__(self, path: Path) -> None:
@@ -71,10 +71,6 @@ class FileProcess:
         """The file's symbols and types."""
         return self._image
 
-    def type_sizes(self) -> TypeSizes:
-        """Return the sizes of the target's C types: those of 64-bit Linux."""
-        return LP64
-
     def fetch(self, address: int, size: int) -> bytes:
         """Return exactly ``size`` bytes at ``address``.
 
@@ -85,14 +81,6 @@ class FileProcess:
         while len(found) < size:
             found += self._part(address + len(found), size - len(found))
         return bytes(found)
-
-    def to_host(self, data: bytes) -> bytes:
-        """Return the bytes as they are: libmqs reads little-endian files on little-endian machines."""
-        return data
-
-    def global_rank(self) -> int:
-        """Return -1."""
-        return -1
 
     def _part(self, address: int, size: int) -> bytes:
         for segment in self._segments:

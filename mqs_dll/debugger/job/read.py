@@ -6,8 +6,8 @@ import datetime
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import TracebackType
 
+from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
@@ -101,7 +101,7 @@ def look_on(
     return _merge(looks, interval)
 
 
-class JobReader:
+class JobReader(Closes):
     """The ranks of a job, kept open from look to look; a context manager that lets go of them at the end."""
 
     def __init__(
@@ -175,16 +175,6 @@ class JobReader:
         """Let go of the ranks. Idempotent."""
         for rank in self._ranks:
             rank.close()
-
-    def __enter__(self) -> JobReader:
-        """Return the reader itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of the ranks."""
-        self.close()
 
     def _seconds_since_first(self) -> float:
         now = time.monotonic()

@@ -166,8 +166,8 @@ class _Builder:
         try:
             error = not_permitted(process.pid)
         except NoSuchProcessError as gone:
-            return _because(rank, RankState.EXITED, str(gone))
-        return _because(rank, RankState.UNREADABLE, str(error), error.help)
+            return replace(rank, state=RankState.EXITED, why=str(gone))
+        return replace(rank, why=str(error), way_out=error.help)
 
     def _only_in_table(self, table: Sequence[Entry], known: set[int | None]) -> Iterator[FoundRank]:
         """Yield the ranks that the launcher has listed but that weren't found among the processes of this machine."""
@@ -179,7 +179,8 @@ class _Builder:
             if not self._is_here(entry):
                 yield _elsewhere_rank(rank)
             elif process is None or process.gone:
-                yield _because(rank, RankState.EXITED, f"rank {number} (process {entry.pid}) has exited")
+                why = f"rank {number} (process {entry.pid}) has exited"
+                yield replace(rank, state=RankState.EXITED, why=why)
             else:
                 yield replace(rank, started=process.started)
 
@@ -200,17 +201,13 @@ def _short(host: str) -> str:
     return host.partition(".")[0].lower()
 
 
-def _because(rank: FoundRank, state: RankState, why: str, way_out: str = "") -> FoundRank:
-    return FoundRank(rank.world, rank.rank, rank.pid, rank.program, rank.host, state, why, way_out)
-
-
 def _elsewhere_rank(rank: FoundRank) -> FoundRank:
     where = rank.host or "another host"
-    return _because(
+    return replace(
         rank,
-        RankState.UNREADABLE,
-        f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
-        f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
+        state=RankState.UNREADABLE,
+        why=f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
+        way_out=f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
     )
 
 
