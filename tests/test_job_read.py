@@ -25,6 +25,7 @@ from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped, stopped
 from mqs_dll.errors import AlreadyTracedError, BrokenStructureError, NoSuchProcessError
+from mqs_dll.interface import TargetProcess
 from mqs_dll.session import Library
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs
@@ -47,7 +48,7 @@ def present(name: str) -> Mpi:
     return MPIS[name]
 
 
-def open_core(process: LiveProcess) -> tuple[Library, None]:
+def open_core(process: TargetProcess) -> tuple[Library, None]:
     """Return the Python core, which has no file."""
     return Library(), None
 

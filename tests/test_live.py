@@ -16,6 +16,7 @@ import pytest
 
 from mqs_dll.debugger import holder
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import file_at, mappings
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import (
     AlreadyTracedError,
@@ -89,14 +90,7 @@ def test_the_executable_comes_first(bench: Path) -> None:
     with running(bench / "room_with_copy") as target, LiveProcess(target.pid) as process:
         address = process.image.find_symbol("lamp")
         assert address is not None
-        line = next(line for line in Path(f"/proc/{target.pid}/maps").read_text().splitlines() if holds(line, address))
-        assert line.endswith("room_with_copy")
-
-
-def holds(line: str, address: int) -> bool:
-    """Tell whether a line of /proc/PID/maps is about an address."""
-    start, end = (int(number, 16) for number in line.split()[0].split("-"))
-    return start <= address < end
+        assert file_at(target.pid, address) == str(bench / "room_with_copy")
 
 
 def test_a_preloaded_library_precedes(bench: Path) -> None:
@@ -154,11 +148,7 @@ def test_the_network_is_never_asked(bench: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
     """A fetch that leaves mapped memory by a byte fails whole and tells address and size."""
-    top = max(
-        int(line.split("-")[1].split()[0], 16)
-        for line in Path(f"/proc/{sleeper.pid}/maps").read_text().splitlines()
-        if line.endswith("[stack]")
-    )
+    top = max(mapping.end for mapping in mappings(sleeper.pid) if mapping.path == "[stack]")
     with LiveProcess(sleeper.pid) as process:
         assert len(process.fetch(top - mmap.PAGESIZE, mmap.PAGESIZE)) == mmap.PAGESIZE
         with pytest.raises(TargetReadError) as failure:

@@ -19,26 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
+from mqs_dll.debugger.strings import string_at
 from mqs_dll.errors import DllError, MqsError, TargetReadError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.debugger.collect import LookFurther, OpenQueues
     from mqs_dll.debugger.snapshot import Hidden
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
     from mqs_dll.session import ProcessSession
-
-    OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
-    """Takes a process and returns the library to read it with, and the library's file if it has one."""
 
 Item = TypeVar("Item")
 
 AUTO = "auto"
 """The choice that follows MPIR_dll_name."""
 
-_PATH_LIMIT = 4096
-"""PATH_MAX of Linux, the closing NUL included."""
-
-_PAGE = 4096
 _FIRST_PRINTABLE = 0x20
 
 
@@ -140,7 +134,7 @@ def named_by_mpi(process: TargetProcess) -> str:
     if address is None:
         raise DllError("the program names no MQS library: it has no symbol MPIR_dll_name")
     for candidate in (_pointer_at(process, address), address):
-        path = _string_at(process, candidate)
+        path = _path_at(process, candidate)
         if path:
             return path
     raise DllError(f"MPIR_dll_name at {address:#x} holds no path")
@@ -155,14 +149,7 @@ def _pointer_at(process: TargetProcess, address: int) -> int:
     return int(pointer)
 
 
-def _string_at(process: TargetProcess, address: int) -> str | None:
+def _path_at(process: TargetProcess, address: int) -> str | None:
     """Return the printable string at an address, None when there is no such thing."""
-    text = b""
-    while b"\0" not in text and len(text) < _PATH_LIMIT:
-        here = address + len(text)
-        try:
-            text += process.fetch(here, _PAGE - here % _PAGE)  # never into the next page, which may not be there
-        except TargetReadError:
-            return None
-    string, nul, _ = text.partition(b"\0")
-    return os.fsdecode(string) if nul and not any(byte < _FIRST_PRINTABLE for byte in string) else None
+    string = string_at(process, address)
+    return None if string is None or any(byte < _FIRST_PRINTABLE for byte in string) else os.fsdecode(string)

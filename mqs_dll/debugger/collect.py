@@ -22,6 +22,9 @@ _MOST_ITEMS = 1 << 20
 """More than any process has: a library that goes on listing is going round in a circle."""
 
 
+OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
+"""Takes a process and returns the library to read it with, and the library's file if it has one."""
+
 LookFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
 """Asks at the end of a look for more, given what the library made of the process."""
 
@@ -186,7 +189,7 @@ def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:
     try:
         return tuple(queues.get_comm_group())
     except MqsError as error:
-        return _hidden(error)
+        return Hidden.by(error)
 
 
 def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
@@ -194,16 +197,12 @@ def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
     try:
         queues.setup_operation_iterator(queue)
     except MqsError as error:
-        return QueueSnapshot(queue, (), hidden=_hidden(error))
+        return QueueSnapshot(queue, (), hidden=Hidden.by(error))
     try:
         while (operation := queues.next_operation()) is not None:
             if len(operations) == _MOST_ITEMS:
                 raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} operations")
             operations.append(operation)
     except MqsError as error:
-        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=_hidden(error).way_out)
+        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
     return QueueSnapshot(queue, tuple(operations))
-
-
-def _hidden(error: MqsError) -> Hidden:
-    return Hidden(str(error), error.way_out if isinstance(error, NoInformation) else error.help)

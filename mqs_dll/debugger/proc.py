@@ -12,6 +12,9 @@ from typing import Literal, NamedTuple
 from mqs_dll import elf_format as elf
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
+DELETED = " (deleted)"
+"""What the kernel appends to the name of a file that has been removed."""
+
 _ELF_LITTLE_ENDIAN = 1
 _ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", **elf.MACHINES}
 
@@ -53,8 +56,10 @@ class Mapping(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says (proc(5))."""
+    """What /proc/PID/stat says of a process or of one of its threads (proc(5))."""
 
+    pid: int
+    """The thread's ID; of a process it is that of its first thread."""
     name: str
     """The kernel's: of the program, of a script the script's, at most 15 bytes."""
     state: str
@@ -62,6 +67,11 @@ class Stat(NamedTuple):
     parent: int
     started: int
     """Ticks since the machine's start: two processes that have the same PID one after the other differ in it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has exited, and only waits for its parent to notice."""
+        return self.state in "ZX"
 
 
 def read_status(pid: int) -> ProcessStatus:
@@ -166,7 +176,7 @@ def read_stat(thread: int) -> Stat | None:
         return None
     fields = after.split()
     name = before.partition(b"(")[2].decode(errors="backslashreplace")
-    return Stat(name, fields[0].decode(), int(fields[1]), int(fields[19]))
+    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
 def turns(thread: int) -> tuple[int, ...]:

@@ -66,11 +66,9 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
     return Diagnosis(
         verdict=Verdict.PARTLY if any(part.obstacles for part in parts) else Verdict.WHOLE,
         process=ProcessFacts(snapshot.pid, snapshot.program, snapshot.global_rank, snapshot.pause),
-        file=None,
         mpi=core.mpi,
         library=library,
         rungs=advice.rungs(origins, core.mpi.profile),
-        no_layout=None,
         checks=core.checks or (),
         refusals=core.refusals or (),
         parts=parts,
@@ -91,14 +89,9 @@ def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
     return Diagnosis(
         verdict=Verdict.NOTHING,
         process=ProcessFacts(process.pid, read_status(process.pid).name, None, None),
-        file=None,
         mpi=recognition.mpi._replace(profile=None),
         library=library,
-        rungs=(),
         no_layout=str(error),
-        checks=(),
-        refusals=(),
-        parts=None,
         refused_profiles=refused,
         mends=advice.mends((), None, refused, _calibrate(process.pid, library), no_layout=True),
     )

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from mqs_dll import elf_format as elf
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.notes import MappedFile
+from mqs_dll.debugger.proc import DELETED
 from mqs_dll.errors import CoreError
 
 _PAGE = 4096
-_DELETED = " (deleted)"
 
 
 class Presence(Enum):
@@ -122,7 +122,7 @@ class Libraries:
         return Library(name, presence, None)
 
     def _candidates(self, name: str) -> Iterator[Path]:
-        path = Path(name.removesuffix(_DELETED))
+        path = Path(name.removesuffix(DELETED))
         if self._sysroot is not None:
             yield self._sysroot / path.relative_to(path.anchor)
             yield self._sysroot / path.name

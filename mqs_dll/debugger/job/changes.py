@@ -1,4 +1,4 @@
-"""What differs between two jobs: frozen records, which diff.py makes and reports show."""
+"""What differs between two jobs: frozen records, which compare.py makes and reports show."""
 
 from __future__ import annotations
 

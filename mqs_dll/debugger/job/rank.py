@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from mqs_dll.debugger.collect import Look, LookFurther
+from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
@@ -17,10 +16,6 @@ from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
-from mqs_dll.interface import QueueLibrary
-
-OpenQueues = Callable[[LiveProcess], tuple[QueueLibrary, str | None]]
-"""Takes a process and returns the library to read it with, and the library's file if it has one."""
 
 
 class LiveRank:

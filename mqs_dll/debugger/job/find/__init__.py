@@ -1,4 +1,12 @@
-"""Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped."""
+"""Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped.
+
+- ``found``: what is found, as records
+- ``processes``: all processes of this machine, a family tree
+- ``markers``: what a process's environment says of its place in a job
+- ``slots``: which processes are ranks
+- ``proctable``: the launcher's own list of its ranks
+- ``jobs``: from slots to jobs
+"""
 
 from __future__ import annotations
 
@@ -7,8 +15,8 @@ from pathlib import PurePath
 
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
-from mqs_dll.debugger.job.find.processes import Process, Processes
-from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.proc import Stat, check_readable, read_status
 from mqs_dll.errors import JobError
 
 __all__ = ["FoundJob", "FoundRank", "FoundWorld", "find_job", "find_jobs"]
@@ -63,7 +71,7 @@ def _of_process(pid: int) -> FoundJob:
     return _only(named, "", f"process {pid} has started several MPI jobs")
 
 
-def _above(processes: Processes, job: FoundJob) -> Iterator[Process]:
+def _above(processes: Processes, job: FoundJob) -> Iterator[Stat]:
     return processes.ancestors(job.launcher or job.ranks[0].pid)
 
 
