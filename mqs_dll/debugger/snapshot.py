@@ -8,6 +8,9 @@ from mqs_dll.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, O
 from mqs_dll.errors import MqsError, NoInformation
 from mqs_dll.names import read_marks
 
+QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
+"""What the queues are called in sentences."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hidden:

@@ -12,12 +12,11 @@ from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, Snapshot
+from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.session import Library, ProcessSession
 
-_NAMES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
 _GROUPS = "groups"
 
 
@@ -115,7 +114,7 @@ def _program_of(pid: int) -> str | None:
 
 
 def _queue(snapshot: Snapshot, queue: Queue) -> Part:
-    return _part(_NAMES[queue], snapshot, lambda communicator: _in_the_way(communicator, queue))
+    return _part(QUEUES[queue], snapshot, lambda communicator: _in_the_way(communicator, queue))
 
 
 def _in_the_way(communicator: CommunicatorSnapshot, queue: Queue) -> Hidden | None:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from mqs_dll.abi import Operation, Queue
 from mqs_dll.debugger.job.records import RankState
 
-QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
-"""What the queues are called in sentences."""
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class RankName:
