@@ -348,6 +348,21 @@ def test_the_global_rank_is_optional(vendor: DynamicLibrary) -> None:
         first_communicator(vendor, Plan.SHOW).get_global_rank()
 
 
+def test_the_end_is_told_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a library keeps for a process and for its image it is told to free when they are closed."""
+    calls: list[str] = []
+    true_call = vendor.call
+
+    def call(name: str, *arguments: object) -> int:
+        calls.append(name)
+        return true_call(name, *arguments)
+
+    process = process_with_plan(Plan.SHOW)
+    with closing(vendor.setup_image(process.image)) as image, closing(image.setup_process(process)):
+        monkeypatch.setattr(vendor, "call", call)
+    assert calls == ["mqs_destroy_process_info", "mqs_destroy_image_info"]
+
+
 def test_after_the_end(vendor: DynamicLibrary) -> None:
     """A closed image or process takes no more calls."""
     process = process_with_plan(Plan.SHOW)

@@ -156,6 +156,15 @@ def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
         assert (failure.value.address, failure.value.size) == (top - 8, 9)
 
 
+def test_a_process_is_let_go_of_at_the_end(sleeper: subprocess.Popen[str]) -> None:
+    """Behind the with statement its memory is closed."""
+    (stack,) = (mapping for mapping in mappings(sleeper.pid) if mapping.path == "[stack]")
+    with LiveProcess(sleeper.pid) as process:
+        assert len(process.fetch(stack.end - 8, 8)) == 8
+    with pytest.raises(TargetReadError):
+        process.fetch(stack.end - 8, 8)
+
+
 @pytest.mark.parametrize("address", [0, -1, 1 << 63, (1 << 64) - 1])
 def test_a_wild_address_is_a_read_error(sleeper: subprocess.Popen[str], address: int) -> None:
     """Any number is an address that may be asked for; those without memory are read errors."""

@@ -75,9 +75,10 @@ def windows() -> LookFurther:
     sessions: dict[TargetProcess, ProcessSession] = {}
 
     def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
-        if target not in sessions:
-            sessions[target] = core_session(queues, target)
-        return CoreView(windows=or_hidden(sessions[target].windows))
+        session = sessions.get(target) or core_session(queues, target)
+        if session is not queues:
+            sessions[target] = session
+        return CoreView(windows=or_hidden(session.windows))
 
     return look_further
 
