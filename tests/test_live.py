@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from mqs_dll.debugger import holder
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import file_at, mappings
+from mqs_dll.debugger.proc import file_at, mappings, turns
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import (
     AlreadyTracedError,
@@ -154,6 +155,19 @@ def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
         with pytest.raises(TargetReadError) as failure:
             process.fetch(top - 8, 9)
         assert (failure.value.address, failure.value.size) == (top - 8, 9)
+
+
+def test_turns_are_counted_by_thread(sleeper: subprocess.Popen[str]) -> None:
+    """Those of a thread that runs grow, those of one that sleeps stay as they are, and one that is gone has none."""
+    before, sleeping = turns(os.getpid()), turns(sleeper.pid)
+    if not before:
+        pytest.skip("this kernel doesn't count: it has no schedstat")
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    assert turns(os.getpid())[0] - before[0] > 10_000_000
+    assert turns(sleeper.pid) == sleeping != ()
+    assert turns(0x7FFFFFFF) == ()
 
 
 def test_a_process_is_let_go_of_at_the_end(sleeper: subprocess.Popen[str]) -> None:
