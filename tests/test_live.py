@@ -474,7 +474,7 @@ def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
     state, pid = last.split()
     refusal = f"process {pid} has exited, and another has its number now"
     assert said == [refusal, refusal, "exited", "its own start time will do"], result.stderr
-    assert state == "S"
+    assert state in ("R", "S")  # it has just been let go
 
 
 def test_a_process_that_has_gone() -> None:
