@@ -58,8 +58,9 @@ int mqs_start_cffi(void)
 
 def declarations() -> str:
     """Return what cffi has to know: the types of mqs_interface.h, and the functions of glue.h."""
-    header = (ROOT / "include/mqs_interface.h").read_text()
-    types = header[header.index("typedef unsigned long mqs_taddr_t") : header.index("/* End of the types. */")]
+    from mqs_dll.library_path import declarations as interface
+
+    types, _ = interface()
     functions = (ROOT / "csrc/glue.h").read_text()
     return types + re.sub(r"^#.*\n", "", functions, flags=re.MULTILINE)
 

@@ -7,6 +7,7 @@ they are used, because ``libmqs.so`` imports this package inside a debugger, and
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,46 +15,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_OF_API = frozenset(
-    (
-        "Activity",
-        "CallStack",
-        "Cause",
-        "Certainty",
-        "Communicator",
-        "CommunicatorSnapshot",
-        "Finding",
-        "FoundJob",
-        "Frame",
-        "Hidden",
-        "Job",
-        "JobProcess",
-        "MqsError",
-        "Operation",
-        "Outcome",
-        "Queue",
-        "QueueSnapshot",
-        "RankState",
-        "Sample",
-        "Snapshot",
-        "Status",
-        "Verdict",
-        "Wait",
-        "conclude",
-        "find_jobs",
-        "load_job",
-        "read_cores",
-        "read_job",
-        "save_job",
-        "take_snapshot",
-    )
-)
-"""api.__all__. Any other name must not load api.py: ``from mqs_dll import abi`` asks here first."""
-
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_API:
+    """Return what api.py offers. ``from mqs_dll import abi`` asks here first: a module's name must not load api.py."""
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
         from mqs_dll import api
 
-        return getattr(api, name)
+        if name in api.__all__:
+            return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

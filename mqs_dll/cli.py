@@ -19,12 +19,11 @@ from typing import NoReturn
 from mqs_dll import __version__, library_path
 from mqs_dll.commands import calibrate, demo, diff, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
+from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.errors import DllError, LimitError, MqsError
 
 EXIT_SHOWN = 0
 EXIT_UNREADABLE = 3
-EXIT_LIMIT = 14
-"""That of debugger.holder, which ends a command that hangs: the number of SIGALRM."""
 EXIT_USAGE = 64
 """Of sysexits.h; argparse's own 2 is kept free."""
 EXIT_INTERNAL = 70

@@ -85,18 +85,6 @@ class QueueLibrary(Protocol):
         """Return the library's own description of itself (mqs_version_string)."""
         ...
 
-    def version_compatibility(self) -> int:
-        """Return the revision of the interface that the library speaks: 2."""
-        ...
-
-    def taddr_width(self) -> int:
-        """Return the size in bytes of mqs_taddr_t in the library."""
-        ...
-
-    def error_string(self, code: int) -> str:
-        """Return a sentence for a result code; for the last error's code, with its details."""
-        ...
-
     def setup_image(self, image: TargetImage) -> ImageQueues:
         """Begin to work with an image (mqs_setup_image).
 

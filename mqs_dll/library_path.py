@@ -43,6 +43,17 @@ def header() -> Path:
     raise DllError(f"mqs_interface.h is not in {PACKAGE / 'include'}: install libmqs again")
 
 
+def declarations() -> tuple[str, str]:
+    """Return what mqs_interface.h declares, as cffi takes it: the types, and the library's functions.
+
+    Raises:
+        DllError: the header is not there.
+    """
+    text = header().read_text()
+    begin, end = text.index("typedef unsigned long mqs_taddr_t"), text.index("/* End of the types. */")
+    return text[begin:end], text[end : text.index("#ifdef __cplusplus", end)]
+
+
 def _built(name: str) -> Path:
     path = PACKAGE / name
     if not path.is_file():

@@ -14,7 +14,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqs_dll import __version__
 from mqs_dll.abi import (
-    VERSION_COMPATIBILITY,
     Communicator,
     Datatype,
     Label,
@@ -28,7 +27,7 @@ from mqs_dll.abi import (
 )
 from mqs_dll.errors import BadCallError, BrokenStructureError, InternalError, MqsError, UnknownMpiError, all_errors
 from mqs_dll.interface import TargetImage, TargetProcess
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import Memory
 from mqs_dll.mpi import detect
 from mqs_dll.mpi.base import Adapter, AttachedMpi
 from mqs_dll.mpi.communicators import CommunicatorEntry
@@ -65,40 +64,20 @@ class Library:
             show_internal: list also the communicators that the MPI keeps for itself, marked in their names.
         """
         self._show_internal = show_internal
-        self._last_error: MqsError | None = None
 
     def version_string(self) -> str:
         """Return the name, the version and the Python that runs it."""
         return f"libmqs {__version__} (Python {platform.python_version()})"
 
-    def version_compatibility(self) -> int:
-        """Return the revision of the MQS interface."""
-        return VERSION_COMPATIBILITY
-
-    def taddr_width(self) -> int:
-        """Return the bytes of an address."""
-        return WORD
-
-    def error_string(self, code: int) -> str:
-        """Return a sentence for a result code, that of the last failure with its details and what to do."""
-        if self._last_error is not None and self._last_error.code == code:
-            return f"{self._last_error} ({self._last_error.help})"
-        return explain(code)
-
-    def remember(self, error: MqsError) -> None:
-        """Keep a failure, so that error_string can tell its details."""
-        self._last_error = error
-
     def setup_image(self, image: TargetImage) -> ImageSession:
         """Begin to work with an image; asks nothing of it yet."""
-        return ImageSession(self, image, self._show_internal)
+        return ImageSession(image, self._show_internal)
 
 
 class _Session:
     """What an image's and a process's session share: calls come one at a time, and none after the end."""
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         self.closed = False
 
@@ -124,13 +103,10 @@ def _call(
                     raise BadCallError(f"{method.__name__} was called after the session's end")
                 self.begin()
                 return method(self, *args, **kwargs)
-            except MqsError as error:
-                self.library.remember(error)
+            except MqsError:
                 raise
             except Exception as error:
-                unforeseen = InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}")
-                self.library.remember(unforeseen)
-                raise unforeseen from error
+                raise InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}") from error
 
     return guarded
 
@@ -138,8 +114,8 @@ def _call(
 class ImageSession(_Session):
     """One image: which MPI it uses."""
 
-    def __init__(self, library: Library, image: TargetImage, show_internal: bool) -> None:
-        super().__init__(library)
+    def __init__(self, image: TargetImage, show_internal: bool) -> None:
+        super().__init__()
         self._image = image
         self._show_internal = show_internal
         self.adapter: Adapter | None = None
@@ -183,7 +159,7 @@ class ProcessSession(_Session):
     """One process: its MPI once it is up, a cursor over communicators, a generator over operations."""
 
     def __init__(self, image: ImageSession, process: TargetProcess, show_internal: bool) -> None:
-        super().__init__(image.library)
+        super().__init__()
         self._image = image
         self._process = process
         self._show_internal = show_internal

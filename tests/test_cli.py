@@ -230,10 +230,11 @@ def test_json_of_any_library(mqs: Command, planner: int, vendor: Path) -> None:
 
 
 def test_what_the_core_cannot_see(mqs: Command, planner: int, vendor: Path) -> None:
-    """Windows of a program that only the vendor's library knows are said not to be seen; its queues are shown."""
-    result = mqs("show", planner, "--dll", vendor, "--json", "--windows")
+    """Windows and types of a program that only the vendor's library knows are said not to be seen; the queues are."""
+    result = mqs("show", planner, "--dll", vendor, "--json", "--windows", "--datatypes")
     document = json.loads(result.out)
-    assert "uses no MPI that libmqs knows" in document["windows"]["hidden"]
+    for part in ("windows", "datatypes"):
+        assert "uses no MPI that libmqs knows" in document[part]["hidden"]
     assert len(document["communicators"]) == 2
 
 

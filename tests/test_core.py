@@ -295,6 +295,16 @@ def test_another_build_without_a_build_id_is_never_used(tmp_path: Path) -> None:
         assert "another build" in process.caveats()[0]
 
 
+def test_a_mapping_beyond_the_end_of_any_file_has_no_bytes(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a damaged core says of places in files is refused where no file has such places, however far they are."""
+    with CoreProcess(core) as process:
+        mapping = next(each for each in process.file.mappings if each.offset == 0 and process.libraries.at(each.begin))
+        for offset in (1 << 62, 1 << 63, 1 << 70):
+            beyond = mapping._replace(offset=offset)
+            monkeypatch.setattr(process.file, "mapping_at", lambda address, found=beyond: found)
+            assert process.libraries.part(mapping.begin, 8) is None
+
+
 @pytest.mark.parametrize("below", ["their own paths", "no directories"])
 def test_copies_of_the_libraries_are_found_below_sysroot(bench: Bench, core: Path, tmp_path: Path, below: str) -> None:
     """Copies of a core's libraries are found in --sysroot DIR, under their own paths or without any; unstripped too."""

@@ -12,9 +12,9 @@ import pytest
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
-from mqs_dll.commands.which_library import choose_library, named_by_mpi
+from mqs_dll.commands.which_library import choose_library, named_by_mpi, windows
 from mqs_dll.debugger import callbacks
-from mqs_dll.debugger.collect import take_snapshot
+from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
@@ -176,9 +176,9 @@ def test_ctrl_c_never_takes_from_a_library_what_it_keeps(monkeypatch: pytest.Mon
     info = callbacks.ffi.cast("mqs_process_info *", 0x1000)
     table = callbacks.BASIC_CALLBACKS
     for call, answer in (
-        (lambda: table.put_process_info(handle.c, info), None),
-        (lambda: table.get_process_info(handle.c), info),
-        (lambda: callbacks.PROCESS_CALLBACKS.get_image(handle.c), image.c),
+        (lambda: table.mqs_put_process_info_fp(handle.c, info), None),
+        (lambda: table.mqs_get_process_info_fp(handle.c), info),
+        (lambda: callbacks.PROCESS_CALLBACKS.mqs_get_image_fp(handle.c), image.c),
     ):
         with monkeypatch.context() as patch:
             strike(patch)
@@ -193,7 +193,7 @@ def test_after_ctrl_c_a_library_gets_nothing_more(monkeypatch: pytest.MonkeyPatc
     data = callbacks.ffi.new("char[4]")
 
     def fetch() -> int:
-        code: int = callbacks.PROCESS_CALLBACKS.fetch_data(handle.c, PLAN_AT, 4, data)
+        code: int = callbacks.PROCESS_CALLBACKS.mqs_fetch_data_fp(handle.c, PLAN_AT, 4, data)
         return code
 
     with monkeypatch.context() as patch:
@@ -346,6 +346,21 @@ def test_the_global_rank_is_optional(vendor: DynamicLibrary) -> None:
     """A library without mqs_get_global_rank has no information on it."""
     with pytest.raises(NoInformation, match="no mqs_get_global_rank"):
         first_communicator(vendor, Plan.SHOW).get_global_rank()
+
+
+def test_the_end_is_told_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a library keeps for a process and for its image it is told to free when they are closed."""
+    calls: list[str] = []
+    true_call = vendor.call
+
+    def call(name: str, *arguments: object) -> int:
+        calls.append(name)
+        return true_call(name, *arguments)
+
+    process = process_with_plan(Plan.SHOW)
+    with closing(vendor.setup_image(process.image)) as image, closing(image.setup_process(process)):
+        monkeypatch.setattr(vendor, "call", call)
+    assert calls == ["mqs_destroy_process_info", "mqs_destroy_image_info"]
 
 
 def test_after_the_end(vendor: DynamicLibrary) -> None:
@@ -508,3 +523,14 @@ def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -
         answer = run_host(library_path.library(), process.pid)["image_has_queues"]
     assert answer["code"] == LayoutError.code
     assert "mca_pml_base_recv_requests is missing" in answer["error"]
+
+
+def test_windows_of_an_mpi_that_only_a_vendor_knows_are_hidden(vendor: DynamicLibrary, vendors: Path) -> None:
+    """What the Python core refuses is said, look for look; what the vendor's library reads of the rank stays."""
+    look_further = windows()
+    with planner(vendors, Plan.SHOW) as process, Look(vendor, process, pid=1, program="lamp") as look:
+        for _ in range(2):
+            snapshot = look.read(look_further)
+            assert len(snapshot.communicators) == 2
+            assert isinstance(snapshot.core.windows, Hidden)
+            assert "uses no MPI that libmqs knows" in snapshot.core.windows.reason

@@ -167,7 +167,10 @@ def test_an_absurd_count_is_refused_before_it_is_read(target: Tampered, session:
 
 def test_a_failed_update_leaves_no_old_list(target: Tampered, session: ProcessSession) -> None:
     """After an update that failed there is nothing to iterate over: old communicators are not passed off as current."""
+    session.setup_communicator_iterator()
     session.update_communicator_list()
+    with pytest.raises(BadCallError):
+        session.get_communicator()
     table = _mpi(session)._symbols.need("ompi_mpi_communicators")
     target.write(table + views.OpalPointerArray.bind(_mpi(session)._layouts).offsets["addr"], 0xDEAD0000)
     with pytest.raises(TargetReadError):

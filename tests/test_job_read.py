@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from mqs_dll.debugger import holder, live, tracer
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
 from mqs_dll.debugger.job.records import Halt, Job, RankState
@@ -25,6 +27,7 @@ from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped, stopped
 from mqs_dll.errors import AlreadyTracedError, BrokenStructureError, NoSuchProcessError
+from mqs_dll.interface import TargetProcess
 from mqs_dll.session import Library
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs
@@ -47,7 +50,7 @@ def present(name: str) -> Mpi:
     return MPIS[name]
 
 
-def open_core(process: LiveProcess) -> tuple[Library, None]:
+def open_core(process: TargetProcess) -> tuple[Library, None]:
     """Return the Python core, which has no file."""
     return Library(), None
 
@@ -185,8 +188,12 @@ def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> N
         assert outcomes(read_job(find_job(pids[0]), open_core, stacks=False)) == expected
 
 
-def test_a_rank_that_another_debugger_holds(compiler: Compiler) -> None:
-    """It stands, so that its queues can be read; its registers are that debugger's. It stays in its hands."""
+def test_a_rank_that_another_debugger_holds(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands, so that its queues can be read; its registers are that debugger's. It stays in its hands.
+
+    One whose debugger let it run in between is refused: what was read of it may not fit together.
+    """
+    turns = itertools.count()
 
     def hold() -> Iterator[None]:
         with stopped(pids[1]):
@@ -197,6 +204,9 @@ def test_a_rank_that_another_debugger_holds(compiler: Compiler) -> None:
             tracer_pid = read_status(pids[1]).tracer
             job = read_job(found, open_core)
             assert states(pids[1]) == {"t"}
+            monkeypatch.setattr(rank_of_job, "turns_of", lambda pid: {pid: (next(turns),)})
+            ran = read_job(found, open_core)
+        assert ran.processes[1].state is RankState.UNREADABLE
         assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
         (held,) = job.processes[1].samples
         assert held.halt is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import read_job
-from mqs_dll.debugger.holder import EXIT_LIMIT
+from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, read_status
 from mqs_dll.errors import LimitError

@@ -113,6 +113,17 @@ def test_the_library_works_where_the_wheel_is_unpacked(wheel: Path, tmp_path: Pa
     assert text == f"libmqs {__version__} (Python {platform.python_version()})"
 
 
+def test_the_debugger_side_works_where_the_wheel_is_unpacked(wheel: Path, tmp_path: Path) -> None:
+    """Installed, the debugger side has its declarations from the header in the package, and drives libmqs.so."""
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    script = (
+        "from mqs_dll import library_path; from mqs_dll.debugger.dll import DynamicLibrary;"
+        "print(library_path.header(), DynamicLibrary(library_path.library()).version_string())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(f"{tmp_path}/mqs_dll/include/mqs_interface.h libmqs {__version__}"), done.stderr
+
+
 def test_the_library_finds_its_libpython(sources: Path, tmp_path: Path) -> None:
     """libmqs.so itself knows where its libpython lies, where Python's own link flags don't say it."""
     assert pip_wheel(sources, tmp_path, {"LDSHARED": "gcc -shared"}).returncode == 0

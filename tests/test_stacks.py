@@ -84,7 +84,7 @@ class Blocked:
 def look(process: LiveProcess) -> tuple[CallStack, ...]:
     """Return the call stacks of a process, which they can be told of."""
     with stopped(process.pid) as stop:
-        captured = capture(process.pid, stop.registers())
+        captured = capture(process.pid, stop.registers(process.pid))
     stacks = unwind(captured, process)
     assert not isinstance(stacks, Hidden), stacks
     return stacks
@@ -214,7 +214,7 @@ def test_a_program_without_an_mpi_shows_no_call() -> None:
     """That no MPI function is on its stack says nothing, as long as none is known by its name."""
     with running_program(Path(sys.executable), "-c", IDLE) as child:
         with stopped(child.pid) as stop:
-            captured = capture(child.pid, stop.registers())
+            captured = capture(child.pid, stop.registers(child.pid))
         with LiveProcess(child.pid) as process:
             stacks = unwind(captured, process)
     assert isinstance(stacks, Hidden)

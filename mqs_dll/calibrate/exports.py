@@ -1,20 +1,13 @@
-"""The exported symbols of a shared library, from its file: also of a stripped one, and of another machine's.
-
-Source: the ELF-64 object file format, sections and symbol table (System V gABI, chapters 4 and 5).
-"""
+"""The exported symbols of a shared library, from its file: also of a stripped one, and of another machine's."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_MAGIC = b"\x7fELF\x02\x01"
-_DYNAMIC_SYMBOLS = 11
+from mqs_dll import elf_format as elf
 
 
 class Export(NamedTuple):
@@ -29,30 +22,25 @@ def exports(path: Path, wanted: Collection[str]) -> dict[str, Export]:
     """Return those of the wanted symbols that a library defines; none where the file is no 64-bit ELF file."""
     try:
         with path.open("rb") as file:
-            header = file.read(_HEADER.size)
-            if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-                return {}
-            fields = _HEADER.unpack(header)
-            table, count = fields[6], fields[12]
-            file.seek(table)
-            sections = list(_SECTION.iter_unpack(file.read(count * _SECTION.size)))
-            found: dict[str, Export] = {}
-            for _, kind, _, _, begin, size, names, *_ in sections:
-                if kind == _DYNAMIC_SYMBOLS:
-                    file.seek(begin)
-                    symbols = file.read(size)
-                    file.seek(sections[names][4])
-                    found |= _defined(symbols, file.read(sections[names][5]), wanted)
-            return found
-    except (OSError, struct.error, IndexError):
+            return dict(_defined(file, {name.encode(): name for name in wanted}))
+    except (OSError, ValueError, IndexError, OverflowError):
         return {}
 
 
-def _defined(symbols: bytes, names: bytes, wanted: Collection[str]) -> dict[str, Export]:
-    bytes_wanted = {name.encode(): name for name in wanted}
-    found = {}
-    for name_at, _, _, section, value, size in _SYMBOL.iter_unpack(symbols):
-        name = bytes_wanted.get(names[name_at : names.find(b"\0", name_at)])
-        if name is not None and section:
-            found[name] = Export(value, size)
-    return found
+def _defined(file: BinaryIO, wanted: dict[bytes, str]) -> Iterator[tuple[str, Export]]:
+    header = elf.header(file.read(elf.HEADER_SIZE))
+    if header is None:
+        return
+    sections = elf.sections(_part(file, header.sections_at, header.section_count * elf.SECTION_SIZE))
+    for section in sections:
+        if section.kind == elf.DYNAMIC_SYMBOLS:
+            names = _part(file, sections[section.link].offset, sections[section.link].size)
+            for symbol in elf.symbols(_part(file, section.offset, section.size)):
+                name = wanted.get(names[symbol.name : names.find(b"\0", symbol.name)])
+                if name is not None and symbol.section:
+                    yield name, Export(symbol.value, symbol.size)
+
+
+def _part(file: BinaryIO, at: int, size: int) -> bytes:
+    file.seek(at)
+    return file.read(min(size, os.fstat(file.fileno()).st_size))

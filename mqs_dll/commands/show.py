@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mqs_dll.commands import which_library
 from mqs_dll.commands.times import add_limit, limit_of
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
+    from mqs_dll.debugger.snapshot import CoreView, Snapshot
     from mqs_dll.interface import ProcessQueues, TargetProcess
-    from mqs_dll.session import ProcessSession
-
-Item = TypeVar("Item")
 
 EXIT_SHOWN = 0
 
@@ -118,26 +114,10 @@ def _mention(sentences: list[str]) -> None:
 def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
     """Return what only the Python core tells, by the session that is there or by one of its own."""
     from mqs_dll.debugger.snapshot import CoreView
-    from mqs_dll.session import ProcessSession
 
-    session = queues if isinstance(queues, ProcessSession) else _core_session(target)
+    session = which_library.core_session(queues, target)
     return CoreView(
         layouts=tuple(session.layout_origins()) if session is queues else None,
-        windows=_or_hidden(session.windows) if options.windows else None,
-        datatypes=_or_hidden(session.datatypes) if options.datatypes else None,
+        windows=which_library.or_hidden(session.windows) if options.windows else None,
+        datatypes=which_library.or_hidden(session.datatypes) if options.datatypes else None,
     )
-
-
-def _core_session(target: TargetProcess) -> ProcessSession:
-    from mqs_dll.session import Library
-
-    return Library().setup_image(target.image).setup_process(target)
-
-
-def _or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
-    from mqs_dll.debugger.snapshot import Hidden
-
-    try:
-        return tuple(read())
-    except MqsError as error:
-        return Hidden(str(error))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mqs_dll.debugger.stop import Limit
+from mqs_dll.debugger.limit import USUAL, Limit
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 _LONGEST = 3600.0
@@ -27,14 +25,12 @@ def add_limit(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
     parser.add_argument(
         "--limit",
         type=seconds,
-        default=10.0,
+        default=USUAL.seconds,
         metavar="TIME",
-        help="let go of what was stopped after so long, whatever hangs (default: 10s)",
+        help=f"let go of what was stopped after so long, whatever hangs (default: {USUAL.seconds:g}s)",
     )
 
 
 def limit_of(options: argparse.Namespace) -> Limit:
     """Return the limit that a command's options ask for: it ends the command, too."""
-    from mqs_dll.debugger.stop import Limit
-
     return Limit(options.limit, ends_us=True)

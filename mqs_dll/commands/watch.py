@@ -132,18 +132,13 @@ class _Unchanged:
     def note(self, job: Job, now: float) -> tuple[float | None, ...]:
         """Take in a look; return the seconds for each process, None at the first look."""
         first = not self._last
-        self._last = {_identity(process): self._since(process, now) for process in job.processes}
-        return tuple(None if first else now - self._last[_identity(process)][1] for process in job.processes)
+        self._last = {process.identity: self._since(process, now) for process in job.processes}
+        return tuple(None if first else now - self._last[process.identity][1] for process in job.processes)
 
     def _since(self, process: JobProcess, now: float) -> tuple[object, float]:
         face = process.state, [sample.snapshot.communicators for sample in process.samples[-1:]]
-        last = self._last.get(_identity(process))
+        last = self._last.get(process.identity)
         return last if last is not None and last[0] == face else (face, now)
-
-
-def _identity(process: JobProcess) -> tuple[int, int, int | None]:
-    """Return what a process keeps from look to look: its PID, where it has one."""
-    return process.world, process.pid, None if process.pid else process.rank
 
 
 # ---------------------------------------------------------------- terminal and signals

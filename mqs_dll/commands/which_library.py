@@ -16,25 +16,23 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
+from mqs_dll.debugger.strings import string_at
 from mqs_dll.errors import DllError, MqsError, TargetReadError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.debugger.collect import LookFurther, OpenQueues
+    from mqs_dll.debugger.snapshot import Hidden
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+    from mqs_dll.session import ProcessSession
 
-    OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
-    """Takes a process and returns the library to read it with, and the library's file if it has one."""
+Item = TypeVar("Item")
 
 AUTO = "auto"
 """The choice that follows MPIR_dll_name."""
 
-_PATH_LIMIT = 4096
-"""PATH_MAX of Linux, the closing NUL included."""
-
-_PAGE = 4096
 _FIRST_PRINTABLE = 0x20
 
 
@@ -72,23 +70,34 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
 
 def windows() -> LookFurther:
     """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
-    from mqs_dll.debugger.snapshot import CoreView, Hidden
-    from mqs_dll.session import Library, ProcessSession
+    from mqs_dll.debugger.snapshot import CoreView
 
     sessions: dict[TargetProcess, ProcessSession] = {}
 
     def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
-        try:
-            if isinstance(queues, ProcessSession):
-                session = queues
-            else:
-                session = sessions.get(target) or Library().setup_image(target.image).setup_process(target)
-                sessions[target] = session
-            return CoreView(windows=tuple(session.windows()))
-        except MqsError as error:
-            return CoreView(windows=Hidden(str(error)))
+        session = sessions.get(target) or core_session(queues, target)
+        if session is not queues:
+            sessions[target] = session
+        return CoreView(windows=or_hidden(session.windows))
 
     return look_further
+
+
+def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession:
+    """Return what the Python core makes of a process: the session that reads it, or one of its own, not yet begun."""
+    from mqs_dll.session import Library, ProcessSession
+
+    return queues if isinstance(queues, ProcessSession) else Library().setup_image(target.image).setup_process(target)
+
+
+def or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
+    """Return what the Python core reads; why it can't, where it can't: the library that was asked may know the rest."""
+    from mqs_dll.debugger.snapshot import Hidden
+
+    try:
+        return tuple(read())
+    except MqsError as error:
+        return Hidden(str(error))
 
 
 # ---------------------------------------------------------------- which MQS library
@@ -126,7 +135,7 @@ def named_by_mpi(process: TargetProcess) -> str:
     if address is None:
         raise DllError("the program names no MQS library: it has no symbol MPIR_dll_name")
     for candidate in (_pointer_at(process, address), address):
-        path = _string_at(process, candidate)
+        path = _path_at(process, candidate)
         if path:
             return path
     raise DllError(f"MPIR_dll_name at {address:#x} holds no path")
@@ -141,14 +150,7 @@ def _pointer_at(process: TargetProcess, address: int) -> int:
     return int(pointer)
 
 
-def _string_at(process: TargetProcess, address: int) -> str | None:
+def _path_at(process: TargetProcess, address: int) -> str | None:
     """Return the printable string at an address, None when there is no such thing."""
-    text = b""
-    while b"\0" not in text and len(text) < _PATH_LIMIT:
-        here = address + len(text)
-        try:
-            text += process.fetch(here, _PAGE - here % _PAGE)  # never into the next page, which may not be there
-        except TargetReadError:
-            return None
-    string, nul, _ = text.partition(b"\0")
-    return os.fsdecode(string) if nul and not any(byte < _FIRST_PRINTABLE for byte in string) else None
+    string = string_at(process, address)
+    return None if string is None or any(byte < _FIRST_PRINTABLE for byte in string) else os.fsdecode(string)

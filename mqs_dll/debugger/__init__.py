@@ -4,10 +4,13 @@
 - ``snapshot``: that record
 - ``live``: a live process, its symbols and types by drgn, its memory
 - ``proc``: what /proc tells of processes and their threads
-- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: its ptrace
+- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: its ptrace;
+  ``limit``: for how long
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms
 - ``counting``: how much a library reads
 - ``library_file``: a library's file as a target, before anything runs
+- ``strings``: strings in a target's memory
+- ``bases``: what targets, and those who keep them open, have in common
 - ``core``: a core file as a target
 - ``job``: all ranks of a job
 """

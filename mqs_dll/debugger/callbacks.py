@@ -20,6 +20,8 @@ from mqs_dll.interface import TargetImage, TargetProcess
 _log = logging.getLogger(__name__)
 _per_thread = threading.local()
 _libc: Any = ffi.dlopen(None)
+_made: dict[str, Any] = {"mqs_malloc": ffi.addressof(_libc, "malloc"), "mqs_free": ffi.addressof(_libc, "free")}
+"""The callbacks as C functions, by the interface's names for them."""
 
 
 class ImageHandle:
@@ -77,49 +79,50 @@ def _note_and_answer_code(kind: type[BaseException], error: BaseException, trace
     return error.code if isinstance(error, MqsError) else MqsError.code
 
 
-def _callback(signature: str, failure: Any = None) -> Callable[[Callable[..., Any]], Any]:
-    """Make a C function of a Python one, which answers ``failure`` after an exception."""
+def _callback(name: str, failure: Any = None) -> Callable[[Callable[..., Any]], None]:
+    """Make a callback of a function, which answers ``failure`` after an exception."""
 
-    def make(function: Callable[..., Any]) -> Any:
-        return ffi.callback(signature, function, error=failure, onerror=_note_trouble)
+    def make(function: Callable[..., Any]) -> None:
+        _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=_note_trouble)
 
     return make
 
 
-def _hands_over(signature: str, failure: Any = None) -> Callable[[Callable[..., Any]], Any]:
-    """Make a C function of a Python one that only keeps something for the library, or gives it back.
+def _hands_over(*names: str, failure: Any = None) -> Callable[[Callable[..., Any]], None]:
+    """Make a callback of a function that only keeps something for the library, or gives it back.
 
     A library takes that for granted: given NULL, it would crash. So a Ctrl-C that strikes here is noted, and the
     function is called again.
     """
 
-    def make(function: Callable[..., Any]) -> Any:
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    def make(function: Callable[..., Any]) -> None:
+        arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
 
         def note_and_repeat(kind: type[BaseException], error: BaseException, trace: Any) -> Any:
             _note_trouble(kind, error, trace)
             if isinstance(error, Exception) or trace is None:
                 return None
-            return function(*(trace.tb_frame.f_locals[name] for name in names))
+            return function(*(trace.tb_frame.f_locals[name] for name in arguments))
 
-        return ffi.callback(signature, function, error=failure, onerror=note_and_repeat)
+        for name in names:
+            _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=note_and_repeat)
 
     return make
 
 
-def _answers_code(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Make a C function that answers mqs_ok when the Python one returns True, mqs_no_information for False.
+def _answers_code(name: str) -> Callable[[Callable[..., bool]], None]:
+    """Make a callback that answers mqs_ok when the function returns True, mqs_no_information for False.
 
     After a Ctrl-C it fails, so that a library that goes on for long gives up.
     """
 
-    def make(function: Callable[..., bool]) -> Any:
+    def make(function: Callable[..., bool]) -> None:
         def answer(*arguments: Any) -> int:
             if _interrupted():
                 return MqsError.code
             return ResultCode.OK if function(*arguments) else ResultCode.NO_INFORMATION
 
-        return ffi.callback(signature, answer, error=MqsError.code, onerror=_note_and_answer_code)
+        _made[name] = ffi.callback(f"{name}_ft", answer, error=MqsError.code, onerror=_note_and_answer_code)
 
     return make
 
@@ -136,7 +139,7 @@ def _text(name: Any) -> str:
 # ---------------------------------------------------------------- without regard to an image
 
 
-@_callback("void(const char *)")
+@_callback("mqs_dprints")
 def _dprints(text: Any) -> None:
     _log.debug("the library says: %s", _text(text))
 
@@ -149,47 +152,36 @@ _ERROR_STRINGS = {
 _UNKNOWN_ERROR = ffi.new("char[]", b"an error that this debugger doesn't know")
 
 
-@_callback("char *(int)", ffi.NULL)
+@_callback("mqs_errorstring", ffi.NULL)
 def _errorstring(code: int) -> Any:
     return _ERROR_STRINGS.get(code, _UNKNOWN_ERROR)
 
 
-@_hands_over("void(mqs_image *, mqs_image_info *)")
-def _put_image_info(image: Any, info: Any) -> None:
-    _object(image).info = info
+@_hands_over("mqs_put_image_info", "mqs_put_process_info")
+def _put_info(owner: Any, info: Any) -> None:
+    _object(owner).info = info
 
 
-@_hands_over("mqs_image_info *(mqs_image *)", ffi.NULL)
-def _get_image_info(image: Any) -> Any:
-    return _object(image).info
-
-
-@_hands_over("void(mqs_process *, mqs_process_info *)")
-def _put_process_info(process: Any, info: Any) -> None:
-    _object(process).info = info
-
-
-@_hands_over("mqs_process_info *(mqs_process *)", ffi.NULL)
-def _get_process_info(process: Any) -> Any:
-    return _object(process).info
+@_hands_over("mqs_get_image_info", "mqs_get_process_info", failure=ffi.NULL)
+def _get_info(owner: Any) -> Any:
+    return _object(owner).info
 
 
 # ---------------------------------------------------------------- of an image
 
 
-@_answers_code("int(mqs_process *, mqs_target_type_sizes *)")
-def _get_type_sizes(process: Any, sizes: Any) -> bool:
+@_callback("mqs_get_type_sizes")
+def _get_type_sizes(process: Any, sizes: Any) -> None:
     for name, size in _object(process).target.type_sizes()._asdict().items():
         setattr(sizes, name, size)
-    return True
 
 
-@_answers_code("int(mqs_image *, char *, int, mqs_taddr_t *)")
+@_answers_code("mqs_find_function")
 def _find_function(image: Any, name: Any, _language: int, address: Any) -> bool:
     return _put_address(address, _object(image).target.find_function(_text(name)))
 
 
-@_answers_code("int(mqs_image *, char *, mqs_taddr_t *)")
+@_answers_code("mqs_find_symbol")
 def _find_symbol(image: Any, name: Any, address: Any) -> bool:
     return _put_address(address, _object(image).target.find_symbol(_text(name)))
 
@@ -200,7 +192,7 @@ def _put_address(address: Any, found: int | None) -> bool:
     return found is not None
 
 
-@_callback("mqs_type *(mqs_image *, char *, int)", ffi.NULL)
+@_callback("mqs_find_type", ffi.NULL)
 def _find_type(image: Any, name: Any, _language: int) -> Any:
     owner: ImageHandle = _object(image)
     key = _text(name)
@@ -213,13 +205,13 @@ def _find_type(image: Any, name: Any, _language: int) -> Any:
     return ffi.cast("mqs_type *", owner.types[key][1])
 
 
-@_callback("int(mqs_type *, char *)", -1)
+@_callback("mqs_field_offset", -1)
 def _field_offset(handle: Any, name: Any) -> int:
     type_: TypeHandle = _object(handle)
     return _or_minus_one(type_.image.field_offset(type_.type, _text(name)))
 
 
-@_callback("int(mqs_type *)", -1)
+@_callback("mqs_sizeof", -1)
 def _sizeof_type(handle: Any) -> int:
     type_: TypeHandle = _object(handle)
     return _or_minus_one(type_.image.type_size(type_.type))
@@ -232,60 +224,37 @@ def _or_minus_one(number: int | None) -> int:
 # ---------------------------------------------------------------- of a process
 
 
-@_callback("int(mqs_process *)", -1)
+@_callback("mqs_get_global_rank", -1)
 def _get_global_rank(process: Any) -> int:
     rank: int = _object(process).target.global_rank()
     return rank
 
 
-@_hands_over("mqs_image *(mqs_process *)", ffi.NULL)
+@_hands_over("mqs_get_image", failure=ffi.NULL)
 def _get_image(process: Any) -> Any:
     return _object(process).image.c
 
 
-@_answers_code("int(mqs_process *, mqs_taddr_t, int, void *)")
+@_answers_code("mqs_fetch_data")
 def _fetch_data(process: Any, address: int, size: int, data: Any) -> bool:
     ffi.memmove(data, _object(process).target.fetch(address, size), size)
     return True
 
 
-@_callback("void(mqs_process *, const void *, void *, int)")
+@_callback("mqs_target_to_host")
 def _target_to_host(process: Any, data: Any, out: Any, size: int) -> None:
     ffi.memmove(out, _object(process).target.to_host(ffi.buffer(data, size)[:]), size)
 
 
 # ---------------------------------------------------------------- the tables
 
-BASIC_CALLBACKS = ffi.new(
-    "mqs_basic_callbacks *",
-    {
-        "malloc": ffi.addressof(_libc, "malloc"),
-        "free": ffi.addressof(_libc, "free"),
-        "dprints": _dprints,
-        "errorstring": _errorstring,
-        "put_image_info": _put_image_info,
-        "get_image_info": _get_image_info,
-        "put_process_info": _put_process_info,
-        "get_process_info": _get_process_info,
-    },
-)
-IMAGE_CALLBACKS = ffi.new(
-    "mqs_image_callbacks *",
-    {
-        "get_type_sizes": _get_type_sizes,
-        "find_function": _find_function,
-        "find_symbol": _find_symbol,
-        "find_type": _find_type,
-        "field_offset": _field_offset,
-        "sizeof_type": _sizeof_type,
-    },
-)
-PROCESS_CALLBACKS = ffi.new(
-    "mqs_process_callbacks *",
-    {
-        "get_global_rank": _get_global_rank,
-        "get_image": _get_image,
-        "fetch_data": _fetch_data,
-        "target_to_host": _target_to_host,
-    },
-)
+
+def _table(struct: str) -> Any:
+    """Return a struct of the interface with a callback for each of its members."""
+    members = (member for member, _ in ffi.typeof(struct).fields)
+    return ffi.new(f"{struct} *", {member: _made[member.removesuffix("_fp")] for member in members})
+
+
+BASIC_CALLBACKS = _table("mqs_basic_callbacks")
+IMAGE_CALLBACKS = _table("mqs_image_callbacks")
+PROCESS_CALLBACKS = _table("mqs_process_callbacks")

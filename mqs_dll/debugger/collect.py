@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from types import TracebackType
 
 from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.debugger.stop import USUAL, Limit, stopped
+from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.names import read_marks
@@ -21,11 +22,14 @@ _MOST_ITEMS = 1 << 20
 """More than any process has: a library that goes on listing is going round in a circle."""
 
 
+OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
+"""Takes a process and returns the library to read it with, and the library's file if it has one."""
+
 LookFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
 """Asks at the end of a look for more, given what the library made of the process."""
 
 
-class Look:
+class Look(Closes):
     """A library's way into one process: found while the process runs, gone as often as wanted while it stands.
 
     Usable as a context manager that closes it.
@@ -114,16 +118,6 @@ class Look:
         """Let the library forget the process and its image. Idempotent."""
         self._sessions.close()
 
-    def __enter__(self) -> Look:
-        """Return the look itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
 
 def take_snapshot(
     library: QueueLibrary,
@@ -195,7 +189,7 @@ def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:
     try:
         return tuple(queues.get_comm_group())
     except MqsError as error:
-        return _hidden(error)
+        return Hidden.by(error)
 
 
 def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
@@ -203,16 +197,12 @@ def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
     try:
         queues.setup_operation_iterator(queue)
     except MqsError as error:
-        return QueueSnapshot(queue, (), hidden=_hidden(error))
+        return QueueSnapshot(queue, (), hidden=Hidden.by(error))
     try:
         while (operation := queues.next_operation()) is not None:
             if len(operations) == _MOST_ITEMS:
                 raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} operations")
             operations.append(operation)
     except MqsError as error:
-        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=_hidden(error).way_out)
+        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
     return QueueSnapshot(queue, tuple(operations))
-
-
-def _hidden(error: MqsError) -> Hidden:
-    return Hidden(str(error), error.way_out if isinstance(error, NoInformation) else error.help)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mqs_dll.abi import TEXT_LINES, VERSION_COMPATIBILITY, Communicator, Label, Operation, Queue, ResultCode, Status
 from mqs_dll.debugger.c_interface import REQUIRED_CALLS, TADDR_WIDTH, ffi
@@ -58,26 +58,17 @@ class DynamicLibrary:
         missing = [name for name in REQUIRED_CALLS if not hasattr(self.calls, name)]
         if missing:
             raise DllError(f"{self.path} is no MQS library: it lacks {_enumerate(missing)}")
-        if self.version_compatibility() != VERSION_COMPATIBILITY:
-            raise DllError(f"{self.path} speaks revision {self.version_compatibility()} of MQS, not revision 2")
-        if self.taddr_width() != TADDR_WIDTH:
-            raise DllError(f"{self.path} was built for addresses of {self.taddr_width()} bytes")
+        revision, width = self.calls.mqs_version_compatibility(), self.calls.mqs_dll_taddr_width()
+        if revision != VERSION_COMPATIBILITY:
+            raise DllError(f"{self.path} speaks revision {revision} of MQS, not revision {VERSION_COMPATIBILITY}")
+        if width != TADDR_WIDTH:
+            raise DllError(f"{self.path} was built for addresses of {width} bytes")
         self.calls.mqs_setup_basic_callbacks(BASIC_CALLBACKS)
         self._is_libmqs = self.version_string().startswith("libmqs")
 
     def version_string(self) -> str:
         """Return the library's own description of itself."""
         return _text(self.calls.mqs_version_string())
-
-    def version_compatibility(self) -> int:
-        """Return the revision of the interface that the library speaks."""
-        revision: int = self.calls.mqs_version_compatibility()
-        return revision
-
-    def taddr_width(self) -> int:
-        """Return the size in bytes of mqs_taddr_t in the library."""
-        width: int = self.calls.mqs_dll_taddr_width()
-        return width
 
     def error_string(self, code: int) -> str:
         """Return the library's sentence for a result code."""
@@ -153,24 +144,47 @@ class DynamicLibrary:
     _trouble: BaseException | None = None
 
 
-class DynamicImage:
+class _Session:
+    """What the library keeps for one image or one process, until it is closed."""
+
+    _kind: ClassVar[str]
+
+    def __init__(self, library: DynamicLibrary, handle: ImageHandle | ProcessHandle) -> None:
+        self._library = library
+        self._handle = handle
+        self._closed = False
+
+    def has_queues(self) -> str:
+        """Return the library's message about the image or the process, empty when there is nothing to say.
+
+        Raises:
+            MqsError: the image has no MPI that the library can read, or the queues can't be read (now).
+        """
+        self._check_open()
+        return self._library.call_for_message(f"mqs_{self._kind}_has_queues", self._handle.c)
+
+    def close(self) -> None:
+        """Forget it. Further calls raise BadCallError."""
+        self._check_open()
+        self._closed = True
+        if self._handle.info != ffi.NULL:
+            self._library.call(f"mqs_destroy_{self._kind}_info", self._handle.info)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BadCallError(f"the {self._kind} was closed")
+
+
+class DynamicImage(_Session):
     """What the library knows of one image (interface.ImageQueues)."""
+
+    _kind = "image"
+    _handle: ImageHandle
 
     def __init__(self, library: DynamicLibrary, image: TargetImage) -> None:
         """Set the image up in the library."""
-        self._library = library
-        self._handle = ImageHandle(image)
-        self._closed = False
+        super().__init__(library, ImageHandle(image))
         library.call("mqs_setup_image", self._handle.c, IMAGE_CALLBACKS)
-
-    def has_queues(self) -> str:
-        """Return the library's message about the image, empty when there is nothing to say.
-
-        Raises:
-            MqsError: the image has no MPI that the library can read.
-        """
-        self._check_open()
-        return self._library.call_for_message("mqs_image_has_queues", self._handle.c)
 
     def setup_process(self, process: TargetProcess) -> DynamicProcess:
         """Begin to work with a process that runs this image.
@@ -181,39 +195,19 @@ class DynamicImage:
         self._check_open()
         return DynamicProcess(self._library, process, self._handle)
 
-    def close(self) -> None:
-        """Forget the image. Further calls raise BadCallError."""
-        self._check_open()
-        self._closed = True
-        if self._handle.info != ffi.NULL:
-            self._library.call("mqs_destroy_image_info", self._handle.info)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BadCallError("the image was closed")
-
-
-class DynamicProcess:
+class DynamicProcess(_Session):
     """What the library knows of one process (interface.ProcessQueues)."""
+
+    _kind = "process"
 
     def __init__(self, library: DynamicLibrary, process: TargetProcess, image: ImageHandle) -> None:
         """Set the process up in the library."""
-        self._library = library
-        self._handle = ProcessHandle(process, image)
-        self._closed = False
+        super().__init__(library, ProcessHandle(process, image))
         self._communicator = ffi.new("mqs_communicator *")
         self._label = ffi.new("libmqs_comm_label *")
         self._operation = ffi.new("mqs_pending_operation *")
         library.call("mqs_setup_process", self._handle.c, PROCESS_CALLBACKS)
-
-    def has_queues(self) -> str:
-        """Return the library's message about the process, empty when there is nothing to say.
-
-        Raises:
-            MqsError: the queues of this process can't be read (now).
-        """
-        self._check_open()
-        return self._library.call_for_message("mqs_process_has_queues", self._handle.c)
 
     def update_communicator_list(self) -> None:
         """Read the communicators anew."""
@@ -316,13 +310,6 @@ class DynamicProcess:
             raise NoInformation("the library doesn't know the process's rank in MPI_COMM_WORLD")
         return rank
 
-    def close(self) -> None:
-        """Forget the process. Further calls raise BadCallError."""
-        self._check_open()
-        self._closed = True
-        if self._handle.info != ffi.NULL:
-            self._library.call("mqs_destroy_process_info", self._handle.info)
-
     def _call(self, name: str, *arguments: Any) -> int:
         self._check_open()
         return self._library.call(name, self._handle.c, *arguments)
@@ -336,10 +323,6 @@ class DynamicProcess:
         if code in _PAST_THE_END:
             return False
         raise self._library.failure(name, code, self._library.error_string(code))
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BadCallError("the process was closed")
 
 
 def _open(path: str) -> Any:

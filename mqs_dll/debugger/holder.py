@@ -25,13 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.debugger.tracer import Tracer
 from mqs_dll.errors import StopError
-
-EXIT_LIMIT = int(signal.SIGALRM)
-"""Exit code of a command that held processes for too long, and of the holder: the number of the signal that ends the
-command, so that the C library's _exit() may be its handler, which works in whatever it hangs."""
 
 _LAST_RESORT = 1.0
 """Seconds after the limit at which the kernel ends the holder."""

@@ -11,11 +11,10 @@ import logging
 import os
 from collections.abc import Container, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import drgn
 
-from mqs_dll.abi import TypeSizes
+from mqs_dll.debugger.bases import Closes, OfThisMachine
 from mqs_dll.debugger.proc import check_readable, not_permitted, read_status, start_time
 from mqs_dll.errors import NoSuchProcessError, ProcessError, TargetReadError
 
@@ -26,7 +25,6 @@ _VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drg
 _C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
 """Libraries whose debug information, often installed and always large, holds no type of an MPI."""
 
-LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
 _ADDRESS_LIMIT = 1 << 63
 """pread takes a signed offset; no process on Linux has memory of its own above it."""
 
@@ -121,7 +119,7 @@ def _without_typedefs(type_: drgn.Type) -> drgn.Type:
     return type_
 
 
-class LiveProcess:
+class LiveProcess(Closes, OfThisMachine):
     """A process of this machine by its PID (interface.TargetProcess).
 
     It may run or stand still; what is read fits together only while it stands (stop.stopped). The memory is
@@ -177,10 +175,6 @@ class LiveProcess:
         """What drgn knows of the process: its modules, for call stacks."""
         return self._program
 
-    def type_sizes(self) -> TypeSizes:
-        """Return the sizes of the target's C types: those of 64-bit Linux."""
-        return LP64
-
     def fetch(self, address: int, size: int) -> bytes:
         """Return exactly ``size`` bytes at ``address``.
 
@@ -197,29 +191,11 @@ class LiveProcess:
             raise TargetReadError(address, size)
         return data
 
-    def to_host(self, data: bytes) -> bytes:
-        """Return the bytes as they are: target and host are the same machine."""
-        return data
-
-    def global_rank(self) -> int:
-        """Return -1: a PID alone doesn't tell the rank; the MPI's own memory does."""
-        return -1
-
     def close(self) -> None:
         """Let go of the process's memory. Idempotent."""
         memory, self._memory = self._memory, -1
         if memory >= 0:
             os.close(memory)
-
-    def __enter__(self) -> LiveProcess:
-        """Return the process itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the process."""
-        self.close()
 
 
 def missing_files(image: LiveImage) -> str:

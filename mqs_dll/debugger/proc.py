@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from mqs_dll import elf_format as elf
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
+DELETED = " (deleted)"
+"""What the kernel appends to the name of a file that has been removed."""
+
 _ELF_LITTLE_ENDIAN = 1
-_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", 62: "x86_64", 183: "aarch64"}
-_READABLE = frozenset({(2, 1, 62), (2, 1, 183)})
-"""ELF's class (64 bits), byte order (little) and machine of the two architectures that libmqs reads."""
+_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", **elf.MACHINES}
 
 
 class ProcessStatus(NamedTuple):
@@ -54,8 +56,10 @@ class Mapping(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says (proc(5))."""
+    """What /proc/PID/stat says of a process or of one of its threads (proc(5))."""
 
+    pid: int
+    """The thread's ID; of a process it is that of its first thread."""
     name: str
     """The kernel's: of the program, of a script the script's, at most 15 bytes."""
     state: str
@@ -63,6 +67,11 @@ class Stat(NamedTuple):
     parent: int
     started: int
     """Ticks since the machine's start: two processes that have the same PID one after the other differ in it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has exited, and only waits for its parent to notice."""
+        return self.state in "ZX"
 
 
 def read_status(pid: int) -> ProcessStatus:
@@ -111,9 +120,8 @@ def check_readable(pid: int) -> None:
 
 
 def _check_elf(pid: int, name: str, header: bytes) -> None:
-    word_class, byte_order = header[4], header[5]
-    (machine,) = struct.unpack_from("<H" if byte_order == _ELF_LITTLE_ENDIAN else ">H", header, 18)
-    if (word_class, byte_order, machine) not in _READABLE:
+    (machine,) = struct.unpack_from("<H" if header[5] == _ELF_LITTLE_ENDIAN else ">H", header, 18)
+    if not header.startswith(elf.MAGIC_64) or machine not in elf.MACHINES:
         kind = _ELF_MACHINES.get(machine, f"ELF machine {machine}")
         raise WordSizeError(f"process {pid} ({name}) runs a program for {kind}, which libmqs doesn't read")
 
@@ -168,7 +176,18 @@ def read_stat(thread: int) -> Stat | None:
         return None
     fields = after.split()
     name = before.partition(b"(")[2].decode(errors="backslashreplace")
-    return Stat(name, fields[0].decode(), int(fields[1]), int(fields[19]))
+    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def turns(thread: int) -> tuple[int, ...]:
+    """Return for how many nanoseconds a thread has run and has waited to, and how often it ran.
+
+    They are those of schedstat; nothing where there is no such thread, or this kernel doesn't count.
+    """
+    try:
+        return tuple(map(int, Path(f"/proc/{thread}/task/{thread}/schedstat").read_bytes().split()))
+    except (OSError, ValueError):
+        return ()
 
 
 def thread_ids(pid: int) -> list[int]:

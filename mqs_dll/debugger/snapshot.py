@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mqs_dll.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, Operation, Queue, Window
+from mqs_dll.errors import MqsError, NoInformation
 from mqs_dll.names import read_marks
+
+QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
+"""What the queues are called in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,11 @@ class Hidden:
     reason: str
     way_out: str = ""
     """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
+
+    @classmethod
+    def by(cls, error: MqsError) -> Hidden:
+        """Return what an error hides."""
+        return cls(str(error), error.way_out if isinstance(error, NoInformation) else error.help)
 
 
 @dataclass(frozen=True, slots=True)

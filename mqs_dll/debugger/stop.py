@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from mqs_dll.debugger.holder import EXIT_LIMIT, Holder, Order
+from mqs_dll.debugger.holder import Holder, Order
+from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
 from mqs_dll.errors import LimitError, MqsError, StopError
 
 _DEADLINE = 5.0
@@ -23,18 +24,6 @@ _DEADLINE = 5.0
 _libc = ctypes.CDLL(None)
 _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _libc.signal.restype = ctypes.c_void_p
-
-
-class Limit(NamedTuple):
-    """For how long processes may be kept stopped, and what becomes of ours when it is over."""
-
-    seconds: float = 10.0
-    ends_us: bool = False
-    """Whether this process is ended when it doesn't notice by itself, in whatever it hangs: with a sentence on standard
-    error and the exit code holder.EXIT_LIMIT. For commands; a program that imports us is left alone."""
-
-
-USUAL = Limit()
 
 
 class all_stopped:
@@ -147,7 +136,7 @@ class all_stopped:
         )
 
 
-class stopped:
+class stopped(all_stopped):
     """Context manager: all threads of one process stand still inside, with all that all_stopped promises.
 
     Raises:
@@ -161,30 +150,15 @@ class stopped:
         self, pid: int, started: int | None = None, *, deadline: float = _DEADLINE, limit: Limit = USUAL
     ) -> None:
         """Prepare; nothing happens yet. The arguments are those of all_stopped."""
-        self._stop = all_stopped([pid], {} if started is None else {pid: started}, deadline=deadline, limit=limit)
-
-    @property
-    def pause(self) -> float:
-        """Seconds for which the process stood still, known at the end."""
-        return self._stop.pause
-
-    def registers(self) -> dict[int, bytes]:
-        """Return the general registers of each thread, as all_stopped."""
-        return self._stop.registers(*self._stop._pids)
+        super().__init__([pid], {} if started is None else {pid: started}, deadline=deadline, limit=limit)
 
     def __enter__(self) -> stopped:
         """Stop the process."""
-        self._stop.__enter__()
-        for error in self._stop.failures.values():
-            self._stop.__exit__(type(error), error, None)
+        super().__enter__()
+        for error in self.failures.values():
+            self.__exit__(type(error), error, None)
             raise error
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let the process go on."""
-        self._stop.__exit__(kind, error, trace)
 
 
 class _Alarm:

@@ -2,8 +2,7 @@
 
 For MPIs that export no variable worth a name: from the address of one of their functions, the library's own headers
 lead to all of its memory. The dynamic linker's list of libraries tells where they begin; without it the header is
-looked for below the function. Source: the ELF-64 object file format, program headers (System V gABI, chapter 5);
-struct r_debug and struct link_map (link.h of glibc and musl).
+looked for below the function. Source: struct r_debug and struct link_map (link.h of glibc and musl).
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from mqs_dll import elf_format as elf
 from mqs_dll.errors import LayoutError, TargetReadError
 from mqs_dll.memory import LARGEST_FETCH, PAGE, Memory
-
-MAGIC = b"\x7fELF\x02\x01"
-"""Begin of a 64-bit little-endian ELF file."""
 
 FARTHEST = 1 << 28
 """Bytes below one of its functions within which a library begins; the largest MPIs have some 60 MB of code."""
@@ -27,8 +24,6 @@ FARTHEST = 1 << 28
 LARGEST_HOLE = 1 << 21
 """Bytes between segments that can't be read: linkers align segments to 2 MB at most."""
 
-HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 MOST_PROGRAM_HEADERS = 64
 LARGEST_NOTES = 1 << 16
 
@@ -41,14 +36,8 @@ LINK_MAP = struct.Struct("<QQQQ")
 
 MOST_LIBRARIES = 4096
 
-LOAD = 1
-EXECUTABLE = 1
-NOTE = 4
-WRITABLE = 2
-BUILD_ID = 3
-MACHINES = {62: "x86_64", 183: "aarch64"}
-SHARED_TYPES = (2, 3)
-"""ET_EXEC and ET_DYN: the MPI may be linked into the program statically."""
+KINDS = (elf.EXECUTABLE, elf.SHARED)
+"""The MPI may be linked into the program statically."""
 
 
 class Segment(NamedTuple):
@@ -138,7 +127,9 @@ def _pages_with_magic(memory: Memory, address: int) -> Iterator[int]:
                 continue
             holes += PAGE
         else:
-            yield from (page for page in range(end - PAGE, begin - 1, -PAGE) if data.startswith(MAGIC, page - begin))
+            yield from (
+                page for page in range(end - PAGE, begin - 1, -PAGE) if data.startswith(elf.MAGIC_64, page - begin)
+            )
             grain = min(grain * 16, LARGEST_FETCH)
         end = begin
 
@@ -147,40 +138,43 @@ def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
     """Return the library whose header lies at an address, None where the header is none."""
     try:
         first_page = memory.read(address, PAGE)
-        header = HEADER.unpack_from(first_page)
-        kind, table, entry_size, count = header[1], header[5], header[9], header[10]
-        if kind not in SHARED_TYPES or entry_size != PROGRAM_HEADER.size or not 0 < count <= MOST_PROGRAM_HEADERS:
+        header = elf.header(first_page)
+        if header is None or header.kind not in KINDS or header.segment_size != elf.SEGMENT_SIZE:
             return None
-        raw = memory.read(address + table, count * PROGRAM_HEADER.size)
+        if not 0 < header.segment_count <= MOST_PROGRAM_HEADERS:
+            return None
+        table = memory.read(address + header.segments_at, header.segment_count * elf.SEGMENT_SIZE)
     except TargetReadError:
         return None
-    entries = list(PROGRAM_HEADER.iter_unpack(raw))
-    loads = [entry for entry in entries if entry[0] == LOAD]
+    entries = elf.segments(table)
+    loads = [entry for entry in entries if entry.kind == elf.LOAD]
     if not loads:
         return None
-    bias = address - min(entry[3] - entry[2] for entry in loads)
+    bias = address - min(entry.address - entry.offset for entry in loads)
     segments = tuple(
-        Segment(bias + entry[3], entry[6], entry[5], bool(entry[1] & WRITABLE), bool(entry[1] & EXECUTABLE))
+        Segment(
+            bias + entry.address,
+            entry.memory_size,
+            entry.file_size,
+            bool(entry.flags & elf.MAY_WRITE),
+            bool(entry.flags & elf.MAY_EXECUTE),
+        )
         for entry in loads
     )
-    notes = [(bias + entry[3], entry[5]) for entry in entries if entry[0] == NOTE]
-    return LoadedLibrary(address, segments, _build(memory, notes) or _hash(first_page), MACHINES.get(header[2], ""))
+    notes = [(bias + entry.address, entry.file_size) for entry in entries if entry.kind == elf.NOTE]
+    build = _build(memory, notes) or _hash(first_page)
+    return LoadedLibrary(address, segments, build, elf.MACHINES.get(header.machine, ""))
 
 
 def _build(memory: Memory, notes: list[tuple[int, int]]) -> str:
     """Return the build-id in a library's notes, "" where there is none."""
     for address, size in notes:
         try:
-            data = memory.read(address, min(size, LARGEST_NOTES))
+            build = elf.build_id(memory.read(address, min(size, LARGEST_NOTES)))
         except TargetReadError:
             continue
-        at = 0
-        while at + 12 <= len(data):
-            name_size, value_size, kind = struct.unpack_from("<III", data, at)
-            value = at + 12 + -(-name_size // 4) * 4
-            if kind == BUILD_ID and data[at + 12 : at + 16] == b"GNU\0":
-                return data[value : value + value_size].hex()
-            at = value + -(-value_size // 4) * 4
+        if build:
+            return build.hex()
     return ""
 
 

@@ -10,7 +10,7 @@ from mqs_dll.commands.times import add_limit, limit_of
 
 if TYPE_CHECKING:
     from mqs_dll.commands.doctor.diagnosis import Diagnosis
-    from mqs_dll.debugger.stop import Limit
+    from mqs_dll.debugger.limit import Limit
 
 EXIT_WHOLE = 0
 EXIT_PARTLY = 1

@@ -1,4 +1,4 @@
-"""What ``mqs doctor`` found out: one frozen record, which report.doctor makes text and JSON of."""
+"""What ``mqs doctor`` found out: one frozen record, which report.py makes text and JSON of."""
 
 from __future__ import annotations
 
@@ -77,20 +77,20 @@ class Diagnosis(NamedTuple):
     """What is known of an MPI, and what isn't."""
 
     verdict: Verdict
-    process: ProcessFacts | None
-    file: FileFacts | None
     mpi: MpiFacts
     library: str | None
     """The file of the MPI's library; None where it can't be told."""
-    rungs: tuple[Rung, ...]
-    no_layout: str | None
-    """Why no layout fits, where none does."""
-    checks: tuple[str, ...]
-    """Sentences: what was compared, and held."""
-    refusals: tuple[str, ...]
-    """Sentences: which near profiles were refused, and why."""
-    parts: tuple[Part, ...] | None
-    """None where they were not looked at."""
     refused_profiles: tuple[str, ...]
     """Sentences: which of the user's files are no profiles, and why."""
     mends: tuple[Mend, ...]
+    process: ProcessFacts | None = None
+    file: FileFacts | None = None
+    rungs: tuple[Rung, ...] = ()
+    no_layout: str | None = None
+    """Why no layout fits, where none does."""
+    checks: tuple[str, ...] = ()
+    """Sentences: what was compared, and held."""
+    refusals: tuple[str, ...] = ()
+    """Sentences: which near profiles were refused, and why."""
+    parts: tuple[Part, ...] | None = None
+    """None where they were not looked at."""

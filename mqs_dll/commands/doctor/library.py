@@ -34,7 +34,6 @@ def diagnose(path: Path) -> Diagnosis:
     facts = FileFacts(str(path), not file.has_symbol_table, tuple(file.image.debug_files()))
     return Diagnosis(
         verdict=Verdict.WHOLE if recognition.complete else Verdict.NOTHING,
-        process=None,
         file=facts,
         mpi=mpi,
         library=str(path),
@@ -42,7 +41,6 @@ def diagnose(path: Path) -> Diagnosis:
         no_layout=None if recognition.complete else _nothing_fits(facts),
         checks=recognition.checks,
         refusals=recognition.refusals,
-        parts=None,
         refused_profiles=refused,
         mends=advice.mends((), profile, refused, calibrate, no_layout=not recognition.complete),
     )

@@ -9,15 +9,14 @@ from mqs_dll.abi import Queue
 from mqs_dll.commands.doctor import advice
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.debugger.collect import take_snapshot
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, Snapshot
-from mqs_dll.debugger.stop import USUAL, Limit
+from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.session import Library, ProcessSession
 
-_NAMES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
 _GROUPS = "groups"
 
 
@@ -66,11 +65,9 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
     return Diagnosis(
         verdict=Verdict.PARTLY if any(part.obstacles for part in parts) else Verdict.WHOLE,
         process=ProcessFacts(snapshot.pid, snapshot.program, snapshot.global_rank, snapshot.pause),
-        file=None,
         mpi=core.mpi,
         library=library,
         rungs=advice.rungs(origins, core.mpi.profile),
-        no_layout=None,
         checks=core.checks or (),
         refusals=core.refusals or (),
         parts=parts,
@@ -91,14 +88,9 @@ def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
     return Diagnosis(
         verdict=Verdict.NOTHING,
         process=ProcessFacts(process.pid, read_status(process.pid).name, None, None),
-        file=None,
         mpi=recognition.mpi._replace(profile=None),
         library=library,
-        rungs=(),
         no_layout=str(error),
-        checks=(),
-        refusals=(),
-        parts=None,
         refused_profiles=refused,
         mends=advice.mends((), None, refused, _calibrate(process.pid, library), no_layout=True),
     )
@@ -122,7 +114,7 @@ def _program_of(pid: int) -> str | None:
 
 
 def _queue(snapshot: Snapshot, queue: Queue) -> Part:
-    return _part(_NAMES[queue], snapshot, lambda communicator: _in_the_way(communicator, queue))
+    return _part(QUEUES[queue], snapshot, lambda communicator: _in_the_way(communicator, queue))
 
 
 def _in_the_way(communicator: CommunicatorSnapshot, queue: Queue) -> Hidden | None:

@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
 from bisect import bisect_right
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from mqs_dll import elf_format as elf
 from mqs_dll.debugger.core import notes, start
 from mqs_dll.debugger.core.notes import MappedFile
 from mqs_dll.errors import CoreError, NotCoreError, TargetReadError, WordSizeError
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-
-_MAGIC = b"\x7fELF"
-_CLASS_64, _LITTLE_ENDIAN = 2, 1
-_MACHINES = frozenset({62, 183})
-_CORE = 4
-_LOAD, _NOTES = 1, 4
 _MANY_HEADERS = 0xFFFF
 """PN_XNUM: the number of program headers stands in the first section header."""
 _LARGEST_NOTES = 1 << 28
@@ -146,13 +136,16 @@ class CoreFile:
         if not stat.S_ISREG(status.st_mode):
             raise NotCoreError(f"{self.path} is no regular file")
         self._length = status.st_size
-        headers = list(self._program_headers())
-        held = [_Segment(header[3], header[5], header[2]) for header in headers if header[0] == _LOAD and header[5]]
-        self._segments = sorted(held)
+        headers = self._program_headers()
+        self._segments = sorted(
+            _Segment(each.address, each.file_size, each.offset)
+            for each in headers
+            if each.kind == elf.LOAD and each.file_size
+        )
         self._begins = [segment.begin for segment in self._segments]
         self._measure()
         self._notes = notes.parse(
-            self._read(header[2], min(header[5], _LARGEST_NOTES)) for header in headers if header[0] == _NOTES
+            self._read(each.offset, min(each.file_size, _LARGEST_NOTES)) for each in headers if each.kind == elf.NOTE
         )
         if not self._notes.auxiliary:
             lost = f": {self.loss()}" if self.missing else ""
@@ -175,38 +168,37 @@ class CoreFile:
         self.environment = environment
         """The variables that it was started with; none where the stack doesn't tell."""
 
-    def _program_headers(self) -> Iterator[tuple[int, ...]]:
-        begin = self._read(0, _HEADER.size)
-        self._check_kind(begin)
-        fields = _HEADER.unpack(begin)
-        table, sections, count = fields[5], fields[6], fields[10]
+    def _program_headers(self) -> list[elf.Segment]:
+        header = self._header(self._read(0, elf.HEADER_SIZE))
+        count = header.segment_count
         if count == _MANY_HEADERS:
-            first = self._read(sections, _SECTION.size)
-            if len(first) < _SECTION.size:
+            first = elf.sections(self._read(header.sections_at, elf.SECTION_SIZE))
+            if not first:
                 raise CoreError(f"{self.path} was cut off before the list of what it holds")
-            count = _SECTION.unpack(first)[7]
-        data = self._read(table, count * _PROGRAM_HEADER.size)
-        if len(data) < count * _PROGRAM_HEADER.size:
+            count = first[0].information
+        segments = elf.segments(self._read(header.segments_at, count * elf.SEGMENT_SIZE))
+        if len(segments) < count:
             raise CoreError(f"{self.path} was cut off within the list of what it holds")
-        yield from _PROGRAM_HEADER.iter_unpack(data)
+        return segments
 
-    def _check_kind(self, begin: bytes) -> None:
+    def _header(self, begin: bytes) -> elf.Header:
         for magic, command in _COMPRESSED.items():
             if begin.startswith(magic):
                 raise NotCoreError(f"{self.path} is compressed: decompress it first, with `{command}`")
         if not begin:
             raise CoreError(f"{self.path} is empty")
-        if not begin.startswith(_MAGIC):
+        if not begin.startswith(elf.MAGIC):
             raise NotCoreError(f"{self.path} is no core file")
-        if len(begin) < _HEADER.size:
-            raise CoreError(f"{self.path} was cut off within its first {_HEADER.size} bytes")
-        if begin[4] != _CLASS_64 or begin[5] != _LITTLE_ENDIAN:
+        if len(begin) < elf.HEADER_SIZE:
+            raise CoreError(f"{self.path} was cut off within its first {elf.HEADER_SIZE} bytes")
+        header = elf.header(begin)
+        if header is None:
             raise WordSizeError(f"{self.path} is of a program whose words aren't 64-bit little-endian ones")
-        fields = _HEADER.unpack(begin)
-        if fields[1] != _CORE:
+        if header.kind != elf.CORE:
             raise NotCoreError(f"{self.path} is no core file but a program or a library")
-        if fields[2] not in _MACHINES:
-            raise WordSizeError(f"{self.path} is of a program for another machine (ELF machine {fields[2]})")
+        if header.machine not in elf.MACHINES:
+            raise WordSizeError(f"{self.path} is of a program for another machine (ELF machine {header.machine})")
+        return header
 
     def _measure(self) -> None:
         if any(segment.offset + segment.size > _LARGEST_FILE for segment in self._segments):

@@ -9,24 +9,18 @@ Source: core(5), "Controlling which mappings are written to the core dump"; the 
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from mqs_dll import elf_format as elf
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.notes import MappedFile
+from mqs_dll.debugger.proc import DELETED
 from mqs_dll.errors import CoreError
 
 _PAGE = 4096
-_MAGIC = b"\x7fELF\x02\x01"
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
-_NOTE = struct.Struct("<III")
-_NOTES = 4
-_BUILD_ID = 3
-_DELETED = " (deleted)"
 
 
 class Presence(Enum):
@@ -95,7 +89,7 @@ class Libraries:
             with library.path.open("rb") as file:
                 file.seek(mapping.offset + address - mapping.begin)
                 data = file.read(wanted)
-        except (OSError, OverflowError):
+        except (OSError, ValueError, OverflowError):
             return None
         rest_of_page = -(address + len(data)) % _PAGE  # zeros, where the file ends within it
         return data.ljust(min(wanted, len(data) + rest_of_page), b"\0") or None
@@ -110,12 +104,12 @@ class Libraries:
 
     def _library(self, name: str, page: bytes | None) -> Library | None:
         """Return a file of the process if it is a program or a library, None for data that it had mapped."""
-        if page is not None and not page.startswith(_MAGIC):
+        if page is not None and not page.startswith(elf.MAGIC_64):
             return None
         presence = Presence.MISSING
         for path in self._candidates(name):
             begin = _begin_of(path)
-            if not begin.startswith(_MAGIC):
+            if not begin.startswith(elf.MAGIC_64):
                 continue
             if page is None:
                 presence = Presence.UNKNOWN
@@ -128,7 +122,7 @@ class Libraries:
         return Library(name, presence, None)
 
     def _candidates(self, name: str) -> Iterator[Path]:
-        path = Path(name.removesuffix(_DELETED))
+        path = Path(name.removesuffix(DELETED))
         if self._sysroot is not None:
             yield self._sysroot / path.relative_to(path.anchor)
             yield self._sysroot / path.name
@@ -157,25 +151,13 @@ def _same_build(page: bytes, other: bytes) -> bool:
 
 def _build_id(page: bytes) -> bytes:
     """Return the build-id in a library's first page, nothing where there is none."""
-    header = _HEADER.unpack_from(page)
-    table, count = header[5], header[10]
-    for place in range(table, table + count * _PROGRAM_HEADER.size, _PROGRAM_HEADER.size):
-        if place + _PROGRAM_HEADER.size > len(page):
-            break
-        kind, _, offset, _, _, size, _, _ = _PROGRAM_HEADER.unpack_from(page, place)
-        if kind == _NOTES:
-            build = _build_id_note(page[offset : offset + size])
-            if build:
-                return build
-    return b""
-
-
-def _build_id_note(notes: bytes) -> bytes:
-    at = 0
-    while at + _NOTE.size <= len(notes):
-        name_size, size, kind = _NOTE.unpack_from(notes, at)
-        begin = at + _NOTE.size + -(-name_size // 4) * 4
-        if kind == _BUILD_ID and notes.startswith(b"GNU\0", at + _NOTE.size):
-            return notes[begin : begin + size] if begin + size <= len(notes) else b""
-        at = begin + -(-size // 4) * 4
-    return b""
+    header = elf.header(page)
+    if header is None:
+        return b""
+    table = page[header.segments_at : header.segments_at + header.segment_count * elf.SEGMENT_SIZE]
+    found = (
+        elf.build_id(page[each.offset : each.offset + each.file_size])
+        for each in elf.segments(table)
+        if each.kind == elf.NOTE
+    )
+    return next(filter(None, found), b"")

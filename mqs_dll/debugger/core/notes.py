@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_NOTE = struct.Struct("<III")
+from mqs_dll import elf_format as elf
+
+_KERNEL = b"CORE"
+"""Who writes the notes, as their owner's name."""
 _PROCESS = struct.Struct("<4x4xQIIiiii16s80s")
 """struct elf_prpsinfo: flags, user, group, PID, parent, process group, session, name, arguments."""
 _PAIR = struct.Struct("<QQ")
@@ -53,7 +56,7 @@ def parse(pieces: Iterable[bytes]) -> Notes:
     """Return what the note segments of a core file tell, as far as they go."""
     found = Notes()
     for piece in pieces:
-        for kind, data in _notes(piece):
+        for kind, data in elf.notes(piece, _KERNEL):
             _take(found, kind, data)
     return found
 
@@ -69,19 +72,6 @@ def _take(found: Notes, kind: int, data: bytes) -> None:
         found.auxiliary = dict(_PAIR.iter_unpack(found.vector))
     elif kind == _NT_FILE:
         found.mappings = tuple(sorted(_mappings(data)))
-
-
-def _notes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the content of each note of the kernel's, as far as the data goes."""
-    at = 0
-    while at + _NOTE.size <= len(data):
-        name_size, size, kind = _NOTE.unpack_from(data, at)
-        begin = at + _NOTE.size + -(-name_size // 4) * 4
-        if begin + size > len(data):
-            return
-        if data.startswith(b"CORE\0", at + _NOTE.size):
-            yield kind, data[begin : begin + size]
-        at = begin + -(-size // 4) * 4
 
 
 def _mappings(data: bytes) -> Iterator[MappedFile]:

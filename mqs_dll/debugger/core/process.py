@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 
 import drgn
 
-from mqs_dll.abi import TypeSizes
+from mqs_dll.debugger.bases import Closes, OfThisMachine
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.libraries import Libraries, Presence
-from mqs_dll.debugger.live import LP64, LiveImage, new_program
+from mqs_dll.debugger.live import LiveImage, new_program
 from mqs_dll.errors import CoreError, FinalizedError, MqsError, NotInitializedError, TargetReadError
 
 _ADDRESS_LIMIT = 1 << 64
@@ -19,7 +18,7 @@ _LINKER_LIST = "_r_debug"
 """A symbol that nearly every program has."""
 
 
-class CoreProcess:
+class CoreProcess(Closes, OfThisMachine):
     """The process of a core file, as it was when the core was written (interface.TargetProcess).
 
     Usable as a context manager that closes it.
@@ -59,10 +58,6 @@ class CoreProcess:
         """The image that the process ran."""
         return self._image
 
-    def type_sizes(self) -> TypeSizes:
-        """Return the sizes of the target's C types: those of 64-bit Linux."""
-        return LP64
-
     def fetch(self, address: int, size: int) -> bytes:
         """Return exactly ``size`` bytes at ``address``.
 
@@ -79,14 +74,6 @@ class CoreProcess:
                 raise TargetReadError(address, size)
             found += part
         return bytes(found)
-
-    def to_host(self, data: bytes) -> bytes:
-        """Return the bytes as they are: libmqs reads little-endian cores on little-endian machines."""
-        return data
-
-    def global_rank(self) -> int:
-        """Return -1: a core doesn't tell the rank; the MPI's own memory does."""
-        return -1
 
     def caveats(self) -> list[str]:
         """Return a sentence for each thing that keeps this core from telling all, in no case with a full stop."""
@@ -115,16 +102,6 @@ class CoreProcess:
     def close(self) -> None:
         """Let go of the core file. Idempotent."""
         self.file.close()
-
-    def __enter__(self) -> CoreProcess:
-        """Return the process itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the process."""
-        self.close()
 
     def _part(self, address: int, size: int) -> bytes | None:
         """Return at least one byte at an address: the core's own where it holds it, else that of a file at hand."""

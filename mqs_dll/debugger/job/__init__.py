@@ -2,7 +2,7 @@
 
 - ``records``: what was read of a job; here a reader begins
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``limits``: how many files that takes
+- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``halt``: what else keeps a rank from running
 - ``stacks``: the call stack of each thread

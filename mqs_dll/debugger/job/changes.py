@@ -1,4 +1,4 @@
-"""What differs between two jobs: frozen records, which diff.py makes and reports show."""
+"""What differs between two jobs: frozen records, which compare.py makes and reports show."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from mqs_dll.abi import Operation, Queue
 from mqs_dll.debugger.job.records import RankState
-
-QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
-"""What the queues are called in sentences."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

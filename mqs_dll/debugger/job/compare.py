@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from mqs_dll.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.job.changes import (
-    QUEUES,
     CallChange,
     CommunicatorChange,
     FactChange,
@@ -26,7 +25,7 @@ from mqs_dll.debugger.job.changes import (
     StateChange,
 )
 from mqs_dll.debugger.job.records import CallStack, Job, JobProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]+")

@@ -12,24 +12,31 @@ import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from mqs_dll.debugger.collect import Look, LookFurther
+from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.markers import Marker, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState, Sample
-from mqs_dll.debugger.job.stacks import unwind_core
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
 from mqs_dll.errors import CoreError, MixedCoresError, MqsError, NotCoreError
-from mqs_dll.interface import QueueLibrary, TargetProcess
 
 SOURCE = "core files"
 
 _NO_CORE = "no core file of it was given"
-_NOT_ASKED = Hidden("the call stacks weren't asked for")
 _PYTHON = "python"
+
+
+class _How(NamedTuple):
+    """How core files are read, as read_cores has it."""
+
+    open_queues: OpenQueues
+    look_further: LookFurther | None
+    sysroot: Path | None
+    stacks: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class _Core:
 
 def read_cores(
     paths: Sequence[str],
-    open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
+    open_queues: OpenQueues,
     *,
     look_further: LookFurther | None = None,
     sysroot: Path | None = None,
@@ -72,12 +79,13 @@ def read_cores(
         NotCoreError: a file is another one, or compressed. A damaged core file is no error: its process says why.
         MixedCoresError: the core files are of several jobs, or two are of the same rank.
     """
+    how = _How(open_queues, look_further, sysroot, stacks)
     files = list(_expand(paths))
     cores = []
     for done, path in enumerate(files):
         if on_progress:
             on_progress(done, len(files))
-        cores.append(_read(path, open_queues, look_further, sysroot, stacks))
+        cores.append(_read(path, how))
     worlds = _worlds(cores)
     sizes = tuple(_size(world) for world in worlds)
     return Job(
@@ -112,21 +120,15 @@ def _newest(files: Iterable[Path]) -> str:
 # ---------------------------------------------------------------- one core file
 
 
-def _read(
-    path: Path,
-    open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
-    look_further: LookFurther | None,
-    sysroot: Path | None,
-    stacks: bool,
-) -> _Core:
+def _read(path: Path, how: _How) -> _Core:
     process = JobProcess(0, None, "", 0, str(path), RankState.UNREADABLE, "", "", ())
     try:
-        with CoreProcess(path, sysroot) as core:
+        with CoreProcess(path, how.sysroot) as core:
             marker = marker_of(core.file.environment, {})
             rank = marker.rank if marker and marker.rank < MOST_RANKS else None
             process = replace(process, rank=rank, pid=core.pid, program=_program(core.file))
             read = _Core(path, process, " ".join(core.file.arguments), marker)
-            return _look(read, core, open_queues, look_further, stacks)
+            return _look(read, core, how)
     except NotCoreError:
         raise
     except MqsError as error:
@@ -140,20 +142,14 @@ def _program(file: CoreFile) -> str:
     return file.program
 
 
-def _look(
-    core: _Core,
-    target: CoreProcess,
-    open_queues: Callable[[TargetProcess], tuple[QueueLibrary, str | None]],
-    look_further: LookFurther | None,
-    stacks: bool,
-) -> _Core:
+def _look(core: _Core, target: CoreProcess, how: _How) -> _Core:
     try:
-        library, library_path = open_queues(target)
+        library, library_path = how.open_queues(target)
         with Look(library, target, pid=target.pid, program=target.file.name, library_path=library_path) as look:
-            snapshot = look.read(look_further)
+            snapshot = look.read(how.look_further)
     except MqsError as error:
         return replace(core, process=_unread(core.process, target.explained(error)))
-    sample = Sample(0.0, snapshot, unwind_core(target) if stacks else _NOT_ASKED)
+    sample = Sample(0.0, snapshot, unwind_core(target) if how.stacks else NOT_ASKED)
     rank = world_rank(snapshot)
     process = replace(
         core.process,

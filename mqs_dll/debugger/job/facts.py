@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqs_dll.debugger.job.records import RankState
-from mqs_dll.debugger.snapshot import Snapshot
-from mqs_dll.errors import FinalizedError, MqsError, NoInformation, NoSuchProcessError, NotInitializedError
+from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
 
 MOST_RANKS = 1 << 24
-"""More than any job has: a process that claims them tells nothing."""
+"""More than any job has: a process, or a file, that claims them tells nothing, and loops over ranks end."""
 
 _WORLD = b"MPI_COMM_WORLD"
 
@@ -31,8 +31,8 @@ def explain(error: MqsError) -> Obstacle:
         return Obstacle(RankState.NOT_INITIALIZED, str(error), "")
     if isinstance(error, FinalizedError):
         return Obstacle(RankState.FINALIZED, str(error), "")
-    way_out = error.way_out if isinstance(error, NoInformation) else error.help
-    return Obstacle(RankState.UNREADABLE, str(error), way_out)
+    hidden = Hidden.by(error)
+    return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.way_out)
 
 
 def world_rank(snapshot: Snapshot) -> int | None:

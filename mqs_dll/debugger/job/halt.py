@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 from mqs_dll.debugger.job.records import Halt
-from mqs_dll.debugger.proc import read_status, thread_ids
+from mqs_dll.debugger.proc import read_status, thread_ids, turns
 from mqs_dll.errors import NoSuchProcessError
 
 _BY_SIGNAL, _BY_TRACER = "T", "t"
@@ -34,15 +33,9 @@ def of_running(pid: int) -> Halt | None:
     return None
 
 
-def times_run(pid: int) -> dict[int, str]:
-    """Return for each thread of a process what the kernel counts of its turns: equal only where none has run."""
-    turns = {}
-    for thread in thread_ids(pid):
-        try:
-            turns[thread] = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
-        except OSError:  # it ended, or this kernel doesn't count
-            turns[thread] = ""
-    return turns
+def turns_of(pid: int) -> dict[int, tuple[int, ...]]:
+    """Return the turns of each thread of a process: equal only where none has run, or the kernel doesn't count."""
+    return {thread: turns(thread) for thread in thread_ids(pid)}
 
 
 def _name(number: int) -> str:

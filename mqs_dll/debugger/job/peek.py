@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from mqs_dll.debugger.job.returns import ReturnCounter
-from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.proc import read_stat, turns
 from mqs_dll.errors import TargetReadError
 from mqs_dll.interface import TargetProcess
 
@@ -114,10 +113,7 @@ class _Watched:
 
 def _time_of(thread: int) -> int:
     """Return the nanoseconds for which a thread has run; 0 where the kernel doesn't tell."""
-    try:
-        return int(Path(f"/proc/{thread}/task/{thread}/schedstat").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0
+    return next(iter(turns(thread)), 0)
 
 
 def _state_of(thread: int) -> str:

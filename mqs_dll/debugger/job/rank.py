@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from mqs_dll.debugger.collect import Look, LookFurther
+from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
-from mqs_dll.debugger.job.halt import by_signal, of_running, times_run
+from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.records import CallStack, Halt, RankState
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
@@ -17,10 +16,6 @@ from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
-from mqs_dll.interface import QueueLibrary
-
-OpenQueues = Callable[[LiveProcess], tuple[QueueLibrary, str | None]]
-"""Takes a process and returns the library to read it with, and the library's file if it has one."""
 
 
 class LiveRank:
@@ -81,11 +76,11 @@ class LiveRank:
 
     def read_held(self, refusal: MqsError, look_further: LookFurther | None) -> None:
         """Read the queues of a process that another debugger holds, and that stands all the while; else refuse it."""
-        turns, halt = times_run(self.found.pid), of_running(self.found.pid)
+        turns, halt = turns_of(self.found.pid), of_running(self.found.pid)
         self.halt = halt
         if halt is not None:
             self.read(look_further)
-        if halt is None or of_running(self.found.pid) != halt or times_run(self.found.pid) != turns:
+        if halt is None or of_running(self.found.pid) != halt or turns_of(self.found.pid) != turns:
             self.refuse(refusal)
 
     def read_running(self) -> None:

@@ -6,18 +6,19 @@ import datetime
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import TracebackType
 
-from mqs_dll.debugger.collect import LookFurther
+from mqs_dll.debugger.bases import Closes
+from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
-from mqs_dll.debugger.job.limits import allow_open_files
-from mqs_dll.debugger.job.rank import LiveRank, OpenQueues
+from mqs_dll.debugger.job.open_files import allow_open_files
+from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, RankState, Sample
-from mqs_dll.debugger.job.stacks import NOT_STOPPED
+from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
+from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.debugger.stop import USUAL, Limit, all_stopped
+from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import AlreadyTracedError
 
 SOURCE = "live"
@@ -30,9 +31,7 @@ _MOST_MISSING = 1 << 20
 
 _ON_WINDOWS = "MPI_Win_"
 
-_NOT_ASKED = Hidden("the call stacks weren't asked for")
 _HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
-_NOT_CAPTURED = Hidden("the process's registers could not be read")
 
 
 def read_job(
@@ -100,7 +99,7 @@ def look_on(
     return _merge(looks, interval)
 
 
-class JobReader:
+class JobReader(Closes):
     """The ranks of a job, kept open from look to look; a context manager that lets go of them at the end."""
 
     def __init__(
@@ -175,16 +174,6 @@ class JobReader:
         for rank in self._ranks:
             rank.close()
 
-    def __enter__(self) -> JobReader:
-        """Return the reader itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of the ranks."""
-        self.close()
-
     def _seconds_since_first(self) -> float:
         now = time.monotonic()
         self._began = now if self._began is None else self._began
@@ -239,12 +228,12 @@ class JobReader:
 
     def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
         if not self._stacks:
-            return _NOT_ASKED
+            return NOT_ASKED
         if not self._stop:
             return NOT_STOPPED
         if rank.halt is not None and rank.halt.tracer:
             return _HELD
-        return rank.stacks or _NOT_CAPTURED
+        return rank.stacks or NOT_CAPTURED
 
 
 def _is_one_sided(rank: LiveRank) -> bool:
@@ -309,18 +298,14 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
     samples: dict[tuple[int, int, int | None], tuple[Sample, ...]] = {}
     for job in jobs:
         for process in job.processes:
-            samples[_identity(process)] = samples.get(_identity(process), ()) + process.samples
+            samples[process.identity] = samples.get(process.identity, ()) + process.samples
     return replace(
         last,
         taken=jobs[0].taken,
         pause=max(job.pause for job in jobs),
         interval=interval if len(jobs) > 1 else 0.0,
         processes=tuple(
-            replace(each, samples=samples[_identity(each)]) if each.state is RankState.READ else each
+            replace(each, samples=samples[each.identity]) if each.state is RankState.READ else each
             for each in last.processes
         ),
     )
-
-
-def _identity(process: JobProcess) -> tuple[int, int, int | None]:
-    return process.world, process.pid, None if process.pid else process.rank

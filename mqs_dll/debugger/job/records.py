@@ -118,6 +118,11 @@ class JobProcess:
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
 
+    @property
+    def identity(self) -> tuple[int, int, int | None]:
+        """What it keeps from look to look: its PID, where it has one, else its rank."""
+        return self.world, self.pid, None if self.pid else self.rank
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import platform
 import struct
-from types import TracebackType
 from typing import Any
 
 import cffi
+
+from mqs_dll.debugger.bases import Closes
 
 _NUMBERS = {"x86_64": 298}
 """Of the system call; machines where call frames can be told."""
@@ -38,7 +39,7 @@ _ffi.cdef("long syscall(long number, ...);")
 _libc: Any = _ffi.dlopen(None)
 
 
-class ReturnCounter:
+class ReturnCounter(Closes):
     """Counts from now on; a context manager that stops counting at the end."""
 
     def __init__(self, thread: int, address: int) -> None:
@@ -65,13 +66,3 @@ class ReturnCounter:
     def close(self) -> None:
         """Stop counting."""
         os.close(self._descriptor)
-
-    def __enter__(self) -> ReturnCounter:
-        """Return the counter itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop counting."""
-        self.close()

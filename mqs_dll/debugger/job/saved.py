@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from mqs_dll.abi import LayoutOrigin, Queue
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
+from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.records import Frame, Job, JobProcess, RankState
 from mqs_dll.errors import SavedFileError
 
@@ -38,9 +39,6 @@ _SHARED = {
     tuple[str, ...]: "sentences",
 }
 """What ten thousand ranks have in common: it stands in the file once, and is one object when it is read."""
-
-_MOST_RANKS = 1 << 24
-"""More than any machine runs: loops over ranks end."""
 
 _STANDARD_STREAM = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -198,7 +196,7 @@ def _reason(error: Exception) -> str:
 def _check(job: Job) -> None:
     """Hold a job to what its records say of it and no type does: whoever reads it relies on that."""
     for size in job.sizes:
-        if size is not None and not 0 <= size <= _MOST_RANKS:
+        if size is not None and not 0 <= size <= MOST_RANKS:
             raise DamagedError(f"an MPI_COMM_WORLD of {size} ranks is larger than any")
     for process in job.processes:
         _check_process(process, worlds=len(job.sizes))
@@ -207,13 +205,13 @@ def _check(job: Job) -> None:
 def _check_process(process: JobProcess, worlds: int) -> None:
     if not 0 <= process.world < worlds:
         raise DamagedError(f"a process belongs to MPI_COMM_WORLD no. {process.world} of {worlds}")
-    if process.rank is not None and not 0 <= process.rank <= _MOST_RANKS:
+    if process.rank is not None and not 0 <= process.rank <= MOST_RANKS:
         raise DamagedError(f"a process is rank {process.rank}")
     if (process.state is RankState.READ) != bool(process.samples):
         raise DamagedError(f"a process is {process.state.value}, and {len(process.samples)} samples are of it")
     for sample in process.samples:
         for communicator in sample.snapshot.communicators:
-            if communicator.communicator.size > _MOST_RANKS:
+            if communicator.communicator.size > MOST_RANKS:
                 raise DamagedError(f"a communicator of {communicator.communicator.size} ranks is larger than any")
             if tuple(queue.queue for queue in communicator.queues) != tuple(Queue):
                 raise DamagedError("a communicator has other queues than sends, receives and unexpected messages")

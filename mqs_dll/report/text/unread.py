@@ -10,17 +10,14 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.names import called
 from mqs_dll.report.text.names import name_many
 
 _MOST_OBSTACLES = 12
 _MOST_COMMUNICATORS = 3
-
-_QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
 
 
 class _Obstacle(NamedTuple):
@@ -104,7 +101,7 @@ def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, 
 
 
 def _of_queue(queue: QueueSnapshot) -> _Obstacle | None:
-    title = _QUEUES[queue.queue]
+    title = QUEUES[queue.queue]
     if queue.hidden is not None:
         return _Obstacle(title, queue.hidden.reason, queue.hidden.way_out)
     if queue.broken is not None:

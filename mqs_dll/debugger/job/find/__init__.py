@@ -15,8 +15,8 @@ from pathlib import PurePath
 
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
-from mqs_dll.debugger.job.find.processes import Process, Processes
-from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.proc import Stat, check_readable, read_status
 from mqs_dll.errors import JobError
 
 __all__ = ["FoundJob", "FoundRank", "FoundWorld", "find_job", "find_jobs"]
@@ -71,7 +71,7 @@ def _of_process(pid: int) -> FoundJob:
     return _only(named, "", f"process {pid} has started several MPI jobs")
 
 
-def _above(processes: Processes, job: FoundJob) -> Iterator[Process]:
+def _above(processes: Processes, job: FoundJob) -> Iterator[Stat]:
     return processes.ancestors(job.launcher or job.ranks[0].pid)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
-from mqs_dll.debugger.job.find.processes import Process, Processes
+from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
 from mqs_dll.debugger.job.records import RankState
-from mqs_dll.debugger.proc import not_permitted, read_status, user_name
+from mqs_dll.debugger.proc import Stat, not_permitted, read_status, user_name
 from mqs_dll.errors import NoSuchProcessError
 
 
@@ -20,10 +20,10 @@ from mqs_dll.errors import NoSuchProcessError
 class _Group:
     """The slots of one job."""
 
-    above: list[Process] = field(default_factory=list)
+    above: list[Stat] = field(default_factory=list)
     """The daemons and launchers above them, the nearest first."""
     slots: list[Slot] = field(default_factory=list)
-    closed: list[Process] = field(default_factory=list)
+    closed: list[Stat] = field(default_factory=list)
     """What a launcher of ours has started but the kernel doesn't let us look into."""
     table: Sequence[Entry] = ()
     """What its launcher has listed for debuggers."""
@@ -54,9 +54,9 @@ def all_jobs(processes: Processes) -> list[FoundJob]:
 # ---------------------------------------------------------------- which launcher
 
 
-def _above(processes: Processes, head: Process) -> list[Process]:
+def _above(processes: Processes, head: Stat) -> list[Stat]:
     """Return the daemons and launchers above a slot, the nearest first: no launcher above a launcher's own daemon."""
-    found: list[Process] = []
+    found: list[Stat] = []
     for ancestor in processes.ancestors(head.pid):
         daemon = processes.is_daemon(ancestor.pid)
         if not (daemon or processes.is_launcher(ancestor.pid)):
@@ -67,7 +67,7 @@ def _above(processes: Processes, head: Process) -> list[Process]:
     return found
 
 
-def _job_of(processes: Processes, slot: Slot, above: Sequence[Process], heads: dict[int, int]) -> Hashable:
+def _job_of(processes: Processes, slot: Slot, above: Sequence[Stat], heads: dict[int, int]) -> Hashable:
     """Return what tells a slot's job from others."""
     world = slot.marker.world if slot.marker else ""
     if not above:
@@ -81,7 +81,7 @@ def _job_of(processes: Processes, slot: Slot, above: Sequence[Process], heads: d
     return (top.pid, world) if world else top.pid
 
 
-def _closed(processes: Processes, heads: dict[int, int]) -> Iterator[tuple[Process, list[Process]]]:
+def _closed(processes: Processes, heads: dict[int, int]) -> Iterator[tuple[Stat, list[Stat]]]:
     """Yield what launchers have started for this user but the kernel keeps closed, with what is above it."""
     for process in processes:
         above = processes.get(process.parent)
@@ -98,7 +98,7 @@ def _is_ours(pid: int) -> bool:
         return False
 
 
-def _other_launchers(processes: Processes, groups: Iterable[_Group]) -> Iterator[tuple[Process, Sequence[Entry]]]:
+def _other_launchers(processes: Processes, groups: Iterable[_Group]) -> Iterator[tuple[Stat, Sequence[Entry]]]:
     """Yield the launchers that list ranks but have started none of those here: batch systems' daemons did (srun)."""
     known = {each.pid for group in groups for each in group.above}
     for process in sorted(processes, key=lambda each: each.pid):
@@ -161,13 +161,13 @@ class _Builder:
         program = self._processes.program(process.pid)
         return FoundRank(world, rank, process.pid, program, self._host, started=process.started)
 
-    def _closed_rank(self, process: Process) -> FoundRank:
+    def _closed_rank(self, process: Stat) -> FoundRank:
         rank = FoundRank(0, None, process.pid, process.name, self._host, RankState.UNREADABLE)
         try:
             error = not_permitted(process.pid)
         except NoSuchProcessError as gone:
-            return _because(rank, RankState.EXITED, str(gone))
-        return _because(rank, RankState.UNREADABLE, str(error), error.help)
+            return replace(rank, state=RankState.EXITED, why=str(gone))
+        return replace(rank, why=str(error), way_out=error.help)
 
     def _only_in_table(self, table: Sequence[Entry], known: set[int | None]) -> Iterator[FoundRank]:
         """Yield the ranks that the launcher has listed but that weren't found among the processes of this machine."""
@@ -179,7 +179,8 @@ class _Builder:
             if not self._is_here(entry):
                 yield _elsewhere_rank(rank)
             elif process is None or process.gone:
-                yield _because(rank, RankState.EXITED, f"rank {number} (process {entry.pid}) has exited")
+                why = f"rank {number} (process {entry.pid}) has exited"
+                yield replace(rank, state=RankState.EXITED, why=why)
             else:
                 yield replace(rank, started=process.started)
 
@@ -200,17 +201,13 @@ def _short(host: str) -> str:
     return host.partition(".")[0].lower()
 
 
-def _because(rank: FoundRank, state: RankState, why: str, way_out: str = "") -> FoundRank:
-    return FoundRank(rank.world, rank.rank, rank.pid, rank.program, rank.host, state, why, way_out)
-
-
 def _elsewhere_rank(rank: FoundRank) -> FoundRank:
     where = rank.host or "another host"
-    return _because(
+    return replace(
         rank,
-        RankState.UNREADABLE,
-        f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
-        f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
+        state=RankState.UNREADABLE,
+        why=f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
+        way_out=f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
     )
 
 

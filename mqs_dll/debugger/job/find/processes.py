@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-from mqs_dll.debugger.proc import mappings, read_stat
+from mqs_dll.debugger.proc import DELETED, Stat, mappings, read_stat
 
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
@@ -20,26 +19,8 @@ _DAEMON = re.compile(
 _MPI_LIBRARY = re.compile(r"libmpi[a-z0-9_]*\.so(\.[0-9.]+)?")
 """libmpi.so.40, libmpich.so.12, libmpi_abi.so.0, libmpi_cray.so.12, and their bindings for Fortran, which need them."""
 _PYTHON = re.compile(r"python[0-9.]*")
-_DELETED = " (deleted)"
 _OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 """Of Python's own options those that take the next argument."""
-
-
-class Process(NamedTuple):
-    """What /proc/PID/stat says."""
-
-    pid: int
-    parent: int
-    name: str
-    """The kernel's: of the program, of a script the script's, at most 15 bytes."""
-    state: str
-    started: int
-    """Ticks since the machine's start."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether it has exited, and only waits for its parent to notice."""
-        return self.state in "ZX"
 
 
 class Processes:
@@ -48,7 +29,7 @@ class Processes:
     def __init__(self) -> None:
         """Read the family tree."""
         self._all = {process.pid: process for process in _read_all()}
-        self._children: dict[int, list[Process]] = {}
+        self._children: dict[int, list[Stat]] = {}
         for process in sorted(self._all.values(), key=lambda each: (each.started, each.pid)):
             self._children.setdefault(process.parent, []).append(process)
         self.environment = cache(_environment)
@@ -56,19 +37,19 @@ class Processes:
         self.executable = cache(_executable)
         self.mpi_library = cache(_mpi_library)
 
-    def __iter__(self) -> Iterator[Process]:
+    def __iter__(self) -> Iterator[Stat]:
         """Iterate over those that haven't exited."""
         return (process for process in self._all.values() if not process.gone)
 
-    def get(self, pid: int) -> Process | None:
+    def get(self, pid: int) -> Stat | None:
         """Return a process, None when there is none; one that has exited but is still listed is returned."""
         return self._all.get(pid)
 
-    def children(self, pid: int) -> Sequence[Process]:
+    def children(self, pid: int) -> Sequence[Stat]:
         """Return the children of a process, those too that have exited, the oldest first."""
         return self._children.get(pid, ())
 
-    def ancestors(self, pid: int) -> Iterator[Process]:
+    def ancestors(self, pid: int) -> Iterator[Stat]:
         """Yield the parent, its parent, and so on."""
         seen = {pid}
         process = self._all.get(pid)
@@ -126,10 +107,10 @@ class Processes:
         return any(names.fullmatch(name) for name in (process.name, Path(self.executable(pid)).name))
 
 
-def _read_all() -> Iterator[Process]:
+def _read_all() -> Iterator[Stat]:
     for entry in os.listdir("/proc"):  # noqa: PTH208  # a Path for each of some thousand entries is what takes the time
         if entry.isdigit() and (stat := read_stat(int(entry))):  # else it has just exited
-            yield Process(int(entry), stat.parent, stat.name, stat.state, stat.started)
+            yield stat
 
 
 @cache
@@ -160,7 +141,7 @@ def _strings(pid: int, file: str) -> list[str]:
 def _executable(pid: int) -> str:
     """Return the path of the program's file, empty when it can't be told."""
     try:
-        return os.readlink(f"/proc/{pid}/exe").removesuffix(_DELETED)  # noqa: PTH115  # a name, not a path to follow
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(DELETED)  # noqa: PTH115  # a name, not a path to follow
     except OSError:
         return ""
 
@@ -171,7 +152,7 @@ def _mpi_library(pid: int) -> str | None:
     Loaded is what it can execute: debuggers map the file to read it.
     """
     for mapping in mappings(pid):
-        path = mapping.path.removesuffix(_DELETED)
+        path = mapping.path.removesuffix(DELETED)
         if "x" in mapping.permissions and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
             return path
     return None

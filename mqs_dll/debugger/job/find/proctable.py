@@ -12,14 +12,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.debugger.strings import string_at
+from mqs_dll.errors import MqsError
 
 _ENTRY = struct.Struct("=QQi4x")
 """char *host_name, char *executable_name, int pid, and its padding."""
 
 _MOST_RANKS = 1 << 20
-_LONGEST = 4096
-_PAGE = 4096
 
 
 class Entry(NamedTuple):
@@ -51,18 +50,6 @@ def _read(launcher: LiveProcess) -> tuple[Entry, ...]:
     for host, program, rank_pid in _ENTRY.iter_unpack(launcher.fetch(address, count * _ENTRY.size)):
         for pointer in (host, program):  # launchers that know many ranks let them share a text
             if pointer not in texts:
-                texts[pointer] = _text(launcher, pointer)
+                texts[pointer] = (string_at(launcher, pointer) or b"").decode("utf-8", "backslashreplace")
         found.append(Entry(texts[host], texts[program], max(rank_pid, 0)))
     return tuple(found)
-
-
-def _text(launcher: LiveProcess, address: int) -> str:
-    """Return the string at an address, empty where there is none."""
-    text = b""
-    while b"\0" not in text and len(text) < _LONGEST:
-        here = address + len(text)
-        try:
-            text += launcher.fetch(here, _PAGE - here % _PAGE)
-        except TargetReadError:
-            return ""
-    return text.partition(b"\0")[0].decode("utf-8", "backslashreplace")

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mqs_dll.debugger.job.find.markers import Marker, marker_of
-from mqs_dll.debugger.job.find.processes import Process, Processes
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.proc import Stat
 
 _WRAPPERS = frozenset({
     "sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "env", "time", "timeout", "nice", "numactl", "taskset", "strace",
@@ -22,9 +23,9 @@ _WRAPPERS = frozenset({
 class Slot(NamedTuple):
     """One place that a launcher gave away, or a program that uses MPI without one."""
 
-    head: Process
+    head: Stat
     """What the launcher started."""
-    rank: Process
+    rank: Stat
     """What is the rank: ``head``, or something below it."""
     marker: Marker | None
     """None where its environment says nothing: without a launcher, or because the program has overwritten it."""
@@ -37,7 +38,7 @@ class Slot(NamedTuple):
 def find_slots(processes: Processes) -> list[Slot]:
     """Return the slots of this machine, the oldest first."""
     markers = dict(_markers(processes))
-    members: dict[int, list[Process]] = {}
+    members: dict[int, list[Stat]] = {}
     for process in processes:
         head = _head(processes, markers, process)
         if head is not None:
@@ -56,7 +57,7 @@ def _markers(processes: Processes) -> Iterator[tuple[int, Marker]]:
                 yield process.pid, marker
 
 
-def _head(processes: Processes, markers: dict[int, Marker], process: Process) -> int | None:
+def _head(processes: Processes, markers: dict[int, Marker], process: Stat) -> int | None:
     """Return the PID of the head of the slot that a process belongs to, None when it belongs to none."""
     if processes.starts_ranks(process.pid):
         return None
@@ -79,7 +80,7 @@ def _head(processes: Processes, markers: dict[int, Marker], process: Process) ->
     return head
 
 
-def _slot(processes: Processes, marker: Marker | None, head: int, members: list[Process]) -> Slot | None:
+def _slot(processes: Processes, marker: Marker | None, head: int, members: list[Stat]) -> Slot | None:
     top = processes.get(head)
     assert top is not None
     using = [process for process in members if processes.mpi_library(process.pid) is not None]
@@ -92,11 +93,11 @@ def _slot(processes: Processes, marker: Marker | None, head: int, members: list[
     return Slot(top, _behind_wrappers(processes, top), marker, False, pids)
 
 
-def _up(processes: Processes, process: Process) -> list[Process]:
+def _up(processes: Processes, process: Stat) -> list[Stat]:
     return list(processes.ancestors(process.pid))[:1]
 
 
-def _behind_wrappers(processes: Processes, process: Process) -> Process:
+def _behind_wrappers(processes: Processes, process: Stat) -> Stat:
     while process.name in _WRAPPERS:
         below = [child for child in processes.children(process.pid) if not child.gone]
         if not below:

@@ -11,6 +11,15 @@
 
 from mqs_dll.debugger.job.stacks.capture import Captured, capture
 from mqs_dll.debugger.job.stacks.follow import StackTracer
-from mqs_dll.debugger.job.stacks.unwind import NOT_STOPPED, unwind, unwind_core
+from mqs_dll.debugger.job.stacks.unwind import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED, unwind, unwind_core
 
-__all__ = ["NOT_STOPPED", "Captured", "StackTracer", "capture", "unwind", "unwind_core"]
+__all__ = [
+    "NOT_ASKED",
+    "NOT_CAPTURED",
+    "NOT_STOPPED",
+    "Captured",
+    "StackTracer",
+    "capture",
+    "unwind",
+    "unwind_core",
+]

@@ -10,6 +10,7 @@ from typing import Protocol
 import drgn
 
 from mqs_dll.debugger.live import LiveImage
+from mqs_dll.debugger.proc import DELETED
 
 _MPI_FILES = ("libmpi", "libpmpi", "libfmpich", "libompi", "libopen-", "libpmix", "libprrte", "mca_")
 """How the files of an MPI begin: its C library, its bindings for other languages, and what Open MPI loads."""
@@ -136,7 +137,7 @@ class Modules:
 
 def base_name(module: drgn.Module) -> str:
     """Return the name of a module's file, which may have been removed since, without its directory."""
-    return PurePath(module.name).name.removesuffix(" (deleted)")
+    return PurePath(module.name).name.removesuffix(DELETED)
 
 
 def _main_module(program: drgn.Program) -> drgn.Module | None:

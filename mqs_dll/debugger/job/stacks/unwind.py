@@ -19,6 +19,8 @@ from mqs_dll.debugger.proc import read_stat
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.errors import MqsError
 
+NOT_ASKED = Hidden("the call stacks weren't asked for")
+NOT_CAPTURED = Hidden("the process's registers could not be read")
 NOT_STOPPED = Hidden("the stack of a running process can't be followed", "leave out --no-stop")
 
 Tracer = Callable[[ThreadStack], drgn.StackTrace]
@@ -80,7 +82,7 @@ def _unwind(
             found.append(read)
         elif read and is_main:
             return read
-    return tuple(found) if found else Hidden("the process's registers could not be read")
+    return tuple(found) if found else NOT_CAPTURED
 
 
 def _with_python(

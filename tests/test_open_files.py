@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqs_dll.debugger.job.limits import allow_open_files
+from mqs_dll.debugger.job.open_files import allow_open_files
 
 LOW = 256
 
