@@ -151,7 +151,7 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
     watched = []
 
     def changed(
-        targets: Sequence[tuple[LiveProcess, Sequence[peek.Place]]], seconds: float, *, count: bool
+        targets: Sequence[tuple[LiveProcess, Sequence[peek.CallFrame]]], seconds: float, *, count: bool
     ) -> list[bool]:
         watched.append(([process.pid for process, _ in targets], seconds, count))
         assert all(frames for _, frames in targets)
@@ -321,8 +321,7 @@ def sleepers(sleeper: Path) -> Iterator[list[subprocess.Popen[str]]]:
     """Return processes with four threads each, which sleep."""
     with ExitStack() as stack:
         processes = [stack.enter_context(running(sleeper, "threads")) for _ in range(RANKS)]
-        for process in processes:
-            wait_until(lambda process=process: states(process.pid) == {"S"})
+        wait_until(lambda: all(states(process.pid) == {"S"} for process in processes))
         yield processes
 
 

@@ -184,6 +184,7 @@ def test_one_wrong_field_of_a_communicator_is_noticed(looked_at: tuple[Truth, Sh
     assert compare_communicators(truth, shown) == []
     for index, each in enumerate(shown):
         record = each.communicator
+        assert not isinstance(each.group, Hidden)
         for wrong in (
             replace(each, communicator=record._replace(name=record.name + b"x")),
             replace(each, communicator=record._replace(local_rank=record.local_rank + 1)),

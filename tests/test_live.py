@@ -247,11 +247,11 @@ def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None
 # ---------------------------------------------------------------- stopping
 
 
-def holding(pid: int, **options: float) -> Any:
+def holding(pid: int, deadline: float = 5.0) -> Callable[[], Iterator[None]]:
     """Return a function that stops a process and holds it."""
 
     def hold() -> Iterator[None]:
-        with stopped(pid, **options):
+        with stopped(pid, deadline=deadline):
             yield
 
     return hold
@@ -339,7 +339,7 @@ def test_a_ctrl_c_at_any_step_resumes(
     sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
     """Ctrl-C between the steps of stopping and of letting go waits until the process can run again."""
-    struck = []
+    struck: list[str] = []
 
     def striking(function: Callable[..., Any]) -> Callable[..., Any]:
         def act(*arguments: Any, **options: Any) -> Any:
@@ -355,7 +355,7 @@ def test_a_ctrl_c_at_any_step_resumes(
             struck.append(now)
             signal.raise_signal(signal.SIGINT)
 
-    where = {"Popen": holder.subprocess, "close": holder.Holder}.get(step, holder)
+    where = {"Popen": subprocess, "close": holder.Holder}.get(step, holder)
     name = "let_go" if step == "close" else step
     monkeypatch.setattr(where, name, striking(getattr(where, name)))
     handler = signal.getsignal(signal.SIGINT)

@@ -208,7 +208,7 @@ def test_a_row_that_does_not_fit_is_clipped_when_there_is_no_room_for_two_lines(
     read = job(*(rank(number) for number in range(15)))
     shown = frame(read)
     shown = shown._replace(
-        verdict=replace(shown.verdict, activities=[Activity(None, "word " * 20, "", Mode.UNKNOWN, None)] * 15)
+        verdict=replace(shown.verdict, activities=(Activity(None, "word " * 20, "", Mode.UNKNOWN, None),) * 15)
     )
     low, high = console(80, 24), console(80, 60)
     low.print(shown)
@@ -253,8 +253,8 @@ def test_the_view_ends_after_as_many_looks_as_were_asked_for() -> None:
 def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of each rank alone; another operation, another state and a new rank are changes."""
     now = iter(range(0, 1000, 10))
-    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(now) // 20 * 10))
-    monkeypatch.setattr(watch.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     first = job(rank(0, receive(1, 7)), rank(1), rank(2))
     moved = job(rank(0, receive(1, 8)), rank(1), rank(2, state=RankState.UNREADABLE, why="no"))
     lines, _ = frames_of(first, first, moved, moved)
