@@ -16,7 +16,9 @@ from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
-from tests.support.truth import Truth, compare_communicators, compare_operations
+from tests.support.truth.communicators import compare_communicators
+from tests.support.truth.queues import compare_operations
+from tests.support.truth.written import Truth
 from tests.support.ways import run_host, seen_by_host
 
 

@@ -15,14 +15,9 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
 from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, mpichs, open_mpis
-from tests.support.truth import (
-    TrueCommunicator,
-    Truth,
-    compare_communicators,
-    compare_ids,
-    compare_operations,
-    fitting,
-)
+from tests.support.truth.communicators import compare_communicators, compare_ids, fitting
+from tests.support.truth.queues import compare_operations
+from tests.support.truth.written import TrueCommunicator, Truth
 from tests.support.ways import look_direct
 
 Shown = tuple[CommunicatorSnapshot, ...]

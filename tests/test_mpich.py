@@ -41,15 +41,10 @@ from tests.support.scenes import (
     scenes,
 )
 from tests.support.tampered import Tampered
-from tests.support.truth import (
-    HANDLE,
-    TrueOperation,
-    Truth,
-    compare_communicators,
-    compare_native,
-    compare_operations,
-    pair,
-)
+from tests.support.truth.communicators import compare_communicators, pair
+from tests.support.truth.partly import compare_native
+from tests.support.truth.queues import HANDLE, compare_operations
+from tests.support.truth.written import TrueOperation, Truth
 from tests.support.ways import look_direct
 
 STRAY = (65534, 65535, 4294967294, 4294967295)

@@ -17,7 +17,9 @@ from tests.support.matrix import Matrix
 from tests.support.mpis import CM, OB1, UCX, Mpi, open_mpis
 from tests.support.scenes import BLOCKED, DIRECT, RECEIVES, TRAFFIC, Parameters, Scene, look, places, scenes
 from tests.support.targets import wait_until
-from tests.support.truth import Truth, compare_hidden, compare_partly, pair
+from tests.support.truth.communicators import pair
+from tests.support.truth.partly import compare_hidden, compare_partly
+from tests.support.truth.written import Truth
 from tests.support.ways import LOOKS, look_direct
 
 OVER_CM: list[Parameters] = [each for each in places(*TRAFFIC) if each[1] == CM]

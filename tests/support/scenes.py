@@ -24,7 +24,7 @@ from tests.support.mpis import (
     Transport,
     find_mpis,
 )
-from tests.support.truth import Truth
+from tests.support.truth.written import Truth
 from tests.support.ways import LOOKS, HostError, Seen
 
 
