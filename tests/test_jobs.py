@@ -14,21 +14,13 @@ from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
-from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, mpichs, open_mpis
+from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, open_mpis
 from tests.support.truth.communicators import compare_communicators, compare_ids, fitting
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import TrueCommunicator, Truth
 from tests.support.ways import look_direct
 
 Shown = tuple[CommunicatorSnapshot, ...]
-
-
-def first_of(mpis: list[Mpi]) -> Mpi:
-    """Return the first MPI that this machine has."""
-    for each in mpis:
-        if not each.missing:
-            return each
-    pytest.skip(f"this machine has none of {[each.name for each in mpis]}: .ci/run installs them")
 
 
 @pytest.fixture(scope="module")

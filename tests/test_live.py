@@ -227,10 +227,9 @@ def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
         LiveProcess(target.pid)
 
 
+@pytest.mark.root
 def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None:
     """What the kernel forbids is explained by the process's user."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
 
     def look_as_nobody() -> Iterator[None]:
         os.setgroups([])
@@ -450,6 +449,7 @@ second.kill()
 """
 
 
+@pytest.mark.root
 def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
     """Neither stopped nor read: what a PID stands for is known by its start time, too."""
     own_numbers = ("unshare", "--pid", "--fork", "--mount-proc")  # where the next number can be chosen

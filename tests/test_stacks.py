@@ -110,8 +110,6 @@ def look_again(
 @contextmanager
 def job_of(name: str, tmp_path: Path, ranks: int, *arguments: str) -> Iterator[Job]:
     mpi = MPIS[name.removesuffix("-stripped")]
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     compiler = Optimizing(tmp_path, stripped=name.endswith("-stripped"))
     with running(compiler, mpi, mpi.transports[0], "stacks", ranks, arguments=arguments) as job:
         yield job
@@ -169,6 +167,7 @@ def test_threads_of_the_mpis_own_are_left_out(blocked: Blocked) -> None:
     assert {len(stacks) for stacks in [*blocked.first, *blocked.second]} == {1}
 
 
+@pytest.mark.mpi
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
 def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_path: Path) -> None:
     """The main thread is outside MPI: where it computes is told. Its fingerprint tells that it goes on."""
@@ -183,6 +182,7 @@ def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_p
     assert other.fingerprint == again[1].fingerprint
 
 
+@pytest.mark.mpi
 def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
     """Also of a function that left no frame, though a core file has no code in it."""
     with job_of("mpich-4.2.3-pypi", tmp_path, 1, "waitall") as job:

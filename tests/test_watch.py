@@ -297,14 +297,6 @@ def test_progress_is_not_reported_where_nobody_would_see_it(monkeypatch: pytest.
 # ---------------------------------------------------------------- real jobs
 
 
-def first_of(candidates: list[mpis.Mpi]) -> mpis.Mpi:
-    """Return the first MPI that this machine has."""
-    for each in candidates:
-        if not each.missing:
-            return each
-    pytest.skip(f"this machine has none of {[each.name for each in candidates]}: .ci/run installs them")
-
-
 @dataclass
 class Running:
     """A job whose rank 0 has 3 sends, 5 receives and 4 unexpected messages."""
@@ -323,7 +315,7 @@ class Running:
 @pytest.fixture(scope="module", params=[mpis.OB1, mpis.SHM], ids=["Open MPI", "MPICH"])
 def running(request: pytest.FixtureRequest, compiler: jobs.Compiler) -> Iterator[Running]:
     """Return a job of four ranks."""
-    mpi = first_of([each for each in mpis.find_mpis() if each.transports[0] == request.param])
+    mpi = mpis.first_of([each for each in mpis.find_mpis() if each.transports[0] == request.param])
     with jobs.running(compiler, mpi, mpi.transports[0], "dozen", 4) as started:
         ranks = [truth["pid"] for truth in started.wait_until_ready()]
         yield Running(started.launcher.pid, ranks)
