@@ -38,21 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-matrix", action="store_true", help="write docs/support-matrix.md from what this run saw")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Where pytest-xdist runs the tests in several processes, keep those together that share a job."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
-        config.option.dist = "loadgroup"
-        config.option.loadscopereorder = False
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of this test suite."""
     # A shell starts background jobs with these ignored, and children inherit that: neither Ctrl-C nor cores would come.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "after_all: looks at what all other tests of the session saw")
-    config.addinivalue_line("markers", "xdist_group: what pytest-xdist keeps together; given by conftest.py alone")
     config.addinivalue_line(
         "markers", f"{MPI}: starts MPI processes; conftest.py gives it to all that use a fixture which does"
     )
@@ -68,6 +59,12 @@ def pytest_configure_node(node: Any) -> None:
     node.config.stash[WORKERS].tell(node.workerinput)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let pytest-xdist keep the tests of a group together, unless another way was asked for."""
+    return config.stash[WORKERS].scheduler(config, log) if config.option.dist == "load" else None
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave behind what this process's tests have seen."""
     session.config.stash[WORKERS].leave(Told(session.testsfailed, session.config.stash[MATRIX].seen))
@@ -79,20 +76,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the tests of one scene behind each other, and those that look at what all others saw at the end.
 
     Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
     """
-    together: dict[object, int] = {}
+    groups: dict[str, str] = {}
+    together: dict[str, int] = {}
     for index, item in enumerate(items):
         if STARTERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(MPI)
-        group = group_of(item)
-        together.setdefault(group or item, index)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (item.get_closest_marker("after_all") is not None, together[group_of(item) or item]))
+        groups[item.nodeid] = group_of(item) or item.nodeid
+        together.setdefault(groups[item.nodeid], index)
+    items.sort(key=lambda item: (item.get_closest_marker("after_all") is not None, together[groups[item.nodeid]]))
+    config.stash[WORKERS].keep(groups)
 
 
 def group_of(item: pytest.Item) -> str | None:

@@ -7,11 +7,12 @@ the machine for itself keeps the others waiting by it, and each worker leaves th
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,11 +70,35 @@ class Workers:
             fcntl.flock(gate, fcntl.LOCK_UN)
             yield
 
+    def keep(self, groups: Mapping[str, str]) -> None:
+        """Say which test is in which group; each worker says the same."""
+        self._write("groups.json", groups)
+
+    def scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Return what hands out the tests, as their controller: a group to one worker, in the order of collection.
+
+        pytest-xdist's own "loadgroup" writes the group into the test's name, which pytest 9.2 doesn't let it change.
+        """
+        from xdist.scheduler import LoadScopeScheduling
+
+        @functools.cache
+        def groups() -> dict[str, str]:
+            found: dict[str, str] = json.loads((self.folder / "groups.json").read_text())
+            return found
+
+        scheduler: Any = LoadScopeScheduling(config, log)
+        scheduler._split_scope = lambda test: groups()[test]
+        config.option.loadscopereorder = False
+        return scheduler
+
     def leave(self, told: Told) -> None:
         """Leave behind what this worker's tests have seen."""
+        self._write(f"told-{self._name}.json", asdict(told))
+
+    def _write(self, name: str, document: Any) -> None:
         draft = self.folder / f"draft-{self._name}"
-        draft.write_text(json.dumps(asdict(told)))
-        draft.rename(self.folder / f"told-{self._name}.json")
+        draft.write_text(json.dumps(document))
+        draft.rename(self.folder / name)
 
     def wait_for_others(self) -> list[Told]:
         """Wait until the others have run all their tests; return what they have left behind."""
