@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -80,6 +81,24 @@ def test_every_room_imports_downwards_only() -> None:
         if _room(name) not in MAY_IMPORT[_room(module)]
     ]
     assert upwards == []
+
+
+def test_the_map_names_every_room_and_none_that_is_gone() -> None:
+    """The table of docs/architecture.md has each module and folder of the package, by paths that are there."""
+    root = PACKAGE.parent
+    named: set[Path] = set()
+    gone = []
+    for cell in re.findall(r"^\| (`.+?) \|", (root / "docs/architecture.md").read_text(), re.MULTILINE):
+        paths = [Path(name) for name in re.findall(r"`([\w./*]+/?)`", cell) if "/" in name or "." in name]
+        for path in paths:
+            places = [place / path for place in (root, PACKAGE, root / paths[0].parent)]
+            found = [match for place in places for match in place.parent.glob(place.name)]
+            named.update(found)
+            gone += [] if found else [str(path)]
+    rooms = {path for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    within = {each for path in named for each in (path, *path.parents)}
+    assert gone == []
+    assert {path.name for path in rooms - within} == {"__init__.py", "__main__.py"}
 
 
 def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone() -> None:
