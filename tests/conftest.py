@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist which folder all of them share."""
-    node.config.stash[WORKERS].tell(node.workerinput)
+    Workers.tell_where(node.workerinput, node.config.stash[WORKERS].folder)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -50,9 +50,10 @@ class Workers:
         self._others = 0 if given is None else given["workercount"] - 1
         self.folder = Path(tempfile.mkdtemp(prefix="mqs-tests-") if given is None else given[_SHARED])
 
-    def tell(self, workerinput: dict[str, Any]) -> None:
+    @staticmethod
+    def tell_where(workerinput: dict[str, Any], folder: Path) -> None:
         """Tell one of them which folder it is, as their controller."""
-        workerinput[_SHARED] = str(self.folder)
+        workerinput[_SHARED] = str(folder)
 
     def close(self) -> None:
         """Remove the folder, unless it is another's."""
