@@ -1,19 +1,36 @@
-"""Fixtures for tests that look at running MPI jobs, and the order in which those tests run."""
+"""Fixtures for tests that look at running MPI jobs, and the order and the processes in which those tests run."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.session import Library, ProcessSession
 from tests.support.jobs import Compiler
 from tests.support.matrix import Matrix
-from tests.support.mpis import Mpi, find_mpis
-from tests.support.scenes import Scene, Stage
+from tests.support.mpis import find_mpis
+from tests.support.scenes import Scene, Stage, title
+from tests.support.tampered import Tampered
+from tests.support.workers import Told, Workers
 
 LEFT_OUT = pytest.StashKey[bool]()
 """Set when the user chose some of the tests."""
+
+WORKERS = pytest.StashKey[Workers]()
+MATRIX = pytest.StashKey[Matrix]()
+
+MPI = "mpi"
+"""The marker of tests that start MPI processes."""
+STARTERS = {"compiler", "kept", "learnt", "blocked", "demo_environment"}
+"""Fixtures that start MPI processes, or make the programs that do: what uses them has the marker mpi by itself."""
+
+ALONE = "alone"
+"""The marker, and the group, of tests that run while no other does."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,21 +44,67 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "after_all: looks at what all other tests of the session saw")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of one scene behind each other, and those that look at what all others saw at the end."""
-    together: dict[object, int] = {}
-    for index, item in enumerate(items):
-        together.setdefault(scene_of(item) or item, index)
-    items.sort(key=lambda item: (item.get_closest_marker("after_all") is not None, together[scene_of(item) or item]))
-
-
-def scene_of(item: pytest.Item) -> object:
-    """Return the parameters of the scene that a test wants, None for a test without one."""
-    return (
-        item.callspec.params.get("scene") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    config.addinivalue_line(
+        "markers", f"{MPI}: starts MPI processes; conftest.py gives it to all that use a fixture which does"
     )
+    config.addinivalue_line("markers", "root: becomes another user, or chooses numbers of processes, as only root can")
+    config.addinivalue_line("markers", f"{ALONE}: measures times, so that no other test may run beside it")
+    config.stash[WORKERS] = Workers(config)
+    config.stash[MATRIX] = Matrix(find_mpis())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist which folder all of them share."""
+    Workers.tell_where(node.workerinput, node.config.stash[WORKERS].folder)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let pytest-xdist keep the tests of a group together, unless another way was asked for."""
+    return config.stash[WORKERS].scheduler(config, log) if config.option.dist == "load" else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave behind what this process's tests have seen."""
+    session.config.stash[WORKERS].leave(Told(session.testsfailed, session.config.stash[MATRIX].seen))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what was shared."""
+    config.stash[WORKERS].close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests of one scene behind each other, and those that look at what all others saw at the end.
+
+    Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
+    """
+    groups: dict[str, str] = {}
+    together: dict[str, int] = {}
+    for index, item in enumerate(items):
+        if STARTERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(MPI)
+        groups[item.nodeid] = group_of(item) or item.nodeid
+        together.setdefault(groups[item.nodeid], index)
+    items.sort(key=lambda item: (item.get_closest_marker("after_all") is not None, together[groups[item.nodeid]]))
+    config.stash[WORKERS].keep(groups)
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """Return a name for what a test shares with others, None for one that can run anywhere at any time."""
+    if item.get_closest_marker(ALONE) is not None:
+        return ALONE
+    if not isinstance(item, pytest.Function):
+        return None
+    fixtures = item._fixtureinfo.name2fixturedefs
+    call = getattr(item, "callspec", None)
+    if "stage" in item.fixturenames and call is not None:
+        return title(call.params["scene"])
+    shared = [name for name, found in fixtures.items() if found[-1].scope == "module"]
+    indices = [str(call.indices[name]) for name in shared if call is not None and name in call.indices]
+    return "-".join([item.path.stem, *indices]) if shared else None
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -49,10 +112,31 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     items[0].config.stash[LEFT_OUT] = True
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what only root can do."""
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+        pytest.skip("it takes root")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Run a test beside those of other processes, or alone; one that waits for all others keeps none waiting."""
+    if item.get_closest_marker("after_all") is not None:
+        return (yield)
+    with item.config.stash[WORKERS].turn(alone=item.get_closest_marker(ALONE) is not None):
+        return (yield)
+
+
 @pytest.fixture(scope="session")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+def workers(pytestconfig: pytest.Config) -> Workers:
+    """Return the processes in which the tests run."""
+    return pytestconfig.stash[WORKERS]
+
+
+@pytest.fixture(scope="session")
+def compiler(workers: Workers) -> Compiler:
     """Return what compiles test programs, each once a session."""
-    return Compiler(tmp_path_factory.mktemp("programs"))
+    return Compiler(workers.folder / "programs")
 
 
 @pytest.fixture(scope="session")
@@ -66,13 +150,25 @@ def stage(compiler: Compiler) -> Iterator[Stage]:
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, stage: Stage) -> Scene:
     """Return a running job in its known state, the same for all tests that name the same one."""
-    mpi: Mpi = request.param[0]
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     return stage.scene(request.param)
 
 
+@pytest.fixture
+def target(scene: Scene) -> Iterator[Tampered]:
+    """Return rank 0 of a scene, its memory ready to be tampered with; the process itself doesn't notice."""
+    with LiveProcess(scene.truths[0].pid) as process:
+        yield Tampered(process)
+
+
+@pytest.fixture
+def session(target: Tampered) -> ProcessSession:
+    """Return a session that has seen that rank in good order."""
+    process = Library().setup_image(target.image).setup_process(target)
+    process.has_queues()
+    return process
+
+
 @pytest.fixture(scope="session")
-def matrix() -> Matrix:
-    """Return the support matrix that the tests of this session fill."""
-    return Matrix(find_mpis())
+def matrix(pytestconfig: pytest.Config) -> Matrix:
+    """Return the support matrix that the tests of this process fill."""
+    return pytestconfig.stash[MATRIX]

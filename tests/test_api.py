@@ -23,7 +23,7 @@ def test_every_name_of_the_interface_comes_from_the_package() -> None:
     """What api.py offers, and nothing else, is imported from mqs_dll."""
     assert {name: getattr(mqs_dll, name) for name in api.__all__} == {name: getattr(api, name) for name in api.__all__}
     with pytest.raises(AttributeError, match="no attribute 'opener'"):
-        _ = mqs_dll.opener  # type: ignore[attr-defined]
+        _ = mqs_dll.opener
 
 
 def test_importing_the_package_loads_nothing_of_the_debugger_side() -> None:
@@ -39,14 +39,12 @@ def test_records_are_frozen_dataclasses(name: str) -> None:
     """What was read can't be changed afterwards."""
     record = getattr(mqs_dll, name)
     assert dataclasses.is_dataclass(record)
-    assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert vars(record)["__dataclass_params__"].frozen
 
 
 @pytest.mark.parametrize("mpi", open_mpis()[:1], ids=lambda mpi: mpi.name)
 def test_the_example_of_the_page_works(mpi: Mpi, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
     """The example reads a whole job and prints the headline and each rank's pending receives."""
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     (example,) = EXAMPLE.findall(PAGE.read_text())
     with running(compiler, mpi, OB1, "receives", 4) as job:
         truths = job.wait_until_ready()

@@ -315,6 +315,7 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
     assert (tmp_path / "run/truth.0").read_text() == "none\n"
 
 
+@pytest.mark.mpi
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """An impatient Ctrl-C in the middle of a run is exit code 130 without a word: no process and no file is left."""
     if WHEEL.missing:
@@ -419,6 +420,7 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
         assert set(made.builds) <= set(profile.builds)
 
 
+@pytest.mark.mpi
 def test_no_compiler_is_needed(calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where mpicc finds no compiler, the library is called from Python, and every member is found all the same."""
     if WHEEL.missing:

@@ -215,6 +215,7 @@ def test_a_library_that_is_no_mpi_is_refused(tmp_path: Path) -> None:
         abi_of(path)
 
 
+@pytest.mark.mpi
 def test_a_run_that_can_not_be_done_without_fails_aloud(tmp_path: Path) -> None:
     """A library that isn't there ends the calibration with what its processes said."""
     mpi = next(mpi for mpi in mpichs() if mpi.name == NEW)

@@ -14,6 +14,7 @@ from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
 from mqs_dll.commands.which_library import choose_library, named_by_mpi, windows
 from mqs_dll.debugger import callbacks
+from mqs_dll.debugger.c_interface import ffi
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
@@ -173,13 +174,14 @@ def test_ctrl_c_never_takes_from_a_library_what_it_keeps(monkeypatch: pytest.Mon
     process = process_with_plan(Plan.SHOW)
     image = callbacks.ImageHandle(process.image)
     handle = callbacks.ProcessHandle(process, image)
-    info = callbacks.ffi.cast("mqs_process_info *", 0x1000)
+    info = ffi.cast("mqs_process_info *", 0x1000)
     table = callbacks.BASIC_CALLBACKS
-    for call, answer in (
+    calls: list[tuple[Callable[[], object], object]] = [
         (lambda: table.mqs_put_process_info_fp(handle.c, info), None),
         (lambda: table.mqs_get_process_info_fp(handle.c), info),
         (lambda: callbacks.PROCESS_CALLBACKS.mqs_get_image_fp(handle.c), image.c),
-    ):
+    ]
+    for call, answer in calls:
         with monkeypatch.context() as patch:
             strike(patch)
             assert call() == answer
@@ -190,7 +192,7 @@ def test_after_ctrl_c_a_library_gets_nothing_more(monkeypatch: pytest.MonkeyPatc
     """A library that would go on for long meets failures until it gives up."""
     process = process_with_plan(Plan.SHOW)
     handle = callbacks.ProcessHandle(process, callbacks.ImageHandle(process.image))
-    data = callbacks.ffi.new("char[4]")
+    data = ffi.new("char[4]")
 
     def fetch() -> int:
         code: int = callbacks.PROCESS_CALLBACKS.mqs_fetch_data_fp(handle.c, PLAN_AT, 4, data)

@@ -104,9 +104,9 @@ def library_of(mpi: Mpi) -> Path:
     """Return the file of an MPI's library; skip the test where the MPI is missing."""
     if mpi.missing or mpi.mpiexec is None:
         pytest.skip(mpi.missing)
-    names = (f"{mpi.library}.so.1",) if mpi.library else ("libmpi.so.40", "libmpich.so.12", "libmpi.so.12")
+    names = [f"{mpi.library}.so.1"] if mpi.library else ["libmpi.so.40", "libmpich.so.12", "libmpi.so.12"]
     if "mpich" in mpi.name and not mpi.library:
-        names = names[1:]
+        del names[0]
     prefix = mpi.mpiexec.parent.parent
     folders = (prefix / "lib", *prefix.glob("lib/*-linux-gnu"))
     return next(path for name in names for folder in folders if (path := folder / name).exists())

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
 
 import pytest
 
 from mqs_dll.abi import Communicator
-from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import InternalError, MqsError
-from mqs_dll.session import Library, ProcessSession
-from tests.support.jobs import Compiler, running
-from tests.support.mpis import Mpi, find_mpis
+from mqs_dll.session import ProcessSession
+from tests.support.mpis import find_mpis
+from tests.support.scenes import DOZEN, scenes
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
 
@@ -25,29 +23,8 @@ HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
 
 
-@pytest.fixture(scope="module", params=find_mpis(), ids=lambda mpi: mpi.name)
-def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
-    """Return rank 0 of a job with 8 communicators and a dozen operations, on its MPI's most open transport."""
-    mpi: Mpi = request.param
-    if mpi.missing:
-        pytest.skip(mpi.missing)
-    with running(compiler, mpi, mpi.transports[0], "dozen", 4) as job:
-        yield job.wait_until_ready()[0]["pid"]
-
-
-@pytest.fixture
-def target(pid: int) -> Iterator[Tampered]:
-    """Return the process, its memory ready to be tampered with."""
-    with LiveProcess(pid) as process:
-        yield Tampered(process)
-
-
-@pytest.fixture
-def session(target: Tampered) -> ProcessSession:
-    """Return a session that has seen the process in good order."""
-    process = Library().setup_image(target.image).setup_process(target)
-    process.has_queues()
-    return process
+pytestmark = scenes((mpi, mpi.transports[0], DOZEN) for mpi in find_mpis())
+"""On each MPI's most open transport."""
 
 
 @pytest.mark.parametrize("heads", [True, False], ids=["all words", "no heads of objects"])

@@ -15,8 +15,9 @@ from tests.support.gallery import LOOPS, Expected, Scene, kernel_counts, places,
 from tests.support.jobs import HANGS, PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, Transport
 
-PATIENCE = 6.0
-"""Seconds that a program has to get stuck after it said that it is ready; it takes some hundredths of one."""
+PATIENCE = 20.0
+"""Seconds that a program has to get stuck after it said that it is ready; it takes some hundredths of one, or several
+where other tests keep the processors busy. They are waited for by a test that fails alone."""
 
 LOOKS = 3
 """At a program that is fine: none of them may find anything."""
@@ -83,8 +84,6 @@ def test_a_rank_in_a_linear_barrier_waits_for_those_who_are_missing(
 ) -> None:
     """That its next message may come from anybody is no wait of its own."""
     mpi, transport = next((mpi, transport) for mpi, transport, _ in places() if mpi.name == "openmpi-debian")
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     with running(compiler, mpi, transport, HANGS + "tag_mismatch", 3, options=LINEAR) as job:
         job.wait_until_ready()
         deadline = time.monotonic() + PATIENCE

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import pytest
 
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import BadCallError, BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.session import Library, ProcessSession
-from tests.support.jobs import Compiler, running
-from tests.support.mpis import OB1, Mpi, open_mpis
+from tests.support.mpis import OB1, open_mpis
+from tests.support.scenes import DOZEN, scenes
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
 
-MPIS = open_mpis()
-
-
-@pytest.fixture(scope="module", params=MPIS, ids=lambda mpi: mpi.name)
-def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
-    """Return rank 0 of a job with 8 communicators and a dozen operations."""
-    mpi: Mpi = request.param
-    if mpi.missing:
-        pytest.skip(mpi.missing)
-    with running(compiler, mpi, OB1, "dozen", 4) as job:
-        yield job.wait_until_ready()[0]["pid"]
-
-
-@pytest.fixture
-def target(pid: int) -> Iterator[Tampered]:
-    """Return the process, its memory ready to be tampered with."""
-    with LiveProcess(pid) as process:
-        yield Tampered(process)
-
-
-@pytest.fixture
-def session(target: Tampered) -> ProcessSession:
-    """Return a session that has seen the process in good order."""
-    process = Library().setup_image(target.image).setup_process(target)
-    process.has_queues()
-    return process
+pytestmark = scenes((mpi, OB1, DOZEN) for mpi in open_mpis())
 
 
 def _insides(process: ProcessSession, name: bytes) -> tuple[AttachedOpenMpi, Entry]:

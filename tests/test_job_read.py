@@ -32,7 +32,7 @@ from mqs_dll.session import Library
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs
 from tests.support.jobs import Compiler
-from tests.support.mpis import Mpi, find_mpis
+from tests.support.mpis import find_mpis
 from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
@@ -43,13 +43,6 @@ RANKS = 3
 SMALLEST_STACK = 4 << 10
 
 
-def present(name: str) -> Mpi:
-    """Return an MPI; skips the test where it is missing."""
-    if MPIS[name].missing:
-        pytest.skip(MPIS[name].missing)
-    return MPIS[name]
-
-
 def open_core(process: TargetProcess) -> tuple[Library, None]:
     """Return the Python core, which has no file."""
     return Library(), None
@@ -58,7 +51,7 @@ def open_core(process: TargetProcess) -> tuple[Library, None]:
 @contextmanager
 def idle_job(compiler: Compiler, name: str, *options: str, ranks: int = RANKS) -> Iterator[tuple[FoundJob, list[int]]]:
     """Give a job of ranks that sleep, and their PIDs; checks that all that are alive run in the end."""
-    mpi = present(name)
+    mpi = MPIS[name]
     with jobs.running(compiler, mpi, mpi.transports[0], "idle", ranks, options=options) as job:
         pids = [truth["pid"] for truth in job.wait_until_ready()]
         yield find_job(job.launcher.pid), pids
@@ -91,7 +84,7 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
     assert [(each.rank, each.pid) for each in job.processes] == list(enumerate(pids))
     assert {(each.world, each.state, each.why) for each in job.processes} == {(0, RankState.READ, "")}
     assert (job.sizes, job.stopped, job.interval, job.launcher) == ((RANKS,), True, 0.01, found.launcher)
-    assert job.mpi.startswith(present(name).product)
+    assert job.mpi.startswith(MPIS[name].product)
     assert 0 < job.pause < 60
     for process in job.processes:
         first, second = process.samples
@@ -139,7 +132,7 @@ def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
 
 def test_spawned_ranks(compiler: Compiler) -> None:
     """Each MPI_COMM_WORLD of a job has its size, and its ranks count from 0."""
-    mpi = present("mpich-4.2.3-pypi")
+    mpi = MPIS["mpich-4.2.3-pypi"]
     with jobs.running(compiler, mpi, mpi.transports[0], "spawn", 2, children=2) as running_job:
         running_job.wait_until_ready()
         job = read_job(find_job(running_job.launcher.pid), open_core, stacks=False)
@@ -154,14 +147,14 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
     watched = []
 
     def changed(
-        targets: Sequence[tuple[LiveProcess, Sequence[peek.Place]]], seconds: float, *, count: bool
+        targets: Sequence[tuple[LiveProcess, Sequence[peek.CallFrame]]], seconds: float, *, count: bool
     ) -> list[bool]:
         watched.append(([process.pid for process, _ in targets], seconds, count))
         assert all(frames for _, frames in targets)
         return [False, True]
 
     monkeypatch.setattr(peek, "changed", changed)
-    mpi = present("mpich-4.2.3-pypi")
+    mpi = MPIS["mpich-4.2.3-pypi"]
     with jobs.running(compiler, mpi, mpi.transports[0], "hangs/head_to_head", 2) as running_job:
         pids = [truth["pid"] for truth in running_job.wait_until_ready()]
         job = read_job(find_job(running_job.launcher.pid), open_core, samples=2, interval=0.3)
@@ -253,7 +246,7 @@ def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Si
 @pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])
 def test_ranks_outside_the_time_of_mpi(moment: str, state: RankState, compiler: Compiler) -> None:
     """A rank before MPI_Init or after MPI_Finalize is there, but has nothing to be read."""
-    mpi = present("mpich-4.2.3-pypi")
+    mpi = MPIS["mpich-4.2.3-pypi"]
     with jobs.running(compiler, mpi, mpi.transports[0], "phase", 1, arguments=[moment]) as running_job:
         running_job.wait_until_ready()
         job = read_job(find_job(running_job.launcher.pid), open_core)
@@ -263,7 +256,7 @@ def test_ranks_outside_the_time_of_mpi(moment: str, state: RankState, compiler: 
 
 def test_a_program_without_mpi() -> None:
     """What a launcher has started is reported, also when it uses no MPI that libmqs knows."""
-    mpi = present("mpich-4.2.3-pypi")
+    mpi = MPIS["mpich-4.2.3-pypi"]
     launcher = subprocess.Popen([str(mpi.mpiexec), "-n", "1", "sleep", "60"], start_new_session=True)
     try:
         wait_until(lambda: any(each.ranks[0].program.endswith("sleep") for each in jobs_of(launcher.pid)))
@@ -331,8 +324,7 @@ def sleepers(sleeper: Path) -> Iterator[list[subprocess.Popen[str]]]:
     """Return processes with four threads each, which sleep."""
     with ExitStack() as stack:
         processes = [stack.enter_context(running(sleeper, "threads")) for _ in range(RANKS)]
-        for process in processes:
-            wait_until(lambda process=process: states(process.pid) == {"S"})
+        wait_until(lambda: all(states(process.pid) == {"S"} for process in processes))
         yield processes
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,26 +16,15 @@ from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
-from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, mpichs, open_mpis
-from tests.support.truth import (
-    TrueCommunicator,
-    Truth,
-    compare_communicators,
-    compare_ids,
-    compare_operations,
-    fitting,
-)
+from tests.support.matrix import Cell
+from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, open_mpis
+from tests.support.truth.communicators import compare_communicators, compare_ids, fitting
+from tests.support.truth.queues import compare_operations
+from tests.support.truth.written import TrueCommunicator, Truth
 from tests.support.ways import look_direct
+from tests.support.workers import Told, Workers
 
 Shown = tuple[CommunicatorSnapshot, ...]
-
-
-def first_of(mpis: list[Mpi]) -> Mpi:
-    """Return the first MPI that this machine has."""
-    for each in mpis:
-        if not each.missing:
-            return each
-    pytest.skip(f"this machine has none of {[each.name for each in mpis]}: .ci/run installs them")
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +78,34 @@ def test_a_program_that_does_not_compile_says_why(mpi: Mpi, tmp_path: Path) -> N
     """An unknown program is an error that quotes the compiler."""
     with pytest.raises(JobError, match=r"no_such_program\.c"):
         Compiler(tmp_path).compile(mpi, "no_such_program")
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def worker(number: int, folder: Path) -> Workers:
+    """Return one of two workers, as pytest-xdist starts them."""
+    given = {"workerid": f"gw{number}", "workercount": 2}
+    Workers.tell_where(given, folder)
+    config: Any = SimpleNamespace(workerinput=given)
+    return Workers(config)
+
+
+def test_what_all_workers_saw_comes_together(tmp_path: Path) -> None:
+    """The last test waits until the other workers have left behind what they saw, and how many tests failed there."""
+    told = Told(1, [Cell("an MPI", "ob1", "sends", "right")])
+    worker(1, tmp_path).leave(told)
+    assert worker(0, tmp_path).wait_for_others() == [told]
+
+
+@pytest.mark.parametrize(("alone", "other"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
+def test_a_test_that_is_to_run_alone_does(tmp_path: Path, alone: bool, other: int) -> None:
+    """No test begins beside it, and it doesn't begin beside others."""
+    with worker(0, tmp_path).turn(alone=alone), (tmp_path / "floor").open("w") as floor:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(floor, other | fcntl.LOCK_NB)
+        if not alone:
+            fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 # ---------------------------------------------------------------- comparisons
@@ -184,6 +203,7 @@ def test_one_wrong_field_of_a_communicator_is_noticed(looked_at: tuple[Truth, Sh
     assert compare_communicators(truth, shown) == []
     for index, each in enumerate(shown):
         record = each.communicator
+        assert not isinstance(each.group, Hidden)
         for wrong in (
             replace(each, communicator=record._replace(name=record.name + b"x")),
             replace(each, communicator=record._replace(local_rank=record.local_rank + 1)),

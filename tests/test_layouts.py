@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import LayoutError
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library, ProcessSession
 from mqs_dll.view import wanted_members
-from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, open_mpis
+from tests.support.scenes import DOZEN, scenes
 from tests.support.tampered import Tampered
 from tests.support.targets import WithTypes
 
-MPI = open_mpis()[0]
 STRUCTS = wanted_members(views.ALL)
 
 
-@pytest.fixture(scope="module")
-def pid(compiler: Compiler) -> Iterator[int]:
-    """Return a rank of a job."""
-    if MPI.missing:
-        pytest.skip(MPI.missing)
-    with running(compiler, MPI, OB1, "dozen", 4) as job:
-        yield job.wait_until_ready()[0]["pid"]
+pytestmark = scenes([(open_mpis()[0], OB1, DOZEN)])
 
 
 @pytest.fixture
-def process(pid: int) -> Iterator[Tampered]:
-    """Return the process."""
-    with LiveProcess(pid) as live:
-        yield Tampered(live)
-
-
-@pytest.fixture
-def types(process: Tampered) -> dict[str, StructLayout]:
+def types(target: Tampered) -> dict[str, StructLayout]:
     """Return the true layout of every struct of this process."""
-    queues = Library().setup_image(process.image).setup_process(process)
+    queues = Library().setup_image(target.image).setup_process(target)
     profile = queues.has_queues().rpartition("profile ")[2]
     return {
         struct.name: struct
@@ -51,16 +34,16 @@ def types(process: Tampered) -> dict[str, StructLayout]:
     }
 
 
-def _attach(process: Tampered, image: WithTypes) -> ProcessSession:
-    queues = Library().setup_image(image).setup_process(process)
+def _attach(target: Tampered, image: WithTypes) -> ProcessSession:
+    queues = Library().setup_image(image).setup_process(target)
     queues.has_queues()
     return queues
 
 
 @pytest.mark.parametrize("can_tell_sizes", [True, False])
-def test_debug_information_comes_first(process: Tampered, types: dict[str, StructLayout], can_tell_sizes: bool) -> None:
+def test_debug_information_comes_first(target: Tampered, types: dict[str, StructLayout], can_tell_sizes: bool) -> None:
     """Where the debugger has all types, no profile is used; it need not be able to tell the size of a type."""
-    queues = _attach(process, WithTypes(process.image, types, can_tell_sizes=can_tell_sizes))
+    queues = _attach(target, WithTypes(target.image, types, can_tell_sizes=can_tell_sizes))
     assert {origin.origin for origin in queues.layout_origins()} == {DEBUG_INFORMATION}
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
@@ -70,12 +53,12 @@ def test_debug_information_comes_first(process: Tampered, types: dict[str, Struc
 
 
 def test_a_profile_fills_in_for_the_structs_without_debug_information(
-    process: Tampered, types: dict[str, StructLayout]
+    target: Tampered, types: dict[str, StructLayout]
 ) -> None:
     """Distributions install debug information by package: each struct has its own origin, and the report says so."""
     known = {name: struct for name, struct in types.items() if name.startswith("ompi_")}
     origins = {
-        origin.struct: origin.origin for origin in _attach(process, WithTypes(process.image, known)).layout_origins()
+        origin.struct: origin.origin for origin in _attach(target, WithTypes(target.image, known)).layout_origins()
     }
     assert origins["ompi_communicator_t"] == DEBUG_INFORMATION
     assert origins["mca_pml_ob1_comm_t"].startswith("profile openmpi-")
@@ -86,21 +69,21 @@ def test_a_profile_fills_in_for_the_structs_without_debug_information(
     [("ompi_communicator_t", "c_my_rank"), ("ompi_group_t", "grp_my_rank"), ("opal_free_list_t", "fl_frag_class")],
 )
 def test_debug_information_of_another_build_is_refused(
-    process: Tampered, types: dict[str, StructLayout], struct: str, member: str
+    target: Tampered, types: dict[str, StructLayout], struct: str, member: str
 ) -> None:
     """A member that lies elsewhere than the debugger says breaks an invariant: nothing is read with such a layout."""
     true = types[struct]
     types[struct] = StructLayout(struct, true.size, {**true.offsets, member: true.offsets[member] + 8}, true.origin)
     with pytest.raises(LayoutError, match="debug information:"):
-        _attach(process, WithTypes(process.image, types))
+        _attach(target, WithTypes(target.image, types))
 
 
-def test_debug_information_with_another_size_is_refused(process: Tampered, types: dict[str, StructLayout]) -> None:
+def test_debug_information_with_another_size_is_refused(target: Tampered, types: dict[str, StructLayout]) -> None:
     """The class descriptors in the process tell the true size of each struct."""
     true = types["ompi_communicator_t"]
     types["ompi_communicator_t"] = StructLayout(true.name, 9999, true.offsets, true.origin)
     with pytest.raises(LayoutError, match="bytes in the process and 9999 there"):
-        _attach(process, WithTypes(process.image, types))
+        _attach(target, WithTypes(target.image, types))
 
 
 def test_the_views_name_every_struct_that_a_profile_has(types: dict[str, StructLayout]) -> None:

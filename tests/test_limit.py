@@ -22,6 +22,8 @@ from tests.support.mpis import OB1, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, states, wait_until
 from tests.support.targets import running as running_program
 
+pytestmark = pytest.mark.alone
+
 MPI = open_mpis()[0]
 RANKS = 2
 SAID = "processes stood for 1 s, the limit, and had to be let go before all was read"
@@ -54,8 +56,6 @@ UNTIL_LET_GO = "while read_status(process.pid).state == 't': time.sleep(0.01)"
 @pytest.fixture(scope="module")
 def job(compiler: Compiler) -> Iterator[Job]:
     """Return a job whose ranks sleep."""
-    if MPI.missing:
-        pytest.skip(MPI.missing)
     with running(compiler, MPI, OB1, "idle", RANKS) as found:
         yield found
 

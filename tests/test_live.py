@@ -240,10 +240,9 @@ def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
         LiveProcess(target.pid)
 
 
+@pytest.mark.root
 def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None:
     """What the kernel forbids is explained by the process's user."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
 
     def look_as_nobody() -> Iterator[None]:
         os.setgroups([])
@@ -260,11 +259,11 @@ def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None
 # ---------------------------------------------------------------- stopping
 
 
-def holding(pid: int, **options: float) -> Any:
+def holding(pid: int, deadline: float = 5.0) -> Callable[[], Iterator[None]]:
     """Return a function that stops a process and holds it."""
 
     def hold() -> Iterator[None]:
-        with stopped(pid, **options):
+        with stopped(pid, deadline=deadline):
             yield
 
     return hold
@@ -352,7 +351,7 @@ def test_a_ctrl_c_at_any_step_resumes(
     sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
     """Ctrl-C between the steps of stopping and of letting go waits until the process can run again."""
-    struck = []
+    struck: list[str] = []
 
     def striking(function: Callable[..., Any]) -> Callable[..., Any]:
         def act(*arguments: Any, **options: Any) -> Any:
@@ -368,7 +367,7 @@ def test_a_ctrl_c_at_any_step_resumes(
             struck.append(now)
             signal.raise_signal(signal.SIGINT)
 
-    where = {"Popen": holder.subprocess, "close": holder.Holder}.get(step, holder)
+    where = {"Popen": subprocess, "close": holder.Holder}.get(step, holder)
     name = "let_go" if step == "close" else step
     monkeypatch.setattr(where, name, striking(getattr(where, name)))
     handler = signal.getsignal(signal.SIGINT)
@@ -463,6 +462,7 @@ second.kill()
 """
 
 
+@pytest.mark.root
 def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
     """Neither stopped nor read: what a PID stands for is known by its start time, too."""
     own_numbers = ("unshare", "--pid", "--fork", "--mount-proc")  # where the next number can be chosen

@@ -27,7 +27,8 @@ from mqs_dll.profiles import shipped
 from mqs_dll.view import View, wanted_members
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import CM, Mpi, Transport, open_mpis
-from tests.support.truth import Truth, compare_partly
+from tests.support.truth.partly import compare_partly
+from tests.support.truth.written import Truth
 from tests.support.ways import look_direct
 
 WITH_CM = [mpi for mpi in open_mpis() if CM in mpi.transports]

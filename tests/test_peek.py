@@ -116,6 +116,7 @@ def can_count(pid: int, address: int) -> None:
         pytest.skip(f"this kernel doesn't let us count: {error}; see kernel.perf_event_paranoid")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("action", "moves"), [("function()", True), ("time.sleep(60)", False)])
 def test_the_kernel_counts_where_it_may(action: str, moves: bool) -> None:
     """A frame that never changes is one call after the other when its return address is reached, and else one."""

@@ -45,21 +45,14 @@ from tests.support.scenes import (
     places,
     scenes,
 )
-from tests.support.truth import (
-    Fetch,
-    TrueCommunicator,
-    TrueOperation,
-    Truth,
-    compare_communicators,
-    compare_ids,
-    compare_operations,
-    expected_operations,
-    ids_of_worlds,
-    missing_collectives,
-    pair,
-    queues_in_part,
-)
+from tests.support.truth.collectives import missing_collectives
+from tests.support.truth.communicators import compare_communicators, compare_ids, ids_of_worlds, pair
+from tests.support.truth.fields import Fetch
+from tests.support.truth.partly import queues_in_part
+from tests.support.truth.queues import compare_operations, expected_operations
+from tests.support.truth.written import TrueCommunicator, TrueOperation, Truth
 from tests.support.ways import run_host
+from tests.support.workers import Workers
 
 SEEDS = 2
 """Random states on each MPI."""
@@ -160,8 +153,6 @@ def shown_now(queues: ProcessQueues) -> list[CommunicatorSnapshot]:
 @pytest.mark.parametrize("mpi", find_mpis(), ids=lambda mpi: mpi.name)
 def test_what_changed_is_seen_at_the_next_update(mpi: Mpi, compiler: Compiler) -> None:
     """A communicator that was listed and is then renamed has its new name at the next update; a freed one is gone."""
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     libraries: list[QueueLibrary] = [Library(), DynamicLibrary(library_path.library())]
     transport = mpi.transports[0]
     gone = transport in NETMODS
@@ -320,10 +311,17 @@ def test_each_struct_says_where_its_layout_came_from(scene: Scene, matrix: Matri
 
 
 @pytest.mark.after_all
-def test_the_support_matrix_is_what_this_run_saw(request: pytest.FixtureRequest, matrix: Matrix) -> None:
+def test_the_support_matrix_is_what_this_run_saw(
+    request: pytest.FixtureRequest, matrix: Matrix, workers: Workers
+) -> None:
     """docs/support-matrix.md says what the tests of this run found."""
-    if request.session.testsfailed or request.config.stash.get(LEFT_OUT, False):
-        pytest.skip("another test failed or was left out")
+    if request.config.stash.get(LEFT_OUT, False):
+        pytest.skip("other tests were left out")
+    others = workers.wait_for_others()
+    if failed := request.session.testsfailed + sum(each.failed for each in others):
+        pytest.skip(f"{failed} other tests failed")
+    for each in others:
+        matrix.add(each.seen)
     if missing := matrix.missing():
         pytest.skip(f"this run did not look at {missing[0]} and {len(missing) - 1} more")
     if request.config.getoption("--write-matrix"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job.records import CallStack, Language
+from mqs_dll.debugger.job.records import CallStack, Frame, Language
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess
@@ -21,8 +22,8 @@ from mqs_dll.debugger.stop import stopped
 from tests.support.cores import gcore
 from tests.support.jobs import PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, find_mpis
+from tests.support.targets import look_until, wait_until
 from tests.support.targets import running as running_program
-from tests.support.targets import wait_until
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 DIFFERENT_INSIDE = (
@@ -92,26 +93,23 @@ def look(process: LiveProcess) -> tuple[CallStack, ...]:
 
 def look_inside(process: LiveProcess, call: str) -> tuple[CallStack, ...]:
     """Return the call stacks of a process once its main thread is in an MPI call, or after a while."""
-    seen = []
-    wait_until(lambda: seen.append(look(process)) or seen[-1][0].call == call or len(seen) == 200)
-    return seen[-1]
+    looks = itertools.count(1)
+    return look_until(lambda: look(process), lambda stacks: stacks[0].call == call or next(looks) == 200)
 
 
 def look_again(
     process: LiveProcess, call: str, before: tuple[CallStack, ...], *, until_it_went_on: bool
 ) -> tuple[CallStack, ...]:
     """Return the call stacks once more; a rank that goes on may need to wait for a processor until it does."""
-    seen = [look_inside(process, call)]
-    if until_it_went_on:
-        wait_until(lambda: seen.append(look_inside(process, call)) or seen[-1][0].fingerprint != before[0].fingerprint)
-    return seen[-1]
+    return look_until(
+        lambda: look_inside(process, call),
+        lambda stacks: not until_it_went_on or stacks[0].fingerprint != before[0].fingerprint,
+    )
 
 
 @contextmanager
 def job_of(name: str, tmp_path: Path, ranks: int, *arguments: str) -> Iterator[Job]:
     mpi = MPIS[name.removesuffix("-stripped")]
-    if mpi.missing:
-        pytest.skip(mpi.missing)
     compiler = Optimizing(tmp_path, stripped=name.endswith("-stripped"))
     with running(compiler, mpi, mpi.transports[0], "stacks", ranks, arguments=arguments) as job:
         yield job
@@ -169,22 +167,22 @@ def test_threads_of_the_mpis_own_are_left_out(blocked: Blocked) -> None:
     assert {len(stacks) for stacks in [*blocked.first, *blocked.second]} == {1}
 
 
+@pytest.mark.mpi
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
 def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_path: Path) -> None:
     """The main thread is outside MPI: where it computes is told. Its fingerprint tells that it goes on."""
     with job_of(name, tmp_path, 1, "threads") as job:
         pid = job.wait_until_ready()[0]["pid"]
         with LiveProcess(pid) as process:
-            seen = [look(process)]
-            wait_until(lambda: seen.append(look(process)) or len(seen[-1]) > 1)
+            main, other = look_until(lambda: look(process), lambda stacks: len(stacks) > 1)
             again = look(process)
-            wait_until(lambda: look(process)[0].fingerprint != seen[-1][0].fingerprint)
-    main, other = seen[-1]
+            wait_until(lambda: look(process)[0].fingerprint != main.fingerprint)
     assert (main.thread, main.call, main.caller and main.caller.function) == (pid, None, "compute")
     assert (other.call, other.caller and other.caller.function) == ("MPI_Recv", "receive")
     assert other.fingerprint == again[1].fingerprint
 
 
+@pytest.mark.mpi
 def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
     """Also of a function that left no frame, though a core file has no code in it."""
     with job_of("mpich-4.2.3-pypi", tmp_path, 1, "waitall") as job:
@@ -236,11 +234,13 @@ def test_the_python_frame_is_the_innermost_that_is_not_mpi4pys(sleeper: tuple[in
     """With its function, file and line."""
     pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
     pid, program = sleeper
-    seen = []
-    wait_until(
-        lambda: seen.append(python_stacks(pid).get(pid)) or (seen[-1] and seen[-1].innermost.function == "visit")
-    )
-    frame = seen[-1].innermost
+
+    def innermost() -> Frame | None:
+        stack = python_stacks(pid).get(pid)
+        return stack.innermost if stack else None
+
+    frame = look_until(innermost, lambda frame: frame is not None and frame.function == "visit")
+    assert frame is not None
     assert (frame.function, frame.module, frame.file, frame.line, frame.language) == (
         "visit",
         "program.py",
@@ -254,9 +254,13 @@ def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Pat
     """Its counters lie in no stack of the machine's."""
     pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
     pid, _ = sleeper
-    states: set[str] = set()
-    wait_until(lambda: states.update(stack.state for stack in python_stacks(pid).values()) or len(states) > 2)
-    assert len(states) > 2
+    seen: set[str] = set()
+
+    def states() -> set[str]:
+        seen.update(stack.state for stack in python_stacks(pid).values())
+        return seen
+
+    assert len(look_until(states, lambda states: len(states) > 2)) > 2
 
 
 def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, Path], tmp_path: Path) -> None:

@@ -229,12 +229,9 @@ def test_what_stays_of_an_mpi_calls_frame_is_its_outer_end(monkeypatch: pytest.M
     assert read("libmpi.so:PMPI_Recv", "app:main").call_frame is None
 
 
-class Code(MemoryImage):
-    """Bytes at addresses, as a process of a platform."""
-
-    def __init__(self, platform: drgn.Platform, places: dict[int, bytes]) -> None:
-        super().__init__(places)
-        self.program = SimpleNamespace(platform=platform)
+def code(platform: drgn.Platform, places: dict[int, bytes]) -> Any:
+    """Return bytes at addresses, as a process of a platform."""
+    return SimpleNamespace(program=SimpleNamespace(platform=platform), fetch=MemoryImage(places).fetch)
 
 
 def x86_call(target: int) -> bytes:
@@ -253,21 +250,21 @@ def arm_call(target: int) -> bytes:
 
 POINTER = struct.pack("<Q", FUNCTION)
 CALLS = {
-    "a function": Code(X86, {CALL_SITE - 6: x86_call(TABLE), TABLE: bytes(16)}),
-    "by a table": Code(X86, {CALL_SITE - 6: x86_call(TABLE), TABLE: x86_jump(), SLOT: POINTER}),
-    "by a table with landing pads": Code(
+    "a function": code(X86, {CALL_SITE - 6: x86_call(TABLE), TABLE: bytes(16)}),
+    "by a table": code(X86, {CALL_SITE - 6: x86_call(TABLE), TABLE: x86_jump(), SLOT: POINTER}),
+    "by a table with landing pads": code(
         X86, {CALL_SITE - 6: x86_call(TABLE), TABLE: x86_jump(b"\xf3\x0f\x1e\xfa\xf2"), SLOT: POINTER}
     ),
-    "by a pointer": Code(X86, {CALL_SITE - 6: b"\xff\x15" + struct.pack("<i", SLOT - CALL_SITE), SLOT: POINTER}),
-    "by a register": Code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x90\xff\xd3"}),
-    "by a new register": Code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x41\xff\xd4"}),
-    "by a register that is lost": Code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x90\xff\xd0"}),
-    "no call": Code(X86, {CALL_SITE - 6: b"\x90" * 6}),
-    "no code": Code(X86, {}),
-    "by a table that is not there": Code(X86, {CALL_SITE - 6: x86_call(TABLE)}),
-    "on ARM, a function": Code(ARM, {CALL_SITE - 4: arm_call(TABLE), TABLE: bytes(16)}),
-    "on ARM, by a register": Code(ARM, {CALL_SITE - 4: struct.pack("<I", 0xD63F0260)}),
-    "on ARM, no call": Code(ARM, {CALL_SITE - 4: struct.pack("<I", 0xD503201F)}),
+    "by a pointer": code(X86, {CALL_SITE - 6: b"\xff\x15" + struct.pack("<i", SLOT - CALL_SITE), SLOT: POINTER}),
+    "by a register": code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x90\xff\xd3"}),
+    "by a new register": code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x41\xff\xd4"}),
+    "by a register that is lost": code(X86, {CALL_SITE - 6: b"\x90\x90\x90\x90\xff\xd0"}),
+    "no call": code(X86, {CALL_SITE - 6: b"\x90" * 6}),
+    "no code": code(X86, {}),
+    "by a table that is not there": code(X86, {CALL_SITE - 6: x86_call(TABLE)}),
+    "on ARM, a function": code(ARM, {CALL_SITE - 4: arm_call(TABLE), TABLE: bytes(16)}),
+    "on ARM, by a register": code(ARM, {CALL_SITE - 4: struct.pack("<I", 0xD63F0260)}),
+    "on ARM, no call": code(ARM, {CALL_SITE - 4: struct.pack("<I", 0xD503201F)}),
 }
 CALLED = {
     "a function": TABLE,
@@ -294,8 +291,8 @@ def test_a_call_instruction_tells_which_function_it_calls(how: str) -> None:
 @pytest.mark.parametrize("target", [TABLE, CALL_SITE - 0x300000, CALL_SITE + 0x1000000])
 def test_a_call_on_arm_goes_both_ways(target: int) -> None:
     """Its distance has a sign."""
-    code = Code(ARM, {CALL_SITE - 4: arm_call(target), target: bytes(16)})
-    assert called_function(code, CALL_SITE, {}) == target
+    process = code(ARM, {CALL_SITE - 4: arm_call(target), target: bytes(16)})
+    assert called_function(process, CALL_SITE, {}) == target
 
 
 @pytest.mark.parametrize("slot", [SLOT, TABLE - 0x3000])
@@ -304,8 +301,8 @@ def test_a_linkage_table_on_arm_leads_to_the_function(slot: int) -> None:
     pages, offset = (slot >> 12) - (TABLE >> 12), 0x18
     adrp = 0x90000010 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
     table = struct.pack("<3I", 0xD503245F, adrp, 0xF9400211 | (offset >> 3) << 10).ljust(16, b"\0")
-    code = Code(ARM, {CALL_SITE - 4: arm_call(TABLE), TABLE: table, slot + offset: POINTER})
-    assert called_function(code, CALL_SITE, {}) == FUNCTION
+    process = code(ARM, {CALL_SITE - 4: arm_call(TABLE), TABLE: table, slot + offset: POINTER})
+    assert called_function(process, CALL_SITE, {}) == FUNCTION
 
 
 def made_up_thread(stack_pointer: int, frame_pointer: int, memory: bytes) -> ThreadStack:

@@ -86,7 +86,10 @@ def test_a_blocking_call_makes_no_request_that_a_program_could_wait_for() -> Non
 # ---------------------------------------------------------------- trees
 
 
-@pytest.mark.parametrize("tree", {*OPEN_MPI, *MPICH}, ids=str)
+TREES = list(dict.fromkeys((*OPEN_MPI, *MPICH)))
+
+
+@pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
 def test_the_root_is_among_those_that_a_rank_may_take_for_it(tree: Parent) -> None:
     """Whichever it is, and whichever of those below it a rank still deals with: so none is ever made up."""
     for size in range(2, 12):

@@ -41,8 +41,10 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
         name = made_up.ISSEND if each.is_send else made_up.IRECV
         text = (name, mark) if does is not Does.FREE else (name,)
         shown.append(make(each.peer, tag=each.tag, text=_PART if each.tag == collective else text))
-    for each in (message for message in small.messages if message.target == process):
-        shown.append(made_up.unexpected(each.source, tag=each.tag, text=_PART if each.tag == collective else ()))
+    for message in small.messages:
+        if message.target == process:
+            part = _PART if message.tag == collective else ()
+            shown.append(made_up.unexpected(message.source, tag=message.tag, text=part))
     call = _CALLS[does] if of_program or does is not Does.ALL else "MPI_Wait"
     return made_up.rank(process, *shown, call=call, earlier=made_up.rank(process, *shown, call=call))
 

@@ -208,7 +208,7 @@ def test_a_row_that_does_not_fit_is_clipped_when_there_is_no_room_for_two_lines(
     read = job(*(rank(number) for number in range(15)))
     shown = frame(read)
     shown = shown._replace(
-        verdict=replace(shown.verdict, activities=[Activity(None, "word " * 20, "", Mode.UNKNOWN, None)] * 15)
+        verdict=replace(shown.verdict, activities=(Activity(None, "word " * 20, "", Mode.UNKNOWN, None),) * 15)
     )
     low, high = console(80, 24), console(80, 60)
     low.print(shown)
@@ -253,8 +253,8 @@ def test_the_view_ends_after_as_many_looks_as_were_asked_for() -> None:
 def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of each rank alone; another operation, another state and a new rank are changes."""
     now = iter(range(0, 1000, 10))
-    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(now) // 20 * 10))
-    monkeypatch.setattr(watch.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     first = job(rank(0, receive(1, 7)), rank(1), rank(2))
     moved = job(rank(0, receive(1, 8)), rank(1), rank(2, state=RankState.UNREADABLE, why="no"))
     lines, _ = frames_of(first, first, moved, moved)
@@ -297,14 +297,6 @@ def test_progress_is_not_reported_where_nobody_would_see_it(monkeypatch: pytest.
 # ---------------------------------------------------------------- real jobs
 
 
-def first_of(candidates: list[mpis.Mpi]) -> mpis.Mpi:
-    """Return the first MPI that this machine has."""
-    for each in candidates:
-        if not each.missing:
-            return each
-    pytest.skip(f"this machine has none of {[each.name for each in candidates]}: .ci/run installs them")
-
-
 @dataclass
 class Running:
     """A job whose rank 0 has 3 sends, 5 receives and 4 unexpected messages."""
@@ -323,7 +315,7 @@ class Running:
 @pytest.fixture(scope="module", params=[mpis.OB1, mpis.SHM], ids=["Open MPI", "MPICH"])
 def running(request: pytest.FixtureRequest, compiler: jobs.Compiler) -> Iterator[Running]:
     """Return a job of four ranks."""
-    mpi = first_of([each for each in mpis.find_mpis() if each.transports[0] == request.param])
+    mpi = mpis.first_of([each for each in mpis.find_mpis() if each.transports[0] == request.param])
     with jobs.running(compiler, mpi, mpi.transports[0], "dozen", 4) as started:
         ranks = [truth["pid"] for truth in started.wait_until_ready()]
         yield Running(started.launcher.pid, ranks)

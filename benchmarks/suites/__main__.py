@@ -22,8 +22,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from benchmarks.looks import MQS
 from benchmarks.suites import results, table
+from benchmarks.suites.looks import MQS
 from benchmarks.suites.programs import Program, find_programs, some
 from benchmarks.suites.trial import Trial, Way, attempt
 from mqs_dll.commands.times import seconds

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.looks import Look
+from benchmarks.suites.looks import Look
 from benchmarks.suites.programs import Program
 from benchmarks.suites.trial import Fate, Trial
 

@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.looks import Look, look
+from benchmarks.suites.looks import Look, look
 from benchmarks.suites.programs import Program
 from mqs_dll.verdict.results import Outcome
 from tests.support.jobs import Launched, launch, processes_with_tag

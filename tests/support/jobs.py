@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.mpis import Mpi, Transport
+from tests.support.mpis import Mpi, Transport, skip_without
+from tests.support.workers import one_at_a_time
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
@@ -61,13 +62,21 @@ class Compiler:
     def compile(self, mpi: Mpi, program: str) -> Path:
         """Return the program, compiled by this MPI's mpicc; the gallery's have debug information.
 
+        Skips the test where the MPI is missing.
+
         Raises:
             JobError: mpicc failed; the text is its output.
         """
+        skip_without(mpi)
         output = self._directory / mpi.name / program
-        if output.exists():
-            return output
         output.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(output.with_name(f"{output.name}.lock")):
+            if not output.exists():
+                self._compile(mpi, program, output)
+        return output
+
+    @staticmethod
+    def _compile(mpi: Mpi, program: str, output: Path) -> None:
         options = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
         more = ["-g"] if program.startswith(HANGS) else [str(PROGRAMS / "truth.c")]
         command = [str(mpi.mpicc), *options, str(PROGRAMS / f"{program}.c"), *more, "-o", str(output)]
@@ -76,7 +85,6 @@ class Compiler:
         )
         if result.returncode != 0:
             raise JobError(f"{' '.join(command)}\n{result.stderr}")
-        return output
 
 
 @dataclass
@@ -205,6 +213,8 @@ def running(
 ) -> Iterator[Job]:
     """Start a program of tests/programs and give the job; at the end kill it and remove its files.
 
+    Skips the test where the MPI is missing.
+
     Args:
         compiler: where the program is compiled, or was.
         mpi: which MPI.
@@ -219,6 +229,7 @@ def running(
     Raises:
         JobError: it can't be compiled.
     """
+    skip_without(mpi)
     runs = compiler.command(mpi, program)
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)

@@ -4,9 +4,11 @@ So the border to C can be tested, with values that no MPI would give, where ther
 """
 
 import threading
+from collections.abc import Iterator
 
 from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.errors import BadCallError, BrokenStructureError, NoInformation
+from mqs_dll.interface import TargetImage, TargetProcess
 
 COMMUNICATORS = [
     (Communicator(0xFFFF_0000_0000_0001, 1, 3, b"caf\xe9"), [7, -1, 9]),
@@ -27,7 +29,7 @@ def explain(code: int) -> str:
 class Library:
     """The library: one image at a time is all that it is used for."""
 
-    def setup_image(self, image: object) -> "Image":
+    def setup_image(self, image: TargetImage) -> "Image":
         """Begin with an image."""
         return Image(image)
 
@@ -35,7 +37,7 @@ class Library:
 class Image:
     """An image: its message tells what the debugger's callbacks answered."""
 
-    def __init__(self, image: object) -> None:
+    def __init__(self, image: TargetImage) -> None:
         self.image = image
 
     def has_queues(self) -> str:
@@ -54,7 +56,7 @@ class Image:
         ]
         return repr(answers)
 
-    def setup_process(self, process: object) -> "Process":
+    def setup_process(self, process: TargetProcess) -> "Process":
         """Begin with a process."""
         return Process(process)
 
@@ -65,11 +67,11 @@ class Image:
 class Process:
     """A process with the communicators above; calls come one at a time, as in the true session."""
 
-    def __init__(self, process: object) -> None:
+    def __init__(self, process: TargetProcess) -> None:
         self.process = process
         self.lock = threading.RLock()
         self.place = 0
-        self.operations = iter(())
+        self.operations: Iterator[Operation | None] = iter(())
 
     def has_queues(self) -> str:
         """Return what the process callbacks answered."""
@@ -116,7 +118,7 @@ class Process:
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:
-            self.operations = iter([OPERATION, None]) if queue is Queue.RECEIVES else iter([OPERATION])
+            self.operations = iter([OPERATION, None] if queue is Queue.RECEIVES else [OPERATION])
 
     def next_operation(self) -> Operation | None:
         """Return the next operation."""

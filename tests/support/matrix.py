@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.mpis import Mpi, Transport
 
@@ -37,6 +38,15 @@ request alone. Sends to one rank come in the order of sending; where it isn't kn
 """
 
 
+class Cell(NamedTuple):
+    """What one comparison found."""
+
+    mpi: str
+    transport: str
+    column: str
+    value: str
+
+
 class Matrix:
     """What was seen; a value is recorded once a comparison agreed."""
 
@@ -45,9 +55,19 @@ class Matrix:
         self._rows = [(mpi, transport) for mpi in mpis if mpi.in_matrix for transport in mpi.transports]
         self._seen: dict[tuple[str, str, str], set[str]] = {}
 
+    @property
+    def seen(self) -> list[Cell]:
+        """All that was recorded."""
+        return [Cell(*place, value) for place, values in self._seen.items() for value in values]
+
     def record(self, mpi: Mpi, transport: Transport, column: str, value: str) -> None:
         """Say what a comparison found."""
-        self._seen.setdefault((mpi.name, transport.name, column), set()).add(value)
+        self.add([Cell(mpi.name, transport.name, column, value)])
+
+    def add(self, seen: Iterable[Cell]) -> None:
+        """Say what comparisons found, here or in another process."""
+        for each in seen:
+            self._seen.setdefault((each.mpi, each.transport, each.column), set()).add(each.value)
 
     def missing(self) -> list[str]:
         """Return what this session did not look at."""

@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 WHEELS_DIRECTORY = Path(os.environ.get("MQS_MPI_DIR", Path(__file__).parents[2] / ".venv-mpi"))
 HOW_TO_INSTALL_WHEELS = "python tests/install_mpis.py"
@@ -115,6 +117,22 @@ class Mpi:
         version = re.search(r"\d+(\.\d+)+", output.stdout)
         library = f", {self.library}" if self.library else ""
         return f"{self.product} {version.group() if version else '?'}{library} ({self.package})"
+
+
+def skip_without(mpi: Mpi) -> None:
+    """Skip the test where an MPI is missing, and say how to get it."""
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+
+
+def first_of(candidates: Iterable[Mpi]) -> Mpi:
+    """Return the first of some MPIs that this machine has; skip the test where it has none."""
+    names = []
+    for each in candidates:
+        if not each.missing:
+            return each
+        names.append(each.name)
+    pytest.skip(f"this machine has none of {names}: .ci/run installs them")
 
 
 OPEN_MPI_ENVIRONMENT = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mqs_dll.abi import Operation, Queue, Status
 
 if TYPE_CHECKING:
-    from tests.support.truth import TrueCommunicator, TrueOperation
+    from tests.support.truth.written import TrueCommunicator, TrueOperation
 
 SAYS_UNKNOWN = re.compile(rb"not known|unknown|keeps no|not kept")
 """What a line of text says where a field is -1 because nobody keeps it."""

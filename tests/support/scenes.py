@@ -24,7 +24,7 @@ from tests.support.mpis import (
     Transport,
     find_mpis,
 )
-from tests.support.truth import Truth
+from tests.support.truth.written import Truth
 from tests.support.ways import LOOKS, HostError, Seen
 
 
@@ -58,6 +58,8 @@ FLOW = tuple(Case("flow", 2, (room,)) for room in ("exact", "roomy", "short"))
 DATATYPES = Case("datatypes", 2)
 ORDER = Case("order", 3)
 UNCOLLECTED = Case("uncollected", 4)
+DOZEN = Case("dozen", 4)
+"""8 communicators and a dozen operations."""
 BIG = tuple(Case("big", 2, (what,)) for what in ("communicators", "receives", "unexpected"))
 
 DIRECT = "direct"

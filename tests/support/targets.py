@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from mqs_dll import library_path
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import StructLayout
+
+Seen = TypeVar("Seen")
 
 
 class Plan(enum.IntEnum):
@@ -93,6 +96,17 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.005)
+
+
+def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
+    """Look again and again until what is seen is enough; return it."""
+    seen = look()
+    deadline = time.monotonic() + DEADLINE
+    while not enough(seen):
+        assert time.monotonic() < deadline, f"it never came; last seen: {seen}"
+        time.sleep(0.005)
+        seen = look()
+    return seen
 
 
 class OtherProcess:

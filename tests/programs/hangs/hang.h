@@ -49,6 +49,12 @@ static inline void ready(void)
     }
 }
 
+/* Does work of its own, without MPI, and never ends. */
+static inline void compute(void)
+{
+    for (volatile double sum = 0;; sum += 1) continue;
+}
+
 /* Waits outside MPI until another rank is ready, and so has left the MPI call before. */
 static inline void await(int other)
 {
@@ -56,12 +62,6 @@ static inline void await(int other)
     snprintf(path, sizeof path, "%s/truth.%d.1.json", directory, other);
     while (access(path, F_OK) != 0)
         usleep(1000);
-}
-
-/* Does work of its own, without MPI, and never ends. */
-static inline void compute(void)
-{
-    for (volatile double sum = 0;; sum += 1) continue;
 }
 
 #endif
