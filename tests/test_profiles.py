@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.calibrate.dump import Dump, Region, UnreadableError
-from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.ledger import number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.errors import LayoutError

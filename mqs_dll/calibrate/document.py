@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mqs_dll import __version__
-from mqs_dll.calibrate.findings import Findings
-from mqs_dll.errors import CalibrationError, LayoutError
+from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
-from mqs_dll.profiles import SCHEMA, Profile, parse
+from mqs_dll.profiles import SCHEMA
 from mqs_dll.view import View, wanted_members
 
 
@@ -60,21 +60,21 @@ def missing_members(offsets: Mapping[str, Mapping[str, int]], wanted_by: Sequenc
 
 
 def document(
-    subject: Subject, findings: Findings, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
+    subject: Subject, ledger: Ledger, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the profile of the MPI that the dumps are of.
 
     Args:
         subject: which MPI that is.
-        findings: what was found.
+        ledger: what was found.
         wanted_by: the views of that MPI: the profile has the members that they want, and no other.
         sizes_only: structs that no view wants a member of, but whose size is wanted.
     """
     wanted = wanted_members(wanted_by)
     found = {
-        struct: {member: findings.offsets[struct][member] for member in members if member in findings.offsets[struct]}
+        struct: {member: ledger.offsets[struct][member] for member in members if member in ledger.offsets[struct]}
         for struct, members in wanted.items()
-        if struct in findings.offsets
+        if struct in ledger.offsets
     }
     found |= {struct: {} for struct in sizes_only}
     return {
@@ -89,14 +89,14 @@ def document(
         "producer": {
             "tool": f"mqs calibrate {__version__}",
             "date": date.today().isoformat(),
-            "processes": len(findings.all_dumps),
-            "runs": sorted({Path(dump.run).name for dump in findings.all_dumps}),
+            "processes": len(ledger.all_dumps),
+            "runs": sorted({Path(dump.run).name for dump in ledger.all_dumps}),
         },
         "structs": {
-            struct: {"size": findings.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
+            struct: {"size": ledger.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
         },
         "evidence": {
-            struct: {member: findings.evidence[struct][member] for member in offsets}
+            struct: {member: ledger.evidence[struct][member] for member in offsets}
             for struct, offsets in found.items()
             if offsets
         },
@@ -121,23 +121,10 @@ def write(path: Path, profile: Mapping[str, Any]) -> None:
             unfinished.unlink()
 
 
-def read(path: Path) -> tuple[dict[str, Any], Profile]:
-    """Return a profile as it is in its file, and as the library reads it.
-
-    Raises:
-        CalibrationError: it is not a profile.
-    """
-    try:
-        text = json.loads(path.read_text(encoding="utf-8"))
-        return text, parse(text, str(path))
-    except (OSError, ValueError, LayoutError) as error:
-        raise CalibrationError(f"there is no profile in {path}: {error}") from error
-
-
-def differences(one: Layouts, other: Layouts, structs: Iterable[str], *, only_shared: bool = False) -> list[str]:
+def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[str]:
     """Say where two layouts of some structs differ: "ompi_group_t.grp_flags: 40 and 48".
 
-    A size that one of them doesn't know is no difference; with ``only_shared``, a member neither.
+    A size that one of them doesn't know is no difference.
     """
     found = []
     for name in sorted(structs):
@@ -146,6 +133,6 @@ def differences(one: Layouts, other: Layouts, structs: Iterable[str], *, only_sh
             found.append(f"sizeof {name}: {left.size} and {right.size}")
         for member in sorted({*left.offsets, *right.offsets}):
             offsets = left.offsets.get(member), right.offsets.get(member)
-            if offsets[0] != offsets[1] and not (only_shared and None in offsets):
+            if offsets[0] != offsets[1]:
                 found.append(f"{name}.{member}: {offsets[0]} and {offsets[1]}")
     return found

@@ -1,4 +1,4 @@
-"""An MPI at hand: its library, and the commands that compile and start a program with it."""
+"""An MPI at hand: its library, and the command that starts a program with it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ class Installation:
     """The library that programs load: libmpi.so.40."""
     mpiexec: Sequence[str]
     """The command that starts a job, with arguments if need be."""
-    mpicc: Sequence[str] = ()
-    """The command that compiles a program; empty for none."""
-    emulator: Sequence[str] = ()
-    """What runs a program of another machine, if anything does."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead a job to this MPI's commands and library, and to no other MPI's."""
@@ -30,8 +26,7 @@ class Installation:
         launcher = Path(self.mpiexec[0])
         if launcher.is_absolute():
             environment["PATH"] = _before(str(launcher.parent), os.environ.get("PATH"))
-        if not self.emulator:
-            environment["LD_LIBRARY_PATH"] = _before(str(self.library.parent), os.environ.get("LD_LIBRARY_PATH"))
+        environment["LD_LIBRARY_PATH"] = _before(str(self.library.parent), os.environ.get("LD_LIBRARY_PATH"))
         return environment
 
     def check_library(self, dumps: Iterable[Dump]) -> None:
@@ -40,8 +35,6 @@ class Installation:
         Raises:
             CalibrationError: it ran with another one.
         """
-        if self.emulator:  # its paths are those of the other machine's files
-            return
         for dump in dumps:
             loaded = Path(dump.truth["library_file"])
             if not loaded.exists() or not loaded.samefile(self.library):

@@ -92,7 +92,7 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
     tag = scratch.name
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
     variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
-    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *mpi.emulator, *job.program]
+    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
     launcher = None
     try:
         with (job.directory / "output").open("wb") as output:
@@ -107,23 +107,10 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
                 shutil.rmtree(scratch, ignore_errors=True)
 
 
-def python_rank(module: str, *arguments: str) -> list[str]:
-    """Return the command of a rank that is a Python process with our own search path: a module's ``main``."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+def python_rank(module: str, *arguments: str, entry: str = "main") -> list[str]:
+    """Return the command of a rank that is a Python process with our own search path: a function of a module."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {entry}; {entry}()"
     return [sys.executable, "-c", code, *arguments]
-
-
-def wait_until_written(job: Job, launcher: subprocess.Popen[bytes]) -> None:
-    """Wait until every rank has left its truth; the job goes on.
-
-    Raises:
-        CalibrationError: it ended before that, or takes too long.
-    """
-    deadline = time.monotonic() + RUN_SECONDS
-    while not job.is_written():
-        if launcher.poll() is not None or time.monotonic() > deadline:
-            raise CalibrationError(f"the run {job.name!r} did not get ready: {job.words()}")
-        time.sleep(0.1)
 
 
 def _start(command: Sequence[str], output: int, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

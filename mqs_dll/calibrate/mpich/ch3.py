@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
@@ -30,56 +30,56 @@ SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
 """MPIDI_REQUEST_TYPE_*: what a request is of."""
 
 
-def find_match(findings: MpichFindings) -> None:
+def find_match(ledger: PoolLedger) -> None:
     """Find what a receive was posted with, and what a send goes with."""
-    receives, sends = posted(findings), _sends(findings)
+    receives, sends = posted(ledger), _sends(ledger)
     tags = [(dump, at, tag_of(dump, entry)) for dump, at, entry in [*receives, *sends]]
-    findings.pin_numbers(REQUEST, "dev.match.parts.tag", "the tag", tags)
+    ledger.pin_numbers(REQUEST, "dev.match.parts.tag", "the tag", tags)
     ranks = [(dump, at, source_of(dump, entry) & RANK_MASK) for dump, at, entry in [*receives, *sends]]
-    findings.pin_numbers(REQUEST, "dev.match.parts.rank", "the peer", ranks)
+    ledger.pin_numbers(REQUEST, "dev.match.parts.rank", "the peer", ranks)
     contexts = [
-        number("the context id", dump, at, "H", _context(findings, dump, entry["comm"], member))
+        number("the context id", dump, at, "H", _context(ledger, dump, entry["comm"], member))
         for requests, member in ((receives, "recvcontext_id"), (sends, "context_id"))
         for dump, at, entry in requests
     ]
-    findings.pin(REQUEST, "dev.match.parts.context_id", contexts, findings.room(REQUEST, "H"))
+    ledger.pin(REQUEST, "dev.match.parts.context_id", contexts, ledger.room(REQUEST, "H"))
 
 
-def _context(findings: MpichFindings, dump: Dump, label: str, member: str) -> int:
-    return findings.member(dump, comm_of(findings, dump, label), COMM, member, "H")
+def _context(ledger: PoolLedger, dump: Dump, label: str, member: str) -> int:
+    return ledger.member(dump, comm_of(ledger, dump, label), COMM, member, "H")
 
 
-def _sends(findings: MpichFindings) -> Requests:
+def _sends(ledger: PoolLedger) -> Requests:
     """Return the sends that wait for their receivers."""
-    return [each for label in ("synchronous", "rendezvous") for each in requests_of(findings, label=label)]
+    return [each for label in ("synchronous", "rendezvous") for each in requests_of(ledger, label=label)]
 
 
-def find_arguments(findings: MpichFindings) -> None:
+def find_arguments(ledger: PoolLedger) -> None:
     """Find buffer, count and datatype of receives and sends."""
-    requests = [*posted(findings), *_sends(findings), *requests_of(findings, label="inactive")]
+    requests = [*posted(ledger), *_sends(ledger), *requests_of(ledger, label="inactive")]
     buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.user_buf", "the program's buffer", buffers)
+    ledger.pin_numbers(REQUEST, "dev.user_buf", "the program's buffer", buffers)
     counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.user_count", "the count", counts)
+    ledger.pin_numbers(REQUEST, "dev.user_count", "the count", counts)
     datatypes = [(dump, at, entry["datatype"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.datatype", "the datatype", datatypes)
+    ledger.pin_numbers(REQUEST, "dev.datatype", "the datatype", datatypes)
 
 
-def find_progress(findings: MpichFindings) -> None:
+def find_progress(ledger: PoolLedger) -> None:
     """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
-    tag = findings.offset(REQUEST, "dev.match.parts.tag")
-    early = list(unexpected(findings, tag))
-    states = [(dump, at, SYNCHRONOUS_SEND) for dump, at, _ in requests_of(findings, label="synchronous")]
-    states += [(dump, at, SEND | RENDEZVOUS) for dump, at, _ in requests_of(findings, label="rendezvous")]
-    states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(findings, label="self", kind="send")]
-    findings.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
+    tag = ledger.offset(REQUEST, "dev.match.parts.tag")
+    early = list(unexpected(ledger, tag))
+    states = [(dump, at, SYNCHRONOUS_SEND) for dump, at, _ in requests_of(ledger, label="synchronous")]
+    states += [(dump, at, SEND | RENDEZVOUS) for dump, at, _ in requests_of(ledger, label="rendezvous")]
+    states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(ledger, label="self", kind="send")]
+    ledger.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
     copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
-    findings.pin_sightings(REQUEST, "dev.tmpbuf", copies)
+    ledger.pin_sightings(REQUEST, "dev.tmpbuf", copies)
     flows = [
-        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(findings, label="stalled", kind="send")
+        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(ledger, label="stalled", kind="send")
     ]
-    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(findings, label="rendezvous")]
-    findings.pin_sightings(REQUEST, "dev.msg_offset", flows)
+    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(ledger, label="rendezvous")]
+    ledger.pin_sightings(REQUEST, "dev.msg_offset", flows)
 
 
 def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:

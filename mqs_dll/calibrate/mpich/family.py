@@ -10,10 +10,8 @@ from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
 from mqs_dll.calibrate.installation import Installation
 from mqs_dll.calibrate.mpich import runs, steps
-from mqs_dll.calibrate.mpich.debug_types import debug_layouts
-from mqs_dll.calibrate.mpich.findings import MpichFindings
 from mqs_dll.calibrate.mpich.identity import kind_of, subject_of
-from mqs_dll.layout import Layouts
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.mpi.mpich.identity import ANCHOR
 from mqs_dll.mpi.mpich.views import CONTEXT_ID
 
@@ -26,27 +24,23 @@ class Mpich(Family):
     anchor = ANCHOR
     launcher_says = r"HYDRA|Intel\(R\) MPI"
 
-    def observe(self, mpi: Installation, directory: Path, tell: Tell, *, compiler: bool = True) -> Observed:
-        """Run the program in each way; it needs no compiler."""
+    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
+        """Run the program in each way."""
         return Observed(*runs.observe(mpi, directory, tell))
 
     def solve(self, dumps: Sequence[Dump]) -> Solution:
         """Find the members of MPICH's structs, each step from those before it."""
         kind = kind_of(dumps)
-        findings = MpichFindings(dumps)
-        wanted, failures = steps.find_all(findings, kind.device)
-        missing = missing_members(findings.offsets, wanted)
+        ledger = PoolLedger(dumps)
+        wanted, failures = steps.find_all(ledger, kind.device)
+        missing = missing_members(ledger.offsets, wanted)
         if missing:
             failures.append(f"not found: {', '.join(missing)}")
         structs = {view.struct for view in wanted}
         return Solution(
             subject_of(dumps, kind),
-            findings,
+            ledger,
             wanted,
             [struct for struct in (CONTEXT_ID, "MPIR_Group") if struct not in structs],
             failures=failures,
         )
-
-    def debug_layouts(self, mpi: Installation, directory: Path) -> Layouts:
-        """Ask the library's own debug information."""
-        return debug_layouts(mpi.library)

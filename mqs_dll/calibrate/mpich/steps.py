@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, objects, ranks, requests
-from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, objects, processes, requests
 from mqs_dll.calibrate.mpich.identity import Device
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import views
 from mqs_dll.view import View
 
-Step = Callable[[MpichFindings], None]
+Step = Callable[[PoolLedger], None]
 
 FIRST: tuple[Step, ...] = (allocation.find_pools, communicators.find_process)
 WAYS: tuple[tuple[Step, tuple[type[View], ...]], ...] = (
-    (ranks.find_maps, (views.RankMap,)),
-    (ranks.find_groups, (views.Group, views.StridedGroup)),
-    (ranks.find_connections, (views.Vcrt, views.VirtualConnection)),
+    (processes.find_maps, (views.RankMap,)),
+    (processes.find_groups, (views.Group, views.StridedGroup)),
+    (processes.find_connections, (views.Vcrt, views.VirtualConnection)),
 )
 """From ranks to processes: ch4 to 4.3, 5.0, ch3."""
 
@@ -74,15 +74,15 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
 """What is to be found of each device's requests, and the views that need it."""
 
 
-def find_all(findings: MpichFindings, device: Device) -> tuple[list[type[View]], list[str]]:
+def find_all(ledger: PoolLedger, device: Device) -> tuple[list[type[View]], list[str]]:
     """Find what the dumps show.
 
     Returns:
         The views that this MPICH has, and what could not be found: one sentence for each step that failed.
     """
     wanted: list[type[View]] = list(views.COMMON)
-    failures = _failures(findings, FIRST)
-    ways = [(_failures(findings, [step]), views_of) for step, views_of in WAYS]
+    failures = _failures(ledger, FIRST)
+    ways = [(_failures(ledger, [step]), views_of) for step, views_of in WAYS]
     found = [views_of for failed, views_of in ways if not failed]
     if len(found) == 1:
         wanted += found[0]
@@ -91,15 +91,15 @@ def find_all(findings: MpichFindings, device: Device) -> tuple[list[type[View]],
             "ranks lead to processes in several ways"
         ]
     steps, views_of_device = DEVICES[device]
-    failures += _failures(findings, [*COMMON, *steps])
+    failures += _failures(ledger, [*COMMON, *steps])
     return [*wanted, *views_of_device], failures
 
 
-def _failures(findings: MpichFindings, steps: Sequence[Step]) -> list[str]:
+def _failures(ledger: PoolLedger, steps: Sequence[Step]) -> list[str]:
     failures = []
     for step in steps:
         try:
-            step(findings)
+            step(ledger)
         except CalibrationError as error:
             failures.append(str(error))
         except LookupError as error:

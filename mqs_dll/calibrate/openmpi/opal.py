@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting
 
 PARENTS = {
@@ -33,55 +33,55 @@ HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_
 LARGEST_HEADER = 512
 
 
-def find_classes(findings: OpalFindings) -> None:
+def find_classes(ledger: OpalLedger) -> None:
     """Find the layout of class descriptors, and from them the size and the parent of each class."""
     names, sizes, parents = [], [], []
-    for dump in findings.all_dumps:
+    for dump in ledger.all_dumps:
         for symbol, place in dump.symbols.items():
             if symbol.endswith("_t_class"):
                 names.append(_text_behind("the name of a class", dump, place.address, symbol.removesuffix("_class")))
         for name, of in OBJECTS.items():
             if name in dump.symbols:
-                descriptor = findings.descriptor(dump, of)
+                descriptor = ledger.descriptor(dump, of)
                 what = "the linker's size of an object of the class"
                 sizes.append(number(what, dump, descriptor, "Q", dump.symbols[name].size))
         for child, parent in PARENTS.items():
-            address = findings.descriptor(dump, parent)
+            address = ledger.descriptor(dump, parent)
             parents.append(
-                number("the descriptor of the parent class", dump, findings.descriptor(dump, child), "Q", address)
+                number("the descriptor of the parent class", dump, ledger.descriptor(dump, child), "Q", address)
             )
-    findings.sizes["opal_class_t"] = findings.all_dumps[0].symbols["opal_list_t_class"].size
-    candidates = range(0, findings.size("opal_class_t"), WORD)
-    name_at = findings.pin("opal_class_t", "cls_name", names, candidates)
-    size_at = findings.pin("opal_class_t", "cls_sizeof", sizes, candidates)
-    parent_at = findings.pin("opal_class_t", "cls_parent", parents, candidates)
-    for dump in findings.all_dumps:
+    ledger.sizes["opal_class_t"] = ledger.all_dumps[0].symbols["opal_list_t_class"].size
+    candidates = range(0, ledger.size("opal_class_t"), WORD)
+    name_at = ledger.pin("opal_class_t", "cls_name", names, candidates)
+    size_at = ledger.pin("opal_class_t", "cls_sizeof", sizes, candidates)
+    parent_at = ledger.pin("opal_class_t", "cls_parent", parents, candidates)
+    for dump in ledger.all_dumps:
         for symbol, place in dump.symbols.items():
             if symbol.endswith("_t_class"):
                 found = symbol.removesuffix("_class")
-                findings.sizes[found] = dump.word(place.address + size_at)
+                ledger.sizes[found] = dump.word(place.address + size_at)
                 above = dump.word(place.address + parent_at)
                 if above:
-                    findings.parents[found] = dump.text(dump.word(above + name_at))
+                    ledger.parents[found] = dump.text(dump.word(above + name_at))
 
 
 def _text_behind(what: str, dump: Dump, address: int, expected: str) -> Sighting:
     return Sighting(what, expected, lambda offset: dump.text(dump.word(address + offset)))
 
 
-def find_object(findings: OpalFindings) -> None:
+def find_object(ledger: OpalLedger) -> None:
     """Find the head of every object."""
     classes = []
     for kind, name in HANDLE_CLASSES.items():
-        for dump, entry in findings.each(kind):
-            descriptor = findings.descriptor(dump, name)
+        for dump, entry in ledger.each(kind):
+            descriptor = ledger.descriptor(dump, name)
             classes.append(number("the class of a known object", dump, entry["address"], "Q", descriptor))
-    findings.pin("opal_object_t", "obj_class", classes, findings.own_offsets("opal_object_t", WORD))
+    ledger.pin("opal_object_t", "obj_class", classes, ledger.own_offsets("opal_object_t", WORD))
     counts = [
         number("the references to an error handler", dump, entry["address"], "i", entry["references"])
-        for dump, entry in findings.each("error_handlers")
+        for dump, entry in ledger.each("error_handlers")
     ]
-    findings.pin("opal_object_t", "obj_reference_count", counts, findings.own_offsets("opal_object_t", 4))
+    ledger.pin("opal_object_t", "obj_reference_count", counts, ledger.own_offsets("opal_object_t", 4))
 
 
 # ---------------------------------------------------------------- lists
@@ -97,38 +97,38 @@ def posted_lists(dump: Dump) -> list[tuple[str, tuple[int, ...]]]:
     return [(name, tuple(items)) for name, items in lists.items()]
 
 
-def find_list(findings: OpalFindings) -> None:
+def find_list(ledger: OpalLedger) -> None:
     """Find links and heads of lists from the known order of posted receives."""
     following, preceding = [], []
-    for dump in findings.dumps:
+    for dump in ledger.dumps:
         for _, items in posted_lists(dump):
             for one, other in pairwise(items):
                 following.append(number("the receive that was posted next", dump, one, "Q", other))
                 preceding.append(number("the receive that was posted before", dump, other, "Q", one))
-    candidates = findings.own_offsets("opal_list_item_t", WORD)
-    link = findings.pin("opal_list_item_t", "opal_list_next", following, candidates)
-    back = findings.pin("opal_list_item_t", "opal_list_prev", preceding, candidates)
+    candidates = ledger.own_offsets("opal_list_item_t", WORD)
+    link = ledger.pin("opal_list_item_t", "opal_list_next", following, candidates)
+    back = ledger.pin("opal_list_item_t", "opal_list_prev", preceding, candidates)
     sentinels, lengths = [], []
-    for dump in findings.dumps:
-        descriptor = findings.descriptor(dump, "opal_list_t")
+    for dump in ledger.dumps:
+        descriptor = ledger.descriptor(dump, "opal_list_t")
         for name, items in posted_lists(dump):
             sentinel = dump.word(items[0] + back)
             if dump.word(items[-1] + link) == sentinel:
-                sentinels.append(_head_before(findings, dump, sentinel, descriptor, name))
-    sentinel_offset = findings.pin(
-        "opal_list_t", "opal_list_sentinel", sentinels, findings.own_offsets("opal_list_t", WORD)
+                sentinels.append(_head_before(ledger, dump, sentinel, descriptor, name))
+    sentinel_offset = ledger.pin(
+        "opal_list_t", "opal_list_sentinel", sentinels, ledger.own_offsets("opal_list_t", WORD)
     )
-    for dump in findings.dumps:
+    for dump in ledger.dumps:
         for _, items in posted_lists(dump):
             head = dump.word(items[0] + back) - sentinel_offset
             lengths.append(number("the length of a known list", dump, head, "Q", len(items)))
-    findings.pin("opal_list_t", "opal_list_length", lengths, findings.own_offsets("opal_list_t", WORD))
+    ledger.pin("opal_list_t", "opal_list_length", lengths, ledger.own_offsets("opal_list_t", WORD))
 
 
-def _head_before(findings: OpalFindings, dump: Dump, sentinel: int, descriptor: int, name: str) -> Sighting:
+def _head_before(ledger: OpalLedger, dump: Dump, sentinel: int, descriptor: int, name: str) -> Sighting:
     def seen(offset: int) -> Hashable:
         head = sentinel - offset
-        return name if dump.word(head + findings.offset("opal_object_t", "obj_class")) == descriptor else ""
+        return name if dump.word(head + ledger.offset("opal_object_t", "obj_class")) == descriptor else ""
 
     return Sighting("an object of class opal_list_t before the link that closes a known ring", name, seen)
 
@@ -145,26 +145,23 @@ FORTRAN_TABLES = {
 """Tables whose slots are Fortran handles, and the truth's entries that are in them."""
 
 
-def find_pointer_array(findings: OpalFindings) -> None:
+def find_pointer_array(ledger: OpalLedger) -> None:
     """Find the members of tables from the objects whose Fortran handles, which are slots, are known."""
-    candidates = findings.own_offsets("opal_pointer_array_t", WORD)
-    numbers = findings.own_offsets("opal_pointer_array_t", 4)
+    candidates = ledger.own_offsets("opal_pointer_array_t", WORD)
+    numbers = ledger.own_offsets("opal_pointer_array_t", 4)
     tables = [
-        (dump, dump.symbols[table].address, kind) for dump in findings.dumps for table, kind in FORTRAN_TABLES.items()
+        (dump, dump.symbols[table].address, kind) for dump in ledger.dumps for table, kind in FORTRAN_TABLES.items()
     ]
     slots = [_slots_of(dump, array, kind) for dump, array, kind in tables]
-    addr = findings.pin("opal_pointer_array_t", "addr", slots, candidates)
+    addr = ledger.pin("opal_pointer_array_t", "addr", slots, candidates)
     sizes = [_allocated_for(dump, array, dump.word(array + addr)) for dump, array, _ in tables]
-    size = findings.pin("opal_pointer_array_t", "size", sizes, numbers)
-    lowest, free = [], []
+    size = ledger.pin("opal_pointer_array_t", "size", sizes, numbers)
+    free = []
     for dump, array, _ in tables:
         count = dump.scalar(array + size, "i")
-        pointers = [dump.word(dump.word(array + addr) + WORD * slot) for slot in range(count)]
-        lowest_free = pointers.index(0) if 0 in pointers else count
-        lowest.append(number("the first empty slot", dump, array, "i", lowest_free))
+        pointers = dump.words(dump.word(array + addr), count)
         free.append(number("the number of empty slots", dump, array, "i", pointers.count(0)))
-    findings.pin("opal_pointer_array_t", "lowest_free", lowest, numbers)
-    findings.pin("opal_pointer_array_t", "number_free", free, numbers)
+    ledger.pin("opal_pointer_array_t", "number_free", free, numbers)
 
 
 def _slots_of(dump: Dump, array: int, kind: str) -> Sighting:
@@ -191,10 +188,10 @@ def _allocated_for(dump: Dump, array: int, block: int) -> Sighting:
 # ---------------------------------------------------------------- pools
 
 
-def elements(findings: OpalFindings, dump: Dump, name: str) -> list[list[int]]:
+def elements(ledger: OpalLedger, dump: Dump, name: str) -> list[list[int]]:
     """Return the chunks of objects of a class, each the addresses of its objects at equal distances."""
-    descriptor = findings.descriptor(dump, name)
-    at = findings.offset("opal_object_t", "obj_class")
+    descriptor = ledger.descriptor(dump, name)
+    at = ledger.offset("opal_object_t", "obj_class")
     addresses = [address - at for address in dump.find_word(descriptor)]
     distances = Counter(second - first for first, second in pairwise(addresses))
     if not distances:
@@ -216,40 +213,40 @@ POOLS = {
 }
 
 
-def find_free_list(findings: OpalFindings) -> None:
+def find_free_list(ledger: OpalLedger) -> None:
     """Find the members of pools from their elements, which lie in memory at equal distances."""
     struct = "opal_free_list_t"
-    words = findings.own_offsets(struct, WORD)
+    words = ledger.own_offsets(struct, WORD)
     classes, allocated, per_chunk, chunks_seen, sizes, alignments = [], [], [], [], [], []
-    for dump in findings.dumps:
+    for dump in ledger.dumps:
         for symbol, name in POOLS.items():
             pool = dump.symbols[symbol].address
-            chunks = elements(findings, dump, name)
+            chunks = elements(ledger, dump, name)
             if not chunks:
                 continue
             stride = chunks[0][1] - chunks[0][0]
             lengths = Counter(map(len, chunks))
             total = sum(map(len, chunks))
-            classes.append(number("the class of a pool's elements", dump, pool, "Q", findings.descriptor(dump, name)))
+            classes.append(number("the class of a pool's elements", dump, pool, "Q", ledger.descriptor(dump, name)))
             allocated.append(number("the number of elements in memory", dump, pool, "Q", total))
             if len(chunks) > 2:
                 per_chunk.append(number("the elements in most chunks", dump, pool, "Q", lengths.most_common(1)[0][0]))
-            chunks_seen.append(_chunks(findings, dump, pool, [chunk[0] for chunk in chunks]))
-            sizes.append(_size(dump, pool, stride, findings.size(name)))
+            chunks_seen.append(_chunks(ledger, dump, pool, [chunk[0] for chunk in chunks]))
+            sizes.append(_size(dump, pool, stride, ledger.size(name)))
             alignments.append(_alignment(dump, pool, [address for chunk in chunks for address in chunk]))
-    findings.pin(struct, "fl_frag_class", classes, words)
-    findings.pin(struct, "fl_num_allocated", allocated, words)
-    findings.pin(struct, "fl_num_per_alloc", per_chunk, words)
-    findings.pin(struct, "fl_allocations", chunks_seen, words)
-    findings.pin(struct, "fl_frag_size", sizes, words)
-    findings.pin(struct, "fl_frag_alignment", alignments, words)
+    ledger.pin(struct, "fl_frag_class", classes, words)
+    ledger.pin(struct, "fl_num_allocated", allocated, words)
+    ledger.pin(struct, "fl_num_per_alloc", per_chunk, words)
+    ledger.pin(struct, "fl_allocations", chunks_seen, words)
+    ledger.pin(struct, "fl_frag_size", sizes, words)
+    ledger.pin(struct, "fl_frag_alignment", alignments, words)
 
 
-def _chunks(findings: OpalFindings, dump: Dump, pool: int, starts: list[int]) -> Sighting:
+def _chunks(ledger: OpalLedger, dump: Dump, pool: int, starts: list[int]) -> Sighting:
     """Sight a list whose items lie right before the first elements of the chunks."""
 
     def seen(offset: int) -> Hashable:
-        items = findings.list_items(dump, pool + offset)
+        items = ledger.list_items(dump, pool + offset)
         near = sorted(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER)
         return (*near, len(items))
 

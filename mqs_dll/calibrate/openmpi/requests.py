@@ -7,12 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import number, step
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.ledger import number, step
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
 
 # ompi/request/request.h and ompi/mca/pml/base/pml_base_request.h, the same in 4.1 and 5.0
-REQUEST_TYPES = {"receive": 0, "send": 0, "generalized": 2, "collective": 4, "null": 5}
 PML_TYPES = {"send": 1, "receive": 2}
 STATES = {"gone": 0, "inactive": 1, "pending": 2, "in progress": 2, "complete": 2}
 MODES = {"synchronous": 0, "buffered": 2, "ready": 3, "standard": 4}
@@ -25,12 +24,12 @@ SOME = "some, not all"
 Requests = list[tuple[Dump, dict[str, Any]]]
 
 
-def messages(findings: OpalFindings, kind: str = "") -> Requests:
+def messages(ledger: OpalLedger, kind: str = "") -> Requests:
     """Return the live requests of point-to-point messages, those of one direction or all."""
     kinds = (kind,) if kind else ("receive", "send")
     return [
         (dump, request)
-        for dump, request in findings.each("requests")
+        for dump, request in ledger.each("requests")
         if request["kind"] in kinds and request["state"] != "gone"
     ]
 
@@ -42,45 +41,43 @@ def _numbers(what: str, code: str, key: str, requests: Iterable[tuple[Dump, dict
 # ---------------------------------------------------------------- requests of every kind
 
 
-def find_request(findings: OpalFindings) -> None:
+def find_request(ledger: OpalLedger) -> None:
     """Find what all requests have."""
     struct = "ompi_request_t"
-    own = {size: findings.own_offsets(struct, size) for size in (1, 4, WORD)}
-    types, states, completions, persistence = [], [], [], []
-    for dump, request in findings.each("requests"):
+    own = {size: ledger.own_offsets(struct, size) for size in (1, 4, WORD)}
+    states, completions, persistence = [], [], []
+    for dump, request in ledger.each("requests"):
         address, kind, state = request["address"], request["kind"], request["state"]
-        types.append(number("the type of a request", dump, address, "i", REQUEST_TYPES[kind]))
         if kind in OB1_CLASSES:
             states.append(number("the state of a request", dump, address, "i", STATES[state]))
         if kind in OB1_CLASSES and state != "gone":
             complete = int(state in ("complete", "inactive"))
             completions.append(number("whether a request is complete", dump, address, "Q", complete))
             persistence.append(number("whether a request is persistent", dump, address, "B", request["persistent"]))
-    findings.pin(struct, "req_type", types, own[4])
-    findings.pin(struct, "req_state", states, own[4])
-    findings.pin(struct, "req_complete", completions, own[WORD])
-    findings.pin(struct, "req_persistent", persistence, own[1])
-    _find_status(findings, own[WORD])
+    ledger.pin(struct, "req_state", states, own[4])
+    ledger.pin(struct, "req_complete", completions, own[WORD])
+    ledger.pin(struct, "req_persistent", persistence, own[1])
+    _find_status(ledger, own[WORD])
 
 
-def _find_status(findings: OpalFindings, candidates: list[int]) -> None:
+def _find_status(ledger: OpalLedger, candidates: list[int]) -> None:
     """Find the status; its own layout is in the MPI's public header, and the compiler told it."""
-    public = findings.dumps[0].truth["ompi_status_public_t"]
-    findings.sizes["ompi_status_public_t"] = public["size"]
+    public = ledger.dumps[0].truth["ompi_status_public_t"]
+    ledger.sizes["ompi_status_public_t"] = public["size"]
     for member, offset in public.items():
         if member != "size":
-            findings.remember("ompi_status_public_t", member, Solved(offset, "offsetof in the MPI's own mpi.h"))
+            ledger.remember("ompi_status_public_t", member, Solved(offset, "offsetof in the MPI's own mpi.h"))
     sightings = [
-        _status(findings, dump, request)
-        for dump, request in messages(findings, "receive")
+        _status(ledger, dump, request)
+        for dump, request in messages(ledger, "receive")
         if request["state"] == "complete"
     ]
-    findings.pin("ompi_request_t", "req_status", sightings, candidates)
+    ledger.pin("ompi_request_t", "req_status", sightings, candidates)
 
 
-def _status(findings: OpalFindings, dump: Dump, request: dict[str, Any]) -> Sighting:
+def _status(ledger: OpalLedger, dump: Dump, request: dict[str, Any]) -> Sighting:
     def read(offset: int, member: str, code: str) -> int:
-        return findings.member(dump, request["address"] + offset, "ompi_status_public_t", member, code)
+        return ledger.member(dump, request["address"] + offset, "ompi_status_public_t", member, code)
 
     def seen(offset: int) -> Hashable:
         return (read(offset, "MPI_SOURCE", "i"), read(offset, "MPI_TAG", "i"), read(offset, "_ucount", "Q"))
@@ -93,27 +90,27 @@ def _status(findings: OpalFindings, dump: Dump, request: dict[str, Any]) -> Sigh
 # ---------------------------------------------------------------- messages of the pml base
 
 
-def find_pml_request(findings: OpalFindings) -> None:
+def find_pml_request(ledger: OpalLedger) -> None:
     """Find what sends and receives have in common."""
     struct = "mca_pml_base_request_t"
-    requests = messages(findings)
+    requests = messages(ledger)
     instances = [(dump, request["address"]) for dump, request in requests]
-    own = {size: findings.own_offsets(struct, size, instances) for size in (1, 4, WORD)}
-    findings.pin(struct, "req_comm", _numbers("the communicator", "Q", "comm", requests), own[WORD])
-    findings.pin(struct, "req_datatype", _numbers("the datatype", "Q", "datatype", requests), own[WORD])
-    findings.pin(struct, "req_addr", _numbers("the program's buffer", "Q", "buffer", requests), own[WORD])
-    findings.pin(struct, "req_count", _numbers("the count", "Q", "count", requests), own[WORD])
-    findings.pin(struct, "req_peer", _numbers("the peer that was named", "i", "peer", requests), own[4])
-    findings.pin(struct, "req_tag", _numbers("the tag that was named", "i", "tag", requests), own[4])
+    own = {size: ledger.own_offsets(struct, size, instances) for size in (1, 4, WORD)}
+    ledger.pin(struct, "req_comm", _numbers("the communicator", "Q", "comm", requests), own[WORD])
+    ledger.pin(struct, "req_datatype", _numbers("the datatype", "Q", "datatype", requests), own[WORD])
+    ledger.pin(struct, "req_addr", _numbers("the program's buffer", "Q", "buffer", requests), own[WORD])
+    ledger.pin(struct, "req_count", _numbers("the count", "Q", "count", requests), own[WORD])
+    ledger.pin(struct, "req_peer", _numbers("the peer that was named", "i", "peer", requests), own[4])
+    ledger.pin(struct, "req_tag", _numbers("the tag that was named", "i", "tag", requests), own[4])
     freed = _numbers("whether the program freed the request", "B", "freed", requests)
-    findings.pin(struct, "req_free_called", freed, own[1])
+    ledger.pin(struct, "req_free_called", freed, own[1])
     types = [
         number("send or receive", dump, request["address"], "I", PML_TYPES[request["kind"]])
         for dump, request in requests
     ]
-    findings.pin(struct, "req_type", types, own[4])
-    findings.pin(struct, "req_pml_complete", list(_deliveries(requests)), own[1])
-    findings.pin(struct, "req_sequence", list(_sequences(findings)), own[WORD])
+    ledger.pin(struct, "req_type", types, own[4])
+    ledger.pin(struct, "req_pml_complete", list(_deliveries(requests)), own[1])
+    ledger.pin(struct, "req_sequence", list(_sequences(ledger)), own[WORD])
 
 
 def _deliveries(requests: Requests) -> Iterator[Sighting]:
@@ -126,9 +123,9 @@ def _deliveries(requests: Requests) -> Iterator[Sighting]:
         yield number("whether the transport is done with it", dump, request["address"], "B", done)
 
 
-def _sequences(findings: OpalFindings) -> Iterator[Sighting]:
+def _sequences(ledger: OpalLedger) -> Iterator[Sighting]:
     """Sight numbers that go up by one with each receive posted on a communicator, and each message sent."""
-    for dump in findings.dumps:
+    for dump in ledger.dumps:
         for label in ("posted 0", "posted 1", "posted 2"):
             posted = dump.of("requests", kind="receive", label=label, state="pending")
             for one, other in pairwise(posted):
@@ -140,23 +137,23 @@ def _sequences(findings: OpalFindings) -> Iterator[Sighting]:
             yield step(what, dump, one["address"], other["address"], "Q", distance)
 
 
-def find_base_directions(findings: OpalFindings) -> None:
+def find_base_directions(ledger: OpalLedger) -> None:
     """Find what a send or a receive has of its own, whatever the pml."""
     receive, send = "mca_pml_base_recv_request_t", "mca_pml_base_send_request_t"
     lengths = [
         number("the length of the message that a receive took", dump, request["address"], "Q", request["transferred"])
-        for dump, request in messages(findings, "receive")
+        for dump, request in messages(ledger, "receive")
         if request["state"] in ("complete", "in progress")
     ]
-    findings.pin(receive, "req_bytes_packed", lengths, findings.own_offsets(receive, WORD))
-    sends = messages(findings, "send")
-    own = findings.own_offsets(send, WORD)
-    findings.pin(send, "req_bytes_packed", _numbers("the bytes of a message", "Q", "bytes", sends), own)
-    findings.pin(send, "req_addr", [_sent_from(dump, request) for dump, request in sends], own)
+    ledger.pin(receive, "req_bytes_packed", lengths, ledger.own_offsets(receive, WORD))
+    sends = messages(ledger, "send")
+    own = ledger.own_offsets(send, WORD)
+    ledger.pin(send, "req_bytes_packed", _numbers("the bytes of a message", "Q", "bytes", sends), own)
+    ledger.pin(send, "req_addr", [_sent_from(dump, request) for dump, request in sends], own)
     modes = [
         number("the mode of a send", dump, request["address"], "I", MODES[request["mode"]]) for dump, request in sends
     ]
-    findings.pin(send, "req_send_mode", modes, findings.own_offsets(send, 4))
+    ledger.pin(send, "req_send_mode", modes, ledger.own_offsets(send, 4))
 
 
 def _sent_from(dump: Dump, request: dict[str, Any]) -> Sighting:
@@ -178,30 +175,30 @@ def _sent_from(dump: Dump, request: dict[str, Any]) -> Sighting:
 # ---------------------------------------------------------------- pml/ob1
 
 
-def find_ob1_requests(findings: OpalFindings) -> None:
+def find_ob1_requests(ledger: OpalLedger) -> None:
     """Find the progress of sends and receives in pml/ob1."""
     receive, send = OB1_CLASSES["receive"], OB1_CLASSES["send"]
     received, matched, delivered, answered = [], [], [], []
-    for dump, request in messages(findings, "receive"):
+    for dump, request in messages(ledger, "receive"):
         if request["state"] == "inactive":
             continue
         received.append(_progress("the bytes that have come", dump, request, max(request["transferred"], 0)))
         known = int(request["state"] != "pending")
         matched.append(number("whether a message was matched", dump, request["address"], "B", known))
-    for dump, request in messages(findings, "send"):
+    for dump, request in messages(ledger, "send"):
         if request["mode"] == "synchronous" and request["state"] == "complete":
             what = "the receive in the other process"
-            answered.append(number(what, dump, request["address"], "Q", _partner(findings, dump, request)))
+            answered.append(number(what, dump, request["address"], "Q", _partner(ledger, dump, request)))
         if request["state"] == "pending":
             answered.append(number("no answer yet", dump, request["address"], "Q", 0))
         if request["state"] == "in progress" or (request["mode"] == "synchronous" and request["state"] == "complete"):
             delivered.append(_progress("the bytes delivered", dump, request, request["bytes"]))
-    own = findings.own_offsets(receive, WORD)
-    findings.pin(receive, "req_bytes_received", received, own)
-    findings.pin(receive, "req_match_received", matched, findings.own_offsets(receive))
-    own = findings.own_offsets(send, WORD)
-    findings.pin(send, "req_recv", answered, own)
-    findings.pin(send, "req_bytes_delivered", delivered, own)
+    own = ledger.own_offsets(receive, WORD)
+    ledger.pin(receive, "req_bytes_received", received, own)
+    ledger.pin(receive, "req_match_received", matched, ledger.own_offsets(receive))
+    own = ledger.own_offsets(send, WORD)
+    ledger.pin(send, "req_recv", answered, own)
+    ledger.pin(send, "req_bytes_delivered", delivered, own)
 
 
 def _progress(what: str, dump: Dump, request: dict[str, Any], total: int) -> Sighting:
@@ -215,8 +212,8 @@ def _progress(what: str, dump: Dump, request: dict[str, Any], total: int) -> Sig
     return Sighting(what, SOME, seen)
 
 
-def _partner(findings: OpalFindings, dump: Dump, request: dict[str, Any]) -> int:
+def _partner(ledger: OpalLedger, dump: Dump, request: dict[str, Any]) -> int:
     """Return the address of the receive that takes a message, in the process of its receiver."""
-    peer = findings.rank_of_run(dump, request["peer"])
+    peer = ledger.rank_of_run(dump, request["peer"])
     found: int = peer.of("requests", kind="receive", label=request["label"], pair=request["pair"])[0]["address"]
     return found

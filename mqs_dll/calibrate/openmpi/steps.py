@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.view import wanted_members
 
-STEPS: tuple[Callable[[OpalFindings], None], ...] = (
+STEPS: tuple[Callable[[OpalLedger], None], ...] = (
     opal.find_classes,
     opal.find_object,
     opal.find_list,
@@ -35,7 +35,7 @@ STEPS: tuple[Callable[[OpalFindings], None], ...] = (
     objects.find_component,
 )
 
-CM_STEPS: tuple[Callable[[OpalFindings], None], ...] = (
+CM_STEPS: tuple[Callable[[OpalLedger], None], ...] = (
     cm.find_cm_request,
     cm.find_convertor,
     cm.find_cm_directions,
@@ -68,20 +68,20 @@ def wanted_symbols() -> list[str]:
     return sorted({*(f"{struct}_class" for struct in structs), *OTHER_SYMBOLS})
 
 
-def find_all(dumps: Sequence[Dump]) -> tuple[OpalFindings, list[str], list[str]]:
+def find_all(dumps: Sequence[Dump]) -> tuple[OpalLedger, list[str], list[str]]:
     """Return what the dumps show, and what they don't: one sentence for each step that failed.
 
     The last list is of the steps for a transport that an MPI may lack.
     """
-    findings = OpalFindings(dumps)
-    return findings, _failures(findings, STEPS), _failures(findings, CM_STEPS)
+    ledger = OpalLedger(dumps)
+    return ledger, _failures(ledger, STEPS), _failures(ledger, CM_STEPS)
 
 
-def _failures(findings: OpalFindings, steps: Sequence[Callable[[OpalFindings], None]]) -> list[str]:
+def _failures(ledger: OpalLedger, steps: Sequence[Callable[[OpalLedger], None]]) -> list[str]:
     failures = []
     for step in steps:
         try:
-            step(findings)
+            step(ledger)
         except CalibrationError as error:
             failures.append(str(error))
         except LookupError as error:

@@ -16,7 +16,7 @@ class NotFoundYet(CalibrationError):
     """An offset that a step builds on was not found."""
 
 
-class Findings:
+class Ledger:
     """The layouts as far as they are found."""
 
     def __init__(self, dumps: Sequence[Dump]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import SIZES, Findings, NotFoundYet, number
+from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, number
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles, views
@@ -47,7 +47,7 @@ class Array:
         return range(self.address, self.address + self.count * self.stride, self.stride)
 
 
-class MpichFindings(Findings):
+class PoolLedger(Ledger):
     """What is found so far, and where the objects are."""
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
@@ -65,7 +65,7 @@ class MpichFindings(Findings):
 
     def of_mode(self, mode: str) -> list[Dump]:
         """Return the dumps of one kind of run; none where that run could not be made."""
-        return [each for each in self.all_dumps if each.truth["mode"] == mode and each.truth["phase"] == "running"]
+        return [each for each in self.all_dumps if each.truth["mode"] == mode]
 
     # ------------------------------------------------------------ objects
 
@@ -121,11 +121,6 @@ class MpichFindings(Findings):
             for address in array.addresses():
                 if self.member(dump, address, "MPIR_Handle_common", "ref_count", "i"):
                     yield address
-
-    def phases_of(self, dump: Dump) -> list[Dump]:
-        """Return the dumps of one process, which may have copied its memory several times."""
-        process = dump.truth["process"]
-        return [each for each in self.all_dumps if each.truth["process"] == process]
 
     def inherit_head(self, struct: str) -> None:
         """Take over the members that all objects begin with."""

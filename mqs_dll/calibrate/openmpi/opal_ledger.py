@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.calibrate.dump import LONGEST_LIST, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.findings import Findings, NotFoundYet
+from mqs_dll.calibrate.ledger import Ledger, NotFoundYet
 
 
-class OpalFindings(Findings):
+class OpalLedger(Ledger):
     """The layouts as far as they are found, and readers of objects that need no more than them."""
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
