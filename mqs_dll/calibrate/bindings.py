@@ -43,7 +43,6 @@ typedef struct { %s } MPI_Status;
 
 FUNCTIONS = """
 int PMPI_Init(int *, char ***);
-int PMPI_Init_thread(int *, char ***, int, int *);
 int PMPI_Finalize(void);
 int PMPI_Get_library_version(char *, int *);
 int PMPI_Error_string(int, char *, int *);
@@ -53,8 +52,6 @@ int PMPI_Comm_size(MPI_Comm, int *);
 int PMPI_Comm_remote_size(MPI_Comm, int *);
 int PMPI_Comm_dup(MPI_Comm, MPI_Comm *);
 int PMPI_Comm_split(MPI_Comm, int, int, MPI_Comm *);
-int PMPI_Comm_create(MPI_Comm, MPI_Group, MPI_Comm *);
-int PMPI_Comm_create_group(MPI_Comm, MPI_Group, int, MPI_Comm *);
 int PMPI_Comm_free(MPI_Comm *);
 int PMPI_Comm_group(MPI_Comm, MPI_Group *);
 int PMPI_Comm_remote_group(MPI_Comm, MPI_Group *);
@@ -67,7 +64,6 @@ int PMPI_Comm_spawn(const char *, char **, int, MPI_Info, int, MPI_Comm, MPI_Com
 int PMPI_Intercomm_create(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm *);
 int PMPI_Intercomm_merge(MPI_Comm, int, MPI_Comm *);
 int PMPI_Barrier(MPI_Comm);
-int PMPI_Ibarrier(MPI_Comm, MPI_Request *);
 
 int PMPI_Group_size(MPI_Group, int *);
 int PMPI_Group_rank(MPI_Group, int *);
@@ -87,11 +83,9 @@ int PMPI_Op_create(void *, int, MPI_Op *);
 int PMPI_Win_create(void *, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win *);
 int PMPI_Win_allocate(MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *);
 int PMPI_Win_set_name(MPI_Win, const char *);
-int PMPI_Win_free(MPI_Win *);
 
 int PMPI_Buffer_attach(void *, int);
 int PMPI_Send(const void *, int, MPI_Datatype, int, int, MPI_Comm);
-int PMPI_Recv(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
 int PMPI_Isend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 int PMPI_Issend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 int PMPI_Irsend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
@@ -104,12 +98,10 @@ int PMPI_Rsend_init(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Req
 int PMPI_Recv_init(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 int PMPI_Psend_init(const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *);
 int PMPI_Precv_init(void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *);
-int PMPI_Pready(int, MPI_Request);
 int PMPI_Start(MPI_Request *);
 int PMPI_Cancel(MPI_Request *);
 int PMPI_Request_free(MPI_Request *);
 int PMPI_Request_get_status(MPI_Request, int *, MPI_Status *);
-int PMPI_Test(MPI_Request *, int *, MPI_Status *);
 int PMPI_Wait(MPI_Request *, MPI_Status *);
 int PMPI_Iprobe(int, int, MPI_Comm, int *, MPI_Status *);
 int PMPI_Improbe(int, int, MPI_Comm, int *, MPI_Message *, MPI_Status *);
@@ -141,7 +133,7 @@ MPICH_ABI = Abi(
     "MPICH",
     handle="int",
     status="int count_lo; int count_hi_and_cancelled; int MPI_SOURCE; int MPI_TAG; int MPI_ERROR;",
-    numbers={"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "ROOT": -3, "UNDEFINED": -32766, "THREAD_MULTIPLE": 3},
+    numbers={"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "ROOT": -3, "UNDEFINED": -32766},
     handles={
         "COMM_NULL": ("MPI_Comm", 0x04000000),
         "COMM_WORLD": ("MPI_Comm", 0x44000000),
@@ -168,7 +160,6 @@ STANDARD_ABI = Abi(
         "PROC_NULL": -3,
         "ROOT": -4,
         "UNDEFINED": -32766,
-        "THREAD_MULTIPLE": 4096,
     },
     handles={
         "COMM_NULL": ("MPI_Comm", 0x100),
@@ -190,7 +181,7 @@ OPEN_MPI_ABI = Abi(
     "Open MPI",
     handle="void *",
     status="int MPI_SOURCE; int MPI_TAG; int MPI_ERROR; int _cancelled; size_t _ucount;",
-    numbers={"ANY_SOURCE": -1, "ANY_TAG": -1, "PROC_NULL": -2, "ROOT": -4, "UNDEFINED": -32766, "THREAD_MULTIPLE": 3},
+    numbers={"ANY_SOURCE": -1, "ANY_TAG": -1, "PROC_NULL": -2, "ROOT": -4, "UNDEFINED": -32766},
     handles={
         "COMM_NULL": ("MPI_Comm", "ompi_mpi_comm_null"),
         "COMM_WORLD": ("MPI_Comm", "ompi_mpi_comm_world"),
@@ -258,7 +249,6 @@ class Mpi:
     PROC_NULL: int
     ROOT: int
     UNDEFINED: int
-    THREAD_MULTIPLE: int
 
     def __init__(self, library: Path, abi: Abi) -> None:
         self.abi = abi

@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.errors import CalibrationError
+from mqs_dll.view import View
 
 SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
+
+
+Place = tuple[Dump, int, dict[str, Any]]
+"""An object that the truth knows: in which process, at which address, and the truth's entry of it."""
+
+
+Observation = tuple[Dump, int, int]
+"""A process, an address in it, and the value of a member of the object there."""
+
+
+class Row(NamedTuple):
+    """A member that is a number, a flag or a pointer, and its value in objects that the truth knows."""
+
+    member: str
+    what: str
+    """The value in words."""
+    value: str | Callable[[Dump, dict[str, Any]], int | None]
+    """A key of the truth's entry, or what makes the value of it; None leaves the object out."""
+    mask: int = -1
+    """The bits that are known."""
+
+
+INSIDE = "0s"
+"""The type of a member that is a struct, as views declare it."""
 
 
 class NotFoundYet(CalibrationError):
     """An offset that a step builds on was not found."""
 
 
-class Ledger:
+class Ledger(ABC):
     """The layouts as far as they are found."""
+
+    views: ClassVar[Sequence[type[View]]]
+    """Those that declare the members that are wanted, and their types."""
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         self.all_dumps = dumps
@@ -50,18 +79,78 @@ class Ledger:
         struct: str,
         member: str,
         sightings: Sequence[Sighting],
-        candidates: Iterable[int],
+        among: Iterable[int] | None = None,
         *,
+        places: Sequence[Place] = (),
         constant: bool = False,
     ) -> int:
-        """Find a member and remember it.
+        """Find a member and remember it; return its offset.
+
+        Args:
+            struct: that it is a member of.
+            member: its name.
+            sightings: where its value is known.
+            among: candidates; all offsets at which a member of its type can lie, if not given.
+            places: objects that the struct has been seen in, to tell those offsets by.
+            constant: see ``solver.solve``.
 
         Raises:
             Unsolved: the sightings don't pin it.
         """
+        candidates = self.room(struct, self.code_of(struct, member), places) if among is None else among
         solved = solve(f"{struct}.{member}", sightings, candidates, constant=constant)
         self.remember(struct, member, solved)
         return solved.offset
+
+    def pin_rows(self, struct: str, places: Sequence[Place], *rows: Row, among: Iterable[int] | None = None) -> None:
+        """Find members by their values in some objects, each as ``pin``."""
+        for row in rows:
+            observations: list[Observation] = []
+            for dump, at, entry in places:
+                value = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
+                if value is not None:
+                    observations.append((dump, at, int(value)))
+            sightings = self.numbers(struct, row.member, row.what, observations, row.mask)
+            self.pin(struct, row.member, sightings, among, places=places)
+
+    def pin_numbers(
+        self,
+        struct: str,
+        member: str,
+        what: str,
+        observations: Iterable[Observation],
+        *,
+        constant: bool = False,
+        among: Iterable[int] | None = None,
+    ) -> int:
+        """Find a member that is a number by its values in some objects, as ``pin``."""
+        return self.pin(struct, member, self.numbers(struct, member, what, observations), among, constant=constant)
+
+    def numbers(
+        self, struct: str, member: str, what: str, observations: Iterable[Observation], mask: int = -1
+    ) -> list[Sighting]:
+        """Return sightings of a member that is a number."""
+        code = self.code_of(struct, member)
+        return [number(what, dump, address, code, value, mask) for dump, address, value in observations]
+
+    @abstractmethod
+    def room(self, struct: str, code: str, places: Sequence[Place]) -> Sequence[int]:
+        """Return the offsets that a member of a type can have in a struct, of which some objects are known."""
+
+    def code_of(self, struct: str, member: str) -> str:
+        """Return the type of a member, as some view declares it.
+
+        Raises:
+            LookupError: none does.
+        """
+        for view in self.views:
+            for attribute, declared in view.members.items():
+                *outer, last = declared.steps(view.struct, attribute)
+                if (struct, member) == last:
+                    return declared.code
+                if (struct, member) in outer:
+                    return INSIDE
+        raise LookupError(f"no view has {struct}.{member}")
 
     def remember(self, struct: str, member: str, solved: Solved) -> None:
         """Take over an offset."""
@@ -83,9 +172,19 @@ class Ledger:
         return next(each for each in self.all_dumps if each.run == dump.run and each.truth["rank"] == rank)
 
 
-def number(what: str, dump: Dump, address: int, code: str, expected: int) -> Sighting:
-    """Sight a number or a pointer in the object at an address."""
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code))
+def number(what: str, dump: Dump, address: int, code: str, expected: int, mask: int = -1) -> Sighting:
+    """Sight a number, a pointer, or some bits of a number in the object at an address."""
+    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code) & mask)
+
+
+def text(what: str, dump: Dump, address: int, expected: str, *, behind: bool = False) -> Sighting:
+    """Sight a text in the object at an address, or behind a pointer in it, where NULL is for none."""
+
+    def seen(offset: int) -> Hashable:
+        place = dump.word(address + offset) if behind else address + offset
+        return dump.text(place) if place else ""
+
+    return Sighting(what, expected, seen)
 
 
 def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Sighting:

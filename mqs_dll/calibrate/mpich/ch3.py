@@ -74,12 +74,12 @@ def find_progress(ledger: PoolLedger) -> None:
     states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(ledger, label="self", kind="send")]
     ledger.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
     copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
-    ledger.pin_sightings(REQUEST, "dev.tmpbuf", copies)
+    ledger.pin(REQUEST, "dev.tmpbuf", copies)
     flows = [
         _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(ledger, label="stalled", kind="send")
     ]
     flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(ledger, label="rendezvous")]
-    ledger.pin_sightings(REQUEST, "dev.msg_offset", flows)
+    ledger.pin(REQUEST, "dev.msg_offset", flows)
 
 
 def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:

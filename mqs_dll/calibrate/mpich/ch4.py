@@ -7,9 +7,9 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.ledger import Observation, Place, number
 from mqs_dll.calibrate.mpich.communicators import CONTEXT_ID
-from mqs_dll.calibrate.mpich.pool_ledger import Observation, PoolLedger
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
     comm_of,
@@ -45,7 +45,7 @@ OTHERS = ("self", "inactive", "partitioned", "lonely")
 PERSISTENT_TYPES = {"Recv_init": 0, "Send_init": 1, "Bsend_init": 2, "Ssend_init": 3}
 """MPIDI_ptype."""
 
-Requests = list[tuple[Dump, int, dict[str, Any]]]
+Requests = list[Place]
 
 
 def _context_code(ledger: PoolLedger) -> str:
@@ -224,7 +224,7 @@ def _find_received(ledger: PoolLedger, member: int) -> None:
         for _, extension in _with_tag(ledger, dump, member, entry["tag"])
         if 0 < dump.word(extension + rest) < totals[entry["tag"]]
     ]
-    ledger.pin_sightings(EXTENSION, "recv_async.offset", parts)
+    ledger.pin(EXTENSION, "recv_async.offset", parts)
 
 
 def _parts(dump: Dump, rest: int, extension: int, total: int) -> Sighting:

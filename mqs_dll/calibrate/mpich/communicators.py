@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.ledger import Place, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 from mqs_dll.errors import CalibrationError
@@ -30,7 +30,7 @@ BEFORE, AFTER = 128, 64
 MOST_SEARCHES = 10
 """Receives that a whole process is searched for."""
 
-Comms = list[tuple[Dump, int, dict[str, Any]]]
+Comms = list[Place]
 
 
 # ---------------------------------------------------------------- the process
@@ -110,7 +110,7 @@ def find_communicator(ledger: PoolLedger) -> None:
 def find_attributes(ledger: PoolLedger) -> None:
     """Find the list of attributes by the value of the only one that a communicator has."""
     sightings = [_attribute(dump, at, entry["attribute"]) for dump, at, entry in ledger.places("comms")]
-    ledger.pin_sightings(COMM, "attributes", sightings)
+    ledger.pin(COMM, "attributes", sightings)
 
 
 def _attribute(dump: Dump, address: int, value: int) -> Sighting:
@@ -267,7 +267,7 @@ def find_hidden(ledger: PoolLedger) -> None:
         for dump, at, entry in comms
         if entry["used"] or not entry["inter"]
     ]
-    ledger.pin_sightings(COMM, "local_comm", local)
+    ledger.pin(COMM, "local_comm", local)
     cliques = [
         (dump, at, entry)
         for dump, at, entry in ledger.places_in("cliques", "comms")
@@ -281,7 +281,7 @@ def find_hidden(ledger: PoolLedger) -> None:
     ):
         own = {(id(dump), at) for dump, at, _ in cliques}
         sightings = [_hidden(what, ledger, own, dump, at, expected(dump, entry)) for dump, at, entry in cliques]
-        ledger.pin_sightings(COMM, member, sightings)
+        ledger.pin(COMM, member, sightings)
 
 
 Shape = tuple[int, int]

@@ -37,7 +37,7 @@ def find_queues(ledger: PoolLedger) -> None:
         for dump, one, other in _in_order([(dump, at, (sender, entry["comm"])) for dump, at, sender, entry in came])
         for pair, expected in (((one, other), True), ((other, one), False))
     ]
-    ledger.pin_sightings(EXTENSION, "seq_no", orders)
+    ledger.pin(EXTENSION, "seq_no", orders)
     receives = [(dump, at, (id(dump), entry["comm"])) for dump, at, entry in posted(ledger)]
     links = [
         number(
@@ -45,7 +45,7 @@ def find_queues(ledger: PoolLedger) -> None:
         )
         for dump, one, other in _in_order(receives)
     ]
-    ledger.pin_sightings(EXTENSION, "rreq.next", links)
+    ledger.pin(EXTENSION, "rreq.next", links)
 
 
 def _in_order(places: Sequence[tuple[Dump, int, object]]) -> Iterator[tuple[Dump, int, int]]:

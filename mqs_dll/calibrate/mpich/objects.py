@@ -34,7 +34,7 @@ def find_window(ledger: PoolLedger) -> None:
     for dump, at, entry in windows:
         of = next(each for each in dump.of("comms") if each["label"] == entry["comm"])
         sightings.append(_own_comm(ledger, dump, at, (of["rank"], len(of["members"]))))
-    ledger.pin_sightings(WIN, "comm_ptr", sightings)
+    ledger.pin(WIN, "comm_ptr", sightings)
 
 
 def _own_comm(ledger: PoolLedger, dump: Dump, address: int, shape: tuple[int, int]) -> Sighting:

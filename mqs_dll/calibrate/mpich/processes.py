@@ -11,8 +11,8 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import number
-from mqs_dll.calibrate.mpich.pool_ledger import Observation, PoolLedger
+from mqs_dll.calibrate.ledger import Observation, Place, number
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 
 COMM = "MPIR_Comm"
@@ -30,7 +30,7 @@ NONE = 11
 LARGEST_MAP = 64
 POINTER = 0x10000
 
-Comms = list[tuple[Dump, int, dict[str, Any]]]
+Comms = list[Place]
 
 
 @dataclass(frozen=True)

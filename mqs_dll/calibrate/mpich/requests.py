@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import number
-from mqs_dll.calibrate.mpich.pool_ledger import Observation, PoolLedger
+from mqs_dll.calibrate.ledger import Observation, Place, number
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.mpi.mpich import handles
@@ -18,7 +18,7 @@ SEND, RECEIVE = 1, 2
 KINDS = {"send": SEND, "receive": RECEIVE, "persistent send": 3, "persistent receive": 4}
 """MPIR_Request_kind_t: what all releases number alike."""
 
-Requests = list[tuple[Dump, int, dict[str, Any]]]
+Requests = list[Place]
 
 
 def requests_of(ledger: PoolLedger, mode: str = "plain", /, **where: object) -> Requests:
@@ -193,7 +193,7 @@ def find_locality(ledger: PoolLedger) -> None:
     def pin_partner(*modes: str) -> None:
         receives = [each for mode in modes for each in posted(ledger, mode)]
         halves = [_half(ledger, dump, at, entry["peer"] == "any") for dump, at, entry in receives]
-        ledger.pin_sightings(REQUEST, member, halves)
+        ledger.pin(REQUEST, member, halves)
 
     def attempt() -> None:  # where a job can't use a network, its receives have no other halves
         ledger.first_that_works(lambda: pin_partner("plain", "cliques"), lambda: pin_partner("cliques"))

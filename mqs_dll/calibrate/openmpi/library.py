@@ -37,8 +37,6 @@ int PMPI_Win_set_errhandler(MPI_Win, MPI_Errhandler);
 int PMPI_Win_lock(int, int, int, MPI_Win);
 int PMPI_Win_unlock(int, MPI_Win);
 int PMPI_Win_c2f(MPI_Win);
-int PMPI_Grequest_start(void *, void *, void *, void *, MPI_Request *);
-int PMPI_Iallreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *);
 int PMPI_Pack_external(const char *, const void *, int, MPI_Datatype, void *, MPI_Aint, MPI_Aint *);
 int ompi_group_incl_strided(MPI_Group, int, const int *, MPI_Group *);
 int ompi_group_incl_bmap(MPI_Group, int, const int *, MPI_Group *);
@@ -52,7 +50,6 @@ CONSTANTS = {
     "SHORT": ("MPI_Datatype", "ompi_mpi_short"),
     "LONG": ("MPI_Datatype", "ompi_mpi_long"),
     "PACKED": ("MPI_Datatype", "ompi_mpi_packed"),
-    "SUM": ("MPI_Op", "ompi_mpi_op_sum"),
 }
 """Constants that are addresses of variables (mpi.h, the same in 4.1 and 5.0)."""
 
@@ -69,7 +66,6 @@ class OpenMpiLibrary(Mpi):
     SHORT: Any
     LONG: Any
     PACKED: Any
-    SUM: Any
     TAG_UB = 0
     LOCK_SHARED = 2
 

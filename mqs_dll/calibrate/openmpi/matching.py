@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import NotFoundYet, number, step
+from mqs_dll.calibrate.ledger import NotFoundYet, Row, number, step
 from mqs_dll.calibrate.openmpi.opal import elements, posted_lists
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
@@ -40,27 +40,20 @@ def ob1_comm(ledger: OpalLedger, dump: Dump, comm: int) -> int:
 
 def find_comm(ledger: OpalLedger) -> None:
     """Find the matching state of communicators."""
-    wild, procs, counts, probed = [], [], [], []
+    sizes, wild = [], []
     for dump in ledger.dumps:
-        for comm in dump.of("communicators"):
-            size = comm["remote_size"] if comm["inter"] else comm["size"]
-            address = ob1_comm(ledger, dump, comm["address"])
-            counts.append(number("the size of the group that messages go to", dump, address, "Q", size))
         lists = dict(posted_lists(dump))
         for comm in dump.of("communicators"):
+            address = ob1_comm(ledger, dump, comm["address"])
+            sizes.append((dump, address, comm["remote_size"] if comm["inter"] else comm["size"]))
             items = lists.get(f"{comm['label']} from -1")
             if items:
-                address = ob1_comm(ledger, dump, comm["address"])
                 wild.append(_list("the receives from any source", ledger, dump, address, items))
-        for probe in dump.of("probes"):
-            address = ob1_comm(ledger, dump, probe["comm"])
-            probed.append(number("the source of the last message probed", dump, address, "Q", probe["source"]))
-            procs.append(_procs(ledger, dump, address, probe["source"]))
-    words = ledger.own_offsets(COMM, WORD)
-    ledger.pin(COMM, "wild_receives", wild, words)
-    ledger.pin(COMM, "procs", procs, words)
-    ledger.pin(COMM, "num_procs", counts, words)
-    ledger.pin(COMM, "last_probed", probed, words)
+    probes = [(dump, ob1_comm(ledger, dump, probe["comm"]), probe["source"]) for dump, probe in ledger.each("probes")]
+    ledger.pin(COMM, "wild_receives", wild)
+    ledger.pin(COMM, "procs", [_procs(ledger, *each) for each in probes])
+    ledger.pin_numbers(COMM, "num_procs", "the size of the group that messages go to", sizes)
+    ledger.pin_numbers(COMM, "last_probed", "the source of the last message probed", probes)
 
 
 def _list(what: str, ledger: OpalLedger, dump: Dump, address: int, items: tuple[int, ...]) -> Sighting:
@@ -91,7 +84,8 @@ def arrivals(dump: Dump) -> dict[tuple[int, int], list[dict[str, Any]]]:
 
 def find_proc(ledger: OpalLedger) -> None:
     """Find the lists and counters of a peer in a communicator."""
-    specific, unexpected, expected = [], [], []
+    specific, expected = [], []
+    counted: list[tuple[Dump, int, dict[str, Any]]] = []
     for dump in ledger.dumps:
         comms = {comm["label"]: comm["address"] for comm in dump.of("communicators")}
         for name, items in posted_lists(dump):
@@ -99,19 +93,15 @@ def find_proc(ledger: OpalLedger) -> None:
             if int(source) >= 0:
                 proc = ob1_proc(ledger, dump, comms[label], int(source))
                 specific.append(_list("the receives from a peer", ledger, dump, proc, items))
-        counted = []
-        for (comm, rank), messages in arrivals(dump).items():
-            proc = ob1_proc(ledger, dump, comm, rank)
-            unexpected.append(_fragments(ledger, dump, proc, len(messages)))
-            counted.append((proc, len(messages)))
-        what = "as many more as messages came"
-        for (one, before), (other, after) in pairwise(counted):
-            expected.append(step(what, dump, one, other, "H", after - before))
-    words = ledger.own_offsets(PROC, WORD)
-    instances = [(dump, ob1_proc(ledger, dump, *peer)) for dump in ledger.dumps for peer in arrivals(dump)]
-    ledger.pin(PROC, "specific_receives", specific, words)
-    ledger.pin(PROC, "unexpected_frags", unexpected, words)
-    ledger.pin(PROC, "expected_sequence", expected, ledger.own_offsets(PROC, 2, instances))
+        peers = [(dump, ob1_proc(ledger, dump, *peer), {"count": len(came)}) for peer, came in arrivals(dump).items()]
+        for (_, one, before), (_, other, after) in pairwise(peers):
+            more = after["count"] - before["count"]
+            expected.append(step("as many more as messages came", dump, one, other, "H", more))
+        counted += peers
+    ledger.pin(PROC, "specific_receives", specific)
+    unexpected = [_fragments(ledger, dump, proc, entry["count"]) for dump, proc, entry in counted]
+    ledger.pin(PROC, "unexpected_frags", unexpected)
+    ledger.pin(PROC, "expected_sequence", expected, places=counted)
 
 
 def _fragments(ledger: OpalLedger, dump: Dump, proc: int, count: int) -> Sighting:
@@ -139,22 +129,15 @@ def fragments(ledger: OpalLedger) -> list[Fragment]:
 def find_fragment(ledger: OpalLedger) -> None:
     """Find where a message and its header lie."""
     frags = fragments(ledger)
-    words = ledger.own_offsets(FRAG, WORD)
-    segments = [_segment(frag) for frag in frags if not frag.message["rendezvous"]]
-    segment = ledger.pin(FRAG, "segments", segments, words)
-    wire = {
-        frag.dump.word(frag.address + segment + WORD) - frag.message["bytes"]
-        for frag in frags
-        if not frag.message["rendezvous"]
-    }
+    eager = [frag for frag in frags if not frag.message["rendezvous"]]
+    segment = ledger.pin(FRAG, "segments", [_segment(frag) for frag in eager], ledger.room(FRAG, "Q"))
+    wire = {frag.dump.word(frag.address + segment + WORD) - frag.message["bytes"] for frag in eager}
     if len(wire) != 1:
         raise NotFoundYet(f"headers of messages have lengths of {sorted(wire)} bytes")
     header_bytes = wire.pop()
-    headers = [_header(frag, segment, header_bytes) for frag in frags]
-    ledger.pin(FRAG, "hdr", headers, words)
+    ledger.pin(FRAG, "hdr", [_header(frag, segment, header_bytes) for frag in frags])
     _find_header(ledger, frags, header_bytes)
-    _find_rendezvous(ledger, frags, header_bytes)
-    ledger.pin(FRAG, "num_segments", list(_segment_counts(ledger, frags)), words)
+    ledger.pin(FRAG, "num_segments", list(_segment_counts(ledger, frags)))
 
 
 def _segment_counts(ledger: OpalLedger, frags: list[Fragment]) -> Iterator[Sighting]:
@@ -203,14 +186,20 @@ def _header(frag: Fragment, segment: int, header_bytes: int) -> Sighting:
 def _find_header(ledger: OpalLedger, frags: list[Fragment], header_bytes: int) -> None:
     hdr = ledger.offset(FRAG, "hdr")
     slots = {id(dump): ledger.slots(dump, "ompi_mpi_communicators") for dump in ledger.dumps}
-    contexts, sources, tags, sequences, types = [], [], [], [], []
-    for frag in frags:
-        dump, header, message = frag.dump, frag.address + hdr, frag.message
-        slot = slots[id(dump)][message["comm"]]
-        contexts.append(number("the communicator's slot", dump, header, "H", slot))
-        sources.append(number("the rank of the sender", dump, header, "i", message["source"]))
-        tags.append(number("the tag of a message", dump, header, "i", message["tag"]))
-        types.append(_type(dump, header, rendezvous=bool(message["rendezvous"])))
+    headers = [(frag.dump, frag.address + hdr, frag.message) for frag in frags]
+    types = [_type(dump, at, rendezvous=bool(message["rendezvous"])) for dump, at, message in headers]
+    ledger.pin(HEADER, "hdr_common", types, range(header_bytes))
+    numbers = range(0, header_bytes - 3, 4)
+    ledger.pin_rows(
+        HEADER,
+        headers,
+        Row("hdr_src", "the rank of the sender", "source"),
+        Row("hdr_tag", "the tag of a message", "tag"),
+        among=numbers,
+    )
+    context = Row("hdr_ctx", "the communicator's slot", lambda dump, message: slots[id(dump)][message["comm"]])
+    ledger.pin_rows(HEADER, headers, context, among=range(0, header_bytes - 1, 2))
+    sequences = []
     for one, other in pairwise(frags):
         if one.dump is other.dump and one.message["label"] == other.message["label"]:
             what = "one more than the message before"
@@ -219,14 +208,14 @@ def _find_header(ledger: OpalLedger, frags: list[Fragment], header_bytes: int) -
             what = "the first message on a communicator, as that of another"
             first = _first(frags, one)
             sequences.append(step(what, one.dump, first.address + hdr, other.address + hdr, "H", 0))
-    ledger.pin(HEADER, "hdr_common", types, range(header_bytes))
-    ledger.pin(HEADER, "hdr_ctx", contexts, range(0, header_bytes - 1, 2))
-    ledger.pin(HEADER, "hdr_src", sources, range(0, header_bytes - 3, 4))
-    ledger.pin(HEADER, "hdr_tag", tags, range(0, header_bytes - 3, 4))
     end = ledger.pin(HEADER, "hdr_seq", sequences, range(0, header_bytes - 1, 2)) + 2
     if header_bytes > end:
         what = f"headers of {header_bytes} bytes come, and hdr_seq ends at {end}"
         ledger.remember(HEADER, "hdr_padding", Solved(end, what))
+    announced = [each for each in headers if each[2]["rendezvous"]]
+    begin = -(-header_bytes // WORD) * WORD
+    length = Row("hdr_msg_length", "the length that a rendezvous announces", "bytes")
+    ledger.pin_rows(RENDEZVOUS, announced, length, among=range(begin, begin + 4 * WORD, WORD))
 
 
 def _first(frags: list[Fragment], like: Fragment) -> Fragment:
@@ -247,17 +236,6 @@ def _type(dump: Dump, header: int, *, rendezvous: bool) -> Sighting:
     )
 
 
-def _find_rendezvous(ledger: OpalLedger, frags: list[Fragment], header_bytes: int) -> None:
-    hdr = ledger.offset(FRAG, "hdr")
-    lengths = [
-        number("the length that a rendezvous announces", frag.dump, frag.address + hdr, "Q", frag.message["bytes"])
-        for frag in frags
-        if frag.message["rendezvous"]
-    ]
-    begin = -(-header_bytes // WORD) * WORD
-    ledger.pin(RENDEZVOUS, "hdr_msg_length", lengths, range(begin, begin + 4 * WORD, WORD))
-
-
 # ---------------------------------------------------------------- messages that can't be matched
 
 
@@ -276,12 +254,12 @@ def find_early(ledger: OpalLedger) -> None:
     for comm, source in arrivals(ledger.dumps[0]):
         proc = ob1_proc(ledger, ledger.dumps[0], comm, source)
         rings.append(number("nothing came early", ledger.dumps[0], proc, "Q", 0))
-    ring = ledger.pin(PROC, "frags_cant_match", rings, ledger.own_offsets(PROC, WORD))
+    ring = ledger.pin(PROC, "frags_cant_match", rings, ledger.room(PROC, "Q"))
     for dump in ledger.dumps:
         for early in dump.of("messages", where="early")[:1]:
             proc = ob1_proc(ledger, dump, early["comm"], early["source"])
             ranges += list(_runs(ledger, dump, dump.word(proc + ring), tag))
-    ledger.pin(FRAG, "range", ranges, ledger.own_offsets(FRAG, WORD))
+    ledger.pin(FRAG, "range", ranges)
 
 
 def _early(ledger: OpalLedger, dump: Dump, proc: int, tag: int, tags: list[int]) -> Sighting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.ledger import Row, text
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.mpi.openmpi.datatypes import PREDEFINED
@@ -27,51 +27,41 @@ COMPONENTS = {
 MODULE_BYTES = 1024
 
 
-def _text(what: str, dump: Dump, address: int, text: str) -> Sighting:
-    return Sighting(what, text, lambda offset: dump.text(address + offset, 64))
-
-
 def find_datatype(ledger: OpalLedger) -> None:
     """Find names, sizes and flags of datatypes."""
     struct, parent = "ompi_datatype_t", "opal_datatype_t"
-    names, sizes, flags, bounds = [], [], [], []
-    for dump, entry in ledger.each("datatypes"):
-        address = entry["address"]
-        names.append(_text("the name of a datatype", dump, address, entry["name"]))
-        sizes.append(number("the size of a datatype", dump, address, "Q", entry["size"]))
-        bounds.append(number("the true lower bound", dump, address, "q", entry["true_lower_bound"]))
-        expected = PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"]
-        flags.append(_flags("the flags predefined and committed of a datatype", dump, address, expected))
-    ledger.pin(struct, "name", names, ledger.own_offsets(struct))
-    ledger.pin(parent, "size", sizes, ledger.own_offsets(parent, WORD))
-    ledger.pin(parent, "true_lb", bounds, ledger.own_offsets(parent, WORD))
-    ledger.pin(parent, "flags", flags, ledger.own_offsets(parent, 2))
+    datatypes = ledger.places("datatypes")
+    names = [text("the name of a datatype", dump, at, entry["name"]) for dump, at, entry in datatypes]
+    ledger.pin(struct, "name", names)
+    ledger.pin_rows(
+        parent,
+        datatypes,
+        Row("size", "the size of a datatype", "size"),
+        Row("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
+        Row(
+            "flags",
+            "the flags predefined and committed of a datatype",
+            lambda _, entry: PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"],
+            PREDEFINED | COMMITTED,
+        ),
+    )
     if ledger.parents[struct] == parent:
         ledger.remember(struct, "super", Solved(0, f"the class's descriptor: its parent is {parent}"))
-
-
-def _flags(what: str, dump: Dump, address: int, expected: int, known: int = PREDEFINED | COMMITTED) -> Sighting:
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, "H") & known)
 
 
 def find_window(ledger: OpalLedger) -> None:
     """Find names, groups, flags and modules of windows."""
     struct = "ompi_win_t"
-    windows = list(ledger.each("windows"))
-    instances = [(dump, entry["address"]) for dump, entry in windows]
-    names, groups, flags, modules = [], [], [], []
-    for dump, entry in windows:
-        address = entry["address"]
-        names.append(_text("the name of a window", dump, address, entry["name"]))
-        groups.append(number("the group of a window", dump, address, "Q", entry["group"]))
-        what = "whether a window refuses locks"
-        flags.append(_flags(what, dump, address, NO_LOCKS * entry["no_locks"], NO_LOCKS))
-        modules.append(_module(ledger, dump, address, entry["name"]))
-    words = ledger.own_offsets(struct, WORD, instances)
-    ledger.pin(struct, "w_name", names, ledger.own_offsets(struct, 1, instances))
-    ledger.pin(struct, "w_group", groups, words)
-    ledger.pin(struct, "w_flags", flags, ledger.own_offsets(struct, 2, instances))
-    ledger.pin(struct, "w_osc_module", modules, words)
+    windows = ledger.places("windows")
+    what = "whether a window refuses locks"
+    ledger.pin_rows(
+        struct,
+        windows,
+        Row("w_group", "the group of a window", "group"),
+        Row("w_flags", what, lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
+    )
+    ledger.pin(struct, "w_name", [text("the name of a window", dump, at, each["name"]) for dump, at, each in windows])
+    ledger.pin(struct, "w_osc_module", [_module(ledger, dump, at, each["name"]) for dump, at, each in windows])
 
 
 def _module(ledger: OpalLedger, dump: Dump, address: int, name: str) -> Sighting:
@@ -99,7 +89,7 @@ def _word(dump: Dump, address: int) -> int:
 def find_component(ledger: OpalLedger) -> None:
     """Find the name of components."""
     sightings = [
-        _text("the name of a component", dump, dump.symbols[symbol].address, name)
+        text("the name of a component", dump, dump.symbols[symbol].address, name)
         for dump in ledger.dumps
         for symbol, name in COMPONENTS.items()
         if symbol in dump.symbols

@@ -40,6 +40,16 @@ PML = "OMPI_MCA_pml"
 CONTEXTS = "OMPI_MCA_mtl_ofi_num_ctxts"
 """What mpiexec was told with --mca."""
 
+MODES = {
+    "Isend": "standard",
+    "Issend": "synchronous",
+    "Irsend": "ready",
+    "Ibsend": "buffered",
+    "Send_init": "standard",
+    "Ssend_init": "synchronous",
+}
+"""The functions that send, and how."""
+
 NO_TOPOLOGY, CARTESIAN, GRAPH = range(3)
 
 LARGEST_REGION = 256 << 20
@@ -71,10 +81,6 @@ class OpenMpiRank(Rank):
     @property
     def _previous(self) -> int:
         return (self.rank - 1) % self.ranks
-
-    def _wait_until_complete(self, request: Any) -> None:
-        while not self.status_of(request):
-            pass
 
     # ------------------------------------------------------------ communicators and groups
 
@@ -326,51 +332,50 @@ class OpenMpiRank(Rank):
 
     # ------------------------------------------------------------ operations
 
-    def _know_request(
-        self,
-        kind: str,
-        request: Any,
-        label: str,
-        state: str = "pending",
-        peer: int = 0,
-        tag: int = 0,
-        count: int = 0,
-        datatype: Any = None,
-        buffer: Any = None,
-        mode: str = "",
-        persistent: bool = False,
+    def _post(
+        self, function: str, label: str, peer: int, tag: int, count: int, datatype: Any, fate: str = "pending"
     ) -> Entry:
-        mpi = self.mpi
-        size = 0 if datatype is None else mpi.create("int", "Type_size", datatype)
-        self.handles.append(request)
-        self.requests.append(
-            {
-                "kind": kind,
-                "address": mpi.number_of(request),
-                "state": state,
-                "label": label,
-                "comm": mpi.number_of(self.comms[label][0]),
-                "peer": peer,
-                "tag": tag,
-                "count": count,
-                "bytes": size * count,
-                "datatype": mpi.number_of(mpi.DATATYPE_NULL if datatype is None else datatype),
-                "buffer": 0 if buffer is None else mpi.number_of(buffer),
-                "mode": mode,
-                "persistent": int(persistent),
-                "freed": 0,
-                "pair": 0,
-                "transferred": -1,
-            }
-        )
-        return self.requests[-1]
+        """Start an operation, or make a persistent one, and write it down.
 
-    def _receive(self, count: int, datatype: Any, source: int, tag: int, label: str) -> Entry:
-        buffer = self.allocate(self._extent("Type_get_extent", datatype)[1] * count)
-        comm = self.comms[label][0]
-        request = self.mpi.create("MPI_Request", "Irecv", buffer, count, datatype, source, tag, comm)
-        arguments = {"peer": source, "tag": tag, "count": count, "datatype": datatype, "buffer": buffer}
-        return self._know_request("receive", request, label, **arguments)
+        Args:
+            function: of MPI: "Isend".
+            label: of the communicator.
+            peer: a rank in it, or ANY_SOURCE.
+            tag: its tag, or ANY_TAG.
+            count: of elements.
+            datatype: of an element.
+            fate: the state that it is in, or "freed" or "started" for what is to be done with it.
+        """
+        mpi = self.mpi
+        mode = MODES.get(function, "")
+        size = self._extent("Type_get_extent", datatype)[1] * count
+        buffer = self._payload(size, tag) if mode else self.allocate(size)
+        request = mpi.create("MPI_Request", function, buffer, count, datatype, peer, tag, self.comms[label][0])
+        if fate == "started":
+            request = mpi.change("MPI_Request", "Start", request)
+        self.handles.append(request)
+        entry = {
+            "kind": "send" if mode else "receive",
+            "address": mpi.number_of(request),
+            "state": "pending" if fate in ("freed", "started") else fate,
+            "label": label,
+            "comm": mpi.number_of(self.comms[label][0]),
+            "peer": peer,
+            "tag": tag,
+            "count": count,
+            "bytes": mpi.create("int", "Type_size", datatype) * count,
+            "datatype": mpi.number_of(datatype),
+            "buffer": mpi.number_of(buffer),
+            "mode": mode,
+            "persistent": int(function.endswith("_init")),
+            "freed": int(fate == "freed"),
+            "pair": 0,
+            "transferred": -1,
+        }
+        self.requests.append(entry)
+        if fate == "freed":
+            mpi.change("MPI_Request", "Request_free", request)
+        return entry
 
     def _payload(self, size: int, tag: int) -> Any:
         """Return the bytes of a message: its tag, then 1, 2, 3, ..."""
@@ -379,15 +384,11 @@ class OpenMpiRank(Rank):
         self.mpi.ffi.buffer(buffer, size)[0:1] = bytes([tag % 256])
         return buffer
 
-    def _send(self, mode: str, function: str, size: int, tag: int, label: str, state: str = "pending") -> Entry:
-        mpi, to = self.mpi, self._next
-        buffer = self._payload(size, tag)
-        request = mpi.create("MPI_Request", function, buffer, size, mpi.BYTE, to, tag, self.comms[label][0])
-        return self._know_request("send", request, label, state, to, tag, size, mpi.BYTE, buffer, mode)
+    def _send(self, function: str, size: int, tag: int, label: str, fate: str = "pending") -> Entry:
+        return self._post(function, label, self._next, tag, size, self.mpi.BYTE, fate)
 
-    def _free(self, entry: Entry) -> None:
-        self.mpi.change("MPI_Request", "Request_free", self.handles[self.requests.index(entry)])
-        entry["freed"] = 1
+    def _send_blocking(self, size: int, to: int, tag: int, comm: Any) -> None:
+        self.mpi.do("Send", self._payload(size, tag), size, self.mpi.BYTE, to, tag, comm)
 
     def _expect(self, where: str, label: str, source: int, tag: int, size: int, *, rendezvous: bool = False) -> None:
         comm = self.mpi.COMM_NULL if not label else self.comms[label][0]
@@ -405,76 +406,57 @@ class OpenMpiRank(Rank):
 
     def post_unmatched(self) -> None:
         """Post receives that nothing matches, in lists of different lengths; some freed, some persistent."""
-        mpi, before, after = self.mpi, self._previous, self._next
+        mpi, before, after, anyone = self.mpi, self._previous, self._next, self.mpi.ANY_SOURCE
         for label in ("posted 0", "posted 1", "posted 2"):
             self._named_dup(label)
-        for count, datatype, source, tag, number in (
-            (10, mpi.INT, before, 7, 0),
-            (3, mpi.DOUBLE, mpi.ANY_SOURCE, 8, 0),
-            (100, mpi.BYTE, before, mpi.ANY_TAG, 0),
-            (5, self.types["cell"], mpi.ANY_SOURCE, 9, 0),
-            (7, mpi.CHAR, before, 7, 0),
-            (64, mpi.PACKED, mpi.ANY_SOURCE, mpi.ANY_TAG, 0),
-            (11, self.types["unnamed"], self.rank, LARGEST_TAG, 0),
-            (13, mpi.SHORT, before, 12, 0),
-            (17, mpi.INT, mpi.ANY_SOURCE, 13, 1),
-            (19, mpi.INT, mpi.ANY_SOURCE, 14, 1),
-            (23, mpi.DOUBLE, after, 15, 1),
-            (24, mpi.DOUBLE, after, 16, 1),
-            (25, mpi.DOUBLE, after, 17, 1),
-            (29, mpi.INT, mpi.ANY_SOURCE, 18, 2),
+        for count, datatype, source, tag, number, function, fate in (
+            (10, mpi.INT, before, 7, 0, "Irecv", "pending"),
+            (3, mpi.DOUBLE, anyone, 8, 0, "Irecv", "pending"),
+            (100, mpi.BYTE, before, mpi.ANY_TAG, 0, "Irecv", "pending"),
+            (5, self.types["cell"], anyone, 9, 0, "Irecv", "pending"),
+            (7, mpi.CHAR, before, 7, 0, "Irecv", "pending"),
+            (64, mpi.PACKED, anyone, mpi.ANY_TAG, 0, "Irecv", "pending"),
+            (11, self.types["unnamed"], self.rank, LARGEST_TAG, 0, "Irecv", "pending"),
+            (13, mpi.SHORT, before, 12, 0, "Irecv", "pending"),
+            (17, mpi.INT, anyone, 13, 1, "Irecv", "pending"),
+            (19, mpi.INT, anyone, 14, 1, "Irecv", "pending"),
+            (23, mpi.DOUBLE, after, 15, 1, "Irecv", "pending"),
+            (24, mpi.DOUBLE, after, 16, 1, "Irecv", "pending"),
+            (25, mpi.DOUBLE, after, 17, 1, "Irecv", "pending"),
+            (29, mpi.INT, anyone, 18, 2, "Irecv", "pending"),
+            (31, mpi.INT, before, 19, 1, "Irecv", "freed"),
+            (32, mpi.INT, anyone, 20, 2, "Irecv", "freed"),
+            (37, mpi.LONG, before, 21, 2, "Recv_init", "inactive"),
+            (38, mpi.LONG, anyone, 22, 2, "Recv_init", "inactive"),
+            (39, mpi.LONG, before, 23, 2, "Recv_init", "started"),
+            (40, mpi.LONG, anyone, 24, 2, "Recv_init", "started"),
         ):
-            self._receive(count, datatype, source, tag, f"posted {number}")
-        self._free(self._receive(31, mpi.INT, before, 19, "posted 1"))
-        self._free(self._receive(32, mpi.INT, mpi.ANY_SOURCE, 20, "posted 2"))
-        for number, source in enumerate((before, mpi.ANY_SOURCE, before, mpi.ANY_SOURCE)):
-            self._receive_again(37 + number, source, 21 + number, started=number >= 2)
-
-    def _receive_again(self, count: int, source: int, tag: int, *, started: bool) -> None:
-        mpi = self.mpi
-        buffer = self.allocate(8 * count)
-        comm = self.comms["posted 2"][0]
-        request = mpi.create("MPI_Request", "Recv_init", buffer, count, mpi.LONG, source, tag, comm)
-        if started:
-            request = mpi.change("MPI_Request", "Start", request)
-        state = "pending" if started else "inactive"
-        self._know_request("receive", request, "posted 2", state, source, tag, count, mpi.LONG, buffer, persistent=True)
+            self._post(function, f"posted {number}", source, tag, count, datatype, fate)
 
     def use_pools(self) -> None:
         """Fill the pools beyond their first chunks, and leave requests behind that nobody uses."""
-        mpi = self.mpi
-        comm = self._named_dup("pool")
-        buffer = self.allocate(4)
-        many = [
-            mpi.create("MPI_Request", "Irecv", buffer, 1, mpi.INT, self.rank, 100 + number, comm)
-            for number in range(MANY_REQUESTS)
-        ]
-        for number, request in enumerate(many):
-            place = mpi.ffi.new("MPI_Request *", request)
-            mpi.do("Cancel", place)
-            mpi.do("Wait", place, mpi.STATUS_IGNORE)
-            if number < 3:  # given back first, taken again last
-                self._know_request("receive", request, "pool", "gone")
+        self._named_dup("pool")
+        known = len(self.requests)
+        for number in range(MANY_REQUESTS):
+            self._post("Irecv", "pool", self.rank, 100 + number, 1, self.mpi.INT, "gone")
+        for request in self.handles[known:]:
+            place = self.mpi.ffi.new("MPI_Request *", request)
+            self.mpi.do("Cancel", place)
+            self.mpi.do("Wait", place, self.mpi.STATUS_IGNORE)
+        del self.requests[known + 3 :], self.handles[known + 3 :]  # the others, given back later, are taken again
 
     def make_complete(self) -> None:
         """Make receives and sends that are complete, and that the program has not waited for."""
-        mpi, before = self.mpi, self._previous
+        mpi, before, known = self.mpi, self._previous, len(self.requests)
         self._named_dup("done")
-        received = [
-            self._receive(1000, mpi.INT, before, 30, "done"),
-            self._receive(700, mpi.INT, mpi.ANY_SOURCE, 31, "done"),
-            self._receive(600, mpi.INT, before, mpi.ANY_TAG, "done"),
-            self._receive(900, mpi.INT, before, 33, "done"),
-        ]
+        wanted = ((1000, before, 30), (700, mpi.ANY_SOURCE, 31), (600, before, mpi.ANY_TAG), (900, before, 33))
+        received = [self._post("Irecv", "done", source, tag, count, mpi.INT) for count, source, tag in wanted]
         mpi.do("Barrier", mpi.COMM_WORLD)
-        sent = [
-            self._send("synchronous", "Issend", 1000, 30, "done"),
-            self._send("synchronous", "Issend", 1200, 31, "done"),
-            self._send("ready", "Irsend", 1400, 32, "done"),
-            self._send("standard", "Isend", 1600, 33, "done"),
-        ]
-        for entry in (*received, *sent):
-            self._wait_until_complete(self.handles[self.requests.index(entry)])
+        functions = ("Issend", "Issend", "Irsend", "Isend")
+        sent = [self._send(each, 1000 + 200 * number, 30 + number, "done") for number, each in enumerate(functions)]
+        for entry, request in zip(self.requests[known:], self.handles[known:], strict=True):
+            while not self.status_of(request):
+                pass
             entry["state"] = "complete"
         for number, entry in enumerate(received):
             entry["transferred"] = 1000 + 200 * number
@@ -489,45 +471,29 @@ class OpenMpiRank(Rank):
             self._named_dup(label)
         self._attached = self.allocate(ATTACHED_BYTES)
         mpi.do("Buffer_attach", self._attached, ATTACHED_BYTES)
-        for mode, function, size, tag, state, waits in (
-            ("standard", "Isend", 400, 40, "complete", False),
-            ("standard", "Isend", 3000, 41, "complete", False),
-            ("", "Send", 16, 42, "", False),
-            ("synchronous", "Issend", 500, 43, "pending", True),
-            ("synchronous", "Issend", 2100, 44, "pending", True),
-            ("standard", "Isend", 1 << 20, 45, "pending", True),
-            ("buffered", "Ibsend", 1 << 20, 46, "complete", True),
-            ("buffered", "Ibsend", 3 << 19, 47, "complete", True),
+        for label, function, size, tag, fate, waits in (
+            (first, "Isend", 400, 40, "complete", False),
+            (first, "Isend", 3000, 41, "complete", False),
+            (first, "Send", 16, 42, "", False),
+            (first, "Issend", 500, 43, "pending", True),
+            (first, "Issend", 2100, 44, "pending", True),
+            (first, "Isend", 1 << 20, 45, "pending", True),
+            (first, "Ibsend", 1 << 20, 46, "complete", True),
+            (first, "Ibsend", 3 << 19, 47, "complete", True),
+            (second, "Send", 48, 50, "", False),
+            (second, "Isend", 5 << 18, 51, "freed", True),
+            (second, "Issend", 777, 52, "freed", True),
+            (second, "Send_init", 1 << 20, 53, "inactive", False),
+            (second, "Ssend_init", (1 << 20) + 8, 54, "inactive", False),
+            (second, "Send_init", (1 << 20) + 16, 55, "started", True),
+            (second, "Ssend_init", (1 << 20) + 24, 56, "started", True),
         ):
-            if mode:
-                self._send(mode, function, size, tag, first, state)
+            if function == "Send":
+                self._send_blocking(size, self._next, tag, self.comms[label][0])
             else:
-                self._send_blocking(size, self._next, tag, first)
-            self._expect("unexpected", first, source, tag, size, rendezvous=waits)
-        self._send_blocking(48, self._next, 50, second)
-        self._expect("unexpected", second, source, 50, 48)
-        self._free(self._send("standard", "Isend", 5 << 18, 51, second))
-        self._expect("unexpected", second, source, 51, 5 << 18, rendezvous=True)
-        self._free(self._send("synchronous", "Issend", 777, 52, second))
-        self._expect("unexpected", second, source, 52, 777, rendezvous=True)
-        for number in range(4):
-            self._send_again(number, second, started=number >= 2)
-
-    def _send_blocking(self, size: int, to: int, tag: int, label: str) -> None:
-        mpi = self.mpi
-        mpi.do("Send", self._payload(size, tag), size, mpi.BYTE, to, tag, self.comms[label][0])
-
-    def _send_again(self, number: int, label: str, *, started: bool) -> None:
-        mpi, to = self.mpi, self._next
-        mode, function = ("synchronous", "Ssend_init") if number % 2 else ("standard", "Send_init")
-        size, tag = (1 << 20) + 8 * number, 53 + number
-        buffer = self._payload(size, tag)
-        request = mpi.create("MPI_Request", function, buffer, size, mpi.BYTE, to, tag, self.comms[label][0])
-        if started:
-            request = mpi.change("MPI_Request", "Start", request)
-            self._expect("unexpected", label, self._previous, tag, size, rendezvous=True)
-        state = "pending" if started else "inactive"
-        self._know_request("send", request, label, state, to, tag, size, mpi.BYTE, buffer, mode, persistent=True)
+                self._send(function, size, tag, label, fate)
+            if fate != "inactive":
+                self._expect("unexpected", label, source, tag, size, rendezvous=waits)
 
     def probe_each_source(self) -> None:
         """Probe for anybody's message where only one rank has sent one: a communicator for each source."""
@@ -537,26 +503,12 @@ class OpenMpiRank(Rank):
             comm = self._named_dup(label)
             if self.rank == source:
                 for to in range(self.ranks):
-                    self._send_blocking(20, to, 60 + source, label)
+                    self._send_blocking(20, to, 60 + source, comm)
             flag = mpi.ffi.new("int *")
             while not flag[0]:
                 mpi.do("Iprobe", mpi.ANY_SOURCE, mpi.ANY_TAG, comm, flag, mpi.STATUS_IGNORE)
             self._expect("unexpected", label, source, 60 + source, 20)
             self.truth["probes"].append({"comm": mpi.number_of(comm), "source": source})
-
-    def make_other_requests(self) -> None:
-        """Make requests that are no messages."""
-        mpi = self.mpi
-        comm = self._named_dup("collective")
-        for _ in range(2):
-            nothing = self._nothing()
-            request = mpi.create("MPI_Request", "Grequest_start", nothing, nothing, nothing, mpi.NULL)
-            self._know_request("generalized", request, "world")
-            values = self.allocate(8)
-            request = mpi.create("MPI_Request", "Iallreduce", values, values + 4, 1, mpi.INT, mpi.SUM, comm)
-            self._wait_until_complete(request)
-            self._know_request("collective", request, "collective", "complete")
-        self._know_request("null", mpi.REQUEST_NULL, "world", "gone")
 
     def send_to_freed(self, ghosts: Sequence[Any]) -> None:
         """Send messages on communicators that their receiver has freed, and the others have not."""
@@ -565,7 +517,7 @@ class OpenMpiRank(Rank):
         mpi.do("Barrier", mpi.COMM_WORLD)
         for to in range(self.ranks):
             for _ in range(to + 1 if to != self.rank else 0):
-                mpi.do("Send", self._payload(24, 80), 24, mpi.BYTE, to, 80 + self.rank, ghosts[to])
+                self._send_blocking(24, to, 80 + self.rank, ghosts[to])
         for source in range(self.ranks):
             for _ in range(self.rank + 1 if source != self.rank else 0):
                 self._expect("foreign", "", source, 80 + source, 24)
@@ -574,19 +526,15 @@ class OpenMpiRank(Rank):
 
     def begin_transfers(self, label: str) -> None:
         """Begin transfers that can't end: each rank in turn looks once, matches what was announced, and goes quiet."""
-        mpi, column = self.mpi, self.types["column"]
-        out = self.allocate(4 * 2 * LARGE_ROWS)
         if self.ranks == 1:
             return
-        received = self._receive(1, column, mpi.ANY_SOURCE, 70, label)
+        column = self.types["column"]
+        received = self._post("Irecv", label, self.mpi.ANY_SOURCE, 70, 1, column)
         received["pair"] = 3
         self.meet("ready")
-        request = mpi.create("MPI_Request", "Isend", out, 1, column, self._next, 70, self.comms[label][0])
-        # the rank that looks last finds the answer to its own message: its transfer is under way
-        last = self.rank == self.ranks - 1
-        state = "in progress" if last else "pending"
-        sent = self._know_request("send", request, label, state, self._next, 70, 1, column, out, "standard")
-        sent["pair"] = 3 if last else 0
+        sent = self._post("Isend", label, self._next, 70, 1, column)
+        if self.rank == self.ranks - 1:  # it looks last, and finds the answer to its own message
+            sent |= {"state": "in progress", "pair": 3}
         self.meet("announced")
         for turn in range(self.ranks):
             if turn == self.rank:
@@ -601,7 +549,7 @@ class OpenMpiRank(Rank):
         for turn in range(self.ranks):
             if turn == self.rank:
                 for number in range(EARLY_MESSAGES):
-                    self._send("standard", "Isend", 300 if number else EARLY_FIRST_BYTES, 90 + number, label)
+                    self._send("Isend", 300 if number else EARLY_FIRST_BYTES, 90 + number, label)
             self.meet(f"overtook.{turn}")
             if turn == self._previous:
                 self.poll_for(1.0)
@@ -689,7 +637,6 @@ def calibrate(rank: OpenMpiRank) -> None:
     if not receives_only:
         rank.use_pools()
         rank.make_complete()
-        rank.make_other_requests()
         rank.probe_each_source()
         rank.leave_unexpected()
         rank.send_to_freed(ghosts)

@@ -23,7 +23,6 @@ STEPS: tuple[Callable[[OpalLedger], None], ...] = (
     communicators.find_proc,
     requests.find_request,
     requests.find_pml_request,
-    requests.find_base_directions,
     requests.find_ob1_requests,
     matching.find_comm,
     matching.find_proc,
