@@ -17,10 +17,11 @@ import pytest
 
 import mqs_dll
 from mqs_dll import cli, profiles
-from mqs_dll.calibrate import launch, store
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.discovery import find
+from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
 from mqs_dll.errors import CalibrationError
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
@@ -206,6 +207,26 @@ def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
     mpi, odd = rank_that(tmp_path, "echo no slots; echo ----; echo '  no  slots'; echo for you; exit 1")
     with pytest.raises(CalibrationError, match=r"the run 'odd' did not reach its end: no slots for you$"):
         launch.run(mpi, odd)
+
+
+def test_a_run_that_an_mpi_may_be_unable_to_do_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried as often as asked for, nothing else for the same end is tried then, and the reason is kept."""
+    tried: list[str] = []
+
+    def run(_: Installation, job: launch.Job) -> None:
+        tried.append(job.name)
+        job.directory.mkdir(parents=True)
+        if job.name in ("second", "last"):
+            raise CalibrationError("no network")
+
+    monkeypatch.setattr(launch, "run", run)
+    monkeypatch.setattr(launch, "load_all", lambda place: [place.name])
+    runs = [launch.Run(name, "mode", 1, optional=end) for name, end in (("first", ""), ("second", "x"), ("third", "x"))]
+    mpi = Installation(tmp_path / "libmpi.so", ["mpiexec"])
+    found = launch.run_all(mpi, "module", runs, tmp_path / "runs", lambda _: None, attempts=2)
+    assert (found, tried) == ((["first"], ["x: no network"]), ["first", "second", "second"])
+    with pytest.raises(CalibrationError, match="no network"):
+        launch.run_all(mpi, "module", [launch.Run("last", "mode", 1)], tmp_path / "more", lambda _: None)
 
 
 def test_what_a_job_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -403,7 +424,7 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
     assert [dict(each.layouts.struct("ompi_communicator_t").offsets) for each in shipped]
     for profile in shipped:
         assert {each.name for each in made.layouts} == {each.name for each in profile.layouts}
-        assert store.comparison(made.layouts, profile.layouts, "shipped") == (True, ["the same as shipped"])
+        assert comparison(made.layouts, profile.layouts, "shipped") == (True, ["the same as shipped"])
         assert set(made.builds) <= set(profile.builds)
 
 

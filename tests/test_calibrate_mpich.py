@@ -13,8 +13,8 @@ from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Ab
 from mqs_dll.calibrate.document import differences, document
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Solution
-from mqs_dll.calibrate.installation import Installation
-from mqs_dll.calibrate.mpich import processes, runs
+from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.mpich import processes
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
@@ -203,4 +203,4 @@ def test_a_run_that_can_not_be_done_without_fails_aloud(tmp_path: Path) -> None:
     if mpi.missing or mpi.mpiexec is None:
         pytest.skip(mpi.missing)
     with pytest.raises(CalibrationError, match="'plain' did not reach its end"):
-        runs.observe(Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None)
+        Mpich().observe(Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None)

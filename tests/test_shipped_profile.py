@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mqs_dll import profiles
-from mqs_dll.calibrate import store
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.document import comparison
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.layout import Layouts, StructLayout
 from tools import shipped_profile
@@ -25,8 +25,8 @@ def test_members_that_one_layout_lacks_may_be_passed_over() -> None:
     for offsets, alike in (({"x": 0, "z": 4}, True), ({"x": 4}, False)):
         other = Layouts([StructLayout("a_t", 16, offsets, "there")])
         common = shipped_profile.shared(one, other), shipped_profile.shared(other, one)
-        assert store.comparison(*common, "the types")[0] is alike
-        assert not store.comparison(one, other, "the types")[0]
+        assert comparison(*common, "the types")[0] is alike
+        assert not comparison(one, other, "the types")[0]
 
 
 def small_profile(offset: int, release: str, **more: dict[str, Any]) -> dict[str, Any]:

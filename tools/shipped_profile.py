@@ -22,11 +22,11 @@ from typing import Any
 import drgn
 
 from mqs_dll import profiles
-from mqs_dll.calibrate import launch, store
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.discovery import find
-from mqs_dll.calibrate.document import document, write
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.document import comparison, document, write
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate
 from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.errors import CalibrationError, MqsError
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.compare_types:
         found = profiles.parse(profile, "made just now").layouts
         types = debug_layouts(find(options.where, options.mpiexec)[1], solution.views)
-        agrees, lines = store.comparison(shared(found, types), shared(types, found), "the debug information")
+        agrees, lines = comparison(shared(found, types), shared(types, found), "the debug information")
         for line in lines:
             calibrate.say(line)
     if options.write and agrees:

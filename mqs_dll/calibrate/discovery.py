@@ -12,7 +12,7 @@ from pathlib import Path
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.exports import exports
 from mqs_dll.calibrate.family import Family
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.openmpi.family import OpenMpi
 from mqs_dll.debugger.proc import check_readable, mappings, not_permitted

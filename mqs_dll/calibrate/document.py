@@ -1,4 +1,4 @@
-"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares profiles."""
+"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares it with what libmqs has."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from mqs_dll import __version__
+from mqs_dll import __version__, profiles
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
-from mqs_dll.profiles import SCHEMA
+from mqs_dll.profiles import SCHEMA, Profile, parse
 from mqs_dll.view import View, wanted_members
 
 
@@ -40,23 +40,6 @@ class Subject:
         """What a profile of this build alone is called: "openmpi-4.1.4-x86_64-8f3c21d0"."""
         build = self.builds[0].removeprefix("page-")[:8] if self.builds else "build"
         return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{self.mpi}-{self.release}-{self.machine}-{build}")
-
-
-def missing_members(offsets: Mapping[str, Mapping[str, int]], wanted_by: Sequence[type[View]]) -> list[str]:
-    """Return the members that some views want and that were not found, those that some releases lack left out."""
-    optional = {
-        step
-        for view in wanted_by
-        for attribute, member in view.members.items()
-        if member.optional
-        for step in member.steps(view.struct, attribute)
-    }
-    return [
-        f"{struct}.{member}"
-        for struct, members in wanted_members(wanted_by).items()
-        for member in members
-        if member not in offsets.get(struct, {}) and (struct, member) not in optional
-    ]
 
 
 def document(
@@ -121,6 +104,34 @@ def write(path: Path, profile: Mapping[str, Any]) -> None:
             unfinished.unlink()
 
 
+def write_for_user(profile: dict[str, Any]) -> Path:
+    """Write a profile where libmqs looks first, and return its path.
+
+    Raises:
+        CalibrationError: it can't be written.
+    """
+    path = profiles.user_folder() / f"{profile['name']}.json"
+    write(path, profile)
+    return path
+
+
+def known(profile: dict[str, Any]) -> Profile:
+    """Return the profile that libmqs has for the same MPI: for this build, else for this release.
+
+    Raises:
+        CalibrationError: there is none.
+    """
+    made = parse(profile, "made just now")
+    there, _ = profiles.available(made.mpi)
+    same = [each for each in there if each.machine == made.machine]
+    for each in (
+        *(each for each in same if set(each.builds) & set(made.builds)),
+        *(each for each in same if set(each.releases) & set(made.releases)),
+    ):
+        return each
+    raise CalibrationError(f"libmqs has no profile of {made.mpi} {made.releases[0]} to compare with")
+
+
 def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[str]:
     """Say where two layouts of some structs differ: "ompi_group_t.grp_flags: 40 and 48".
 
@@ -136,3 +147,14 @@ def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[st
             if offsets[0] != offsets[1]:
                 found.append(f"{name}.{member}: {offsets[0]} and {offsets[1]}")
     return found
+
+
+def comparison(found: Layouts, other: Layouts, name: str) -> tuple[bool, list[str]]:
+    """Say how what was found differs from another layout, struct by struct that both have; and whether it doesn't."""
+    structs = {struct.name for struct in found if struct.name in other}
+    differ = differences(found, other, structs)
+    lines = [f"the same as {name}"] if not differ else [f"found, and in {name}:", *(f"  {line}" for line in differ)]
+    alone = sorted({struct.name for struct in (*found, *other)} - structs)
+    if alone:
+        lines.append(f"  not compared, since one lacks them: {', '.join(alone)}")
+    return not differ, lines

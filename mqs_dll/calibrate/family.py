@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.view import View
 

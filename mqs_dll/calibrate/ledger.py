@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.errors import CalibrationError
-from mqs_dll.view import View
+from mqs_dll.view import View, wanted_members
 
 SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
 
@@ -132,6 +132,38 @@ class Ledger(ABC):
         """Return sightings of a member that is a number."""
         code = self.code_of(struct, member)
         return [number(what, dump, address, code, value, mask) for dump, address, value in observations]
+
+    def take(self, steps: Iterable[Callable[[Any], None]]) -> list[str]:
+        """Find what some steps find, each from those before it; return a sentence for each that failed."""
+        failures = []
+        for step in steps:
+            try:
+                step(self)
+            except CalibrationError as error:
+                failures.append(str(error))
+            except LookupError as error:
+                failures.append(f"{step.__name__}: the dumps have no {error}")
+        return failures
+
+    def missing(self, wanted_by: Sequence[type[View]]) -> list[str]:
+        """Return a sentence that names the members that some views want and that were not found, if there are any.
+
+        Those that some releases lack don't count.
+        """
+        optional = {
+            step
+            for view in wanted_by
+            for attribute, member in view.members.items()
+            if member.optional
+            for step in member.steps(view.struct, attribute)
+        }
+        missing = [
+            f"{struct}.{member}"
+            for struct, members in wanted_members(wanted_by).items()
+            for member in members
+            if member not in self.offsets.get(struct, {}) and (struct, member) not in optional
+        ]
+        return [f"not found: {', '.join(missing)}"] if missing else []
 
     @abstractmethod
     def room(self, struct: str, code: str, places: Sequence[Place]) -> Sequence[int]:

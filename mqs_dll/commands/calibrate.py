@@ -150,8 +150,7 @@ def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
 
 def _conclude(options: argparse.Namespace, learned: Learned) -> int:
     """Compare or write, and print."""
-    from mqs_dll.calibrate import store
-    from mqs_dll.calibrate.document import document, write
+    from mqs_dll.calibrate.document import comparison, document, known, write, write_for_user
     from mqs_dll.profiles import parse
 
     solution = learned.solution
@@ -163,8 +162,8 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
     for reason in solution.left_out:
         say(f"  left out: {reason}")
     if options.check:
-        there = store.known(profile)
-        agrees, lines = store.comparison(layouts, there.layouts, f"profile {there.name}")
+        there = known(profile)
+        agrees, lines = comparison(layouts, there.layouts, f"profile {there.name}")
         for line in lines:
             say(line)
         return EXIT_DONE if agrees else EXIT_DIFFERENT
@@ -172,7 +171,7 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
         write(options.out, profile)
         say(f"written to {options.out}")
     else:
-        say(f"written to {store.write_for_user(profile)}, where libmqs finds it from now on")
+        say(f"written to {write_for_user(profile)}, where libmqs finds it from now on")
     return EXIT_DONE
 
 

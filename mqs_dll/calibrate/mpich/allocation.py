@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.ledger import Place, Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, INDEX_BITS, Array, PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.errors import CalibrationError
@@ -165,27 +165,21 @@ def _find_members(ledger: PoolLedger, records: Sequence[Record]) -> None:
     """Find the other members, counted from the pointer to the direct objects, then from the record's begin."""
     stride = _find_request_records(ledger, records)
     _find_indirect(ledger, records)
-    taken = set(ledger.offsets[RECORD].values())
-    free = [offset for offset in NEAR if offset not in taken]
-    unused = [
-        number("whether the pool was used", record.dump, record.place + stride, "i", 0)
-        for record in records
-        if record.cls == handles.REQUEST
-    ]
-    used = [number("whether the pool was used", record.dump, record.place, "i", 1) for record in records]
     blocks = [(record, _blocks(ledger, record)) for record in records]
-    counts = [number("the number of blocks", record.dump, record.place, "i", len(found)) for record, found in blocks]
-    ledger.pin(RECORD, "indirect_size", counts, free)
-    free.remove(ledger.offset(RECORD, "indirect_size"))
-    ledger.pin(RECORD, "initialized", [*used, *unused], free)
-    free.remove(ledger.offset(RECORD, "initialized"))
-    direct = [
-        number("the number of direct objects", record.dump, record.place, "i", record.direct.count)
-        for record in records
-    ]
-    ledger.pin(RECORD, "direct_size", direct, free)
-    free.remove(ledger.offset(RECORD, "direct_size"))
-    _find_block_size(ledger, blocks, free)
+    used: list[Place] = [(record.dump, record.place, {"record": record, "blocks": found}) for record, found in blocks]
+    requests = [each for each in used if each[2]["record"].cls == handles.REQUEST]
+    unused: list[Place] = [(dump, at + stride, {"record": None}) for dump, at, _ in requests]
+    free = [offset for offset in NEAR if offset not in ledger.offsets[RECORD].values()]
+    for places, row in (
+        (used, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
+        ([*used, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each["record"]))),
+        (used, Row("direct_size", "the number of direct objects", lambda _, each: each["record"].direct.count)),
+    ):
+        ledger.pin_rows(RECORD, places, row, among=free)
+        free.remove(ledger.offset(RECORD, row.member))
+    what = "the objects of a block"
+    size = Row("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
+    ledger.optionally(RECORD, used, size, among=free)
     _find_chain(ledger, blocks)
     begin = ledger.offset(RECORD, "avail")
     if begin != min(ledger.offsets[RECORD].values()):
@@ -258,17 +252,6 @@ def _blocks_of_table(dump: Dump, table: int, cls: int, stride: int) -> list[Arra
 
 
 Blocks = Sequence[tuple[Record, list[Array]]]
-
-
-def _find_block_size(ledger: PoolLedger, pools: Blocks, free: list[int]) -> None:
-    """Find the objects of a block, which not every release has."""
-    sizes = [
-        number("the objects of a block", record.dump, record.place, "i", blocks[0].count)
-        for record, blocks in pools
-        if blocks
-    ]
-    member = "indirect_block_size"
-    ledger.optionally(RECORD, member, lambda: ledger.pin(RECORD, member, sizes, free))
 
 
 def _find_chain(ledger: PoolLedger, pools: Blocks) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import number
+from mqs_dll.calibrate.ledger import Row
+from mqs_dll.calibrate.mpich.ch4 import pin_arguments
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
 from mqs_dll.calibrate.mpich.requests import (
@@ -33,20 +35,18 @@ SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
 def find_match(ledger: PoolLedger) -> None:
     """Find what a receive was posted with, and what a send goes with."""
     receives, sends = posted(ledger), _sends(ledger)
-    tags = [(dump, at, tag_of(dump, entry)) for dump, at, entry in [*receives, *sends]]
-    ledger.pin_numbers(REQUEST, "dev.match.parts.tag", "the tag", tags)
-    ranks = [(dump, at, source_of(dump, entry) & RANK_MASK) for dump, at, entry in [*receives, *sends]]
-    ledger.pin_numbers(REQUEST, "dev.match.parts.rank", "the peer", ranks)
-    contexts = [
-        number("the context id", dump, at, "H", _context(ledger, dump, entry["comm"], member))
-        for requests, member in ((receives, "recvcontext_id"), (sends, "context_id"))
-        for dump, at, entry in requests
-    ]
-    ledger.pin(REQUEST, "dev.match.parts.context_id", contexts, ledger.room(REQUEST, "H"))
 
+    def context(dump: Dump, entry: dict[str, Any]) -> int:
+        member = "context_id" if entry["kind"] == "send" else "recvcontext_id"
+        return ledger.member(dump, comm_of(ledger, dump, entry["comm"]), COMM, member, "H")
 
-def _context(ledger: PoolLedger, dump: Dump, label: str, member: str) -> int:
-    return ledger.member(dump, comm_of(ledger, dump, label), COMM, member, "H")
+    ledger.pin_rows(
+        REQUEST,
+        [*receives, *sends],
+        Row("dev.match.parts.tag", "the tag", tag_of),
+        Row("dev.match.parts.rank", "the peer", lambda dump, entry: source_of(dump, entry) & RANK_MASK),
+        Row("dev.match.parts.context_id", "the context id", context),
+    )
 
 
 def _sends(ledger: PoolLedger) -> Requests:
@@ -57,22 +57,17 @@ def _sends(ledger: PoolLedger) -> Requests:
 def find_arguments(ledger: PoolLedger) -> None:
     """Find buffer, count and datatype of receives and sends."""
     requests = [*posted(ledger), *_sends(ledger), *requests_of(ledger, label="inactive")]
-    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, "dev.user_buf", "the program's buffer", buffers)
-    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, "dev.user_count", "the count", counts)
-    datatypes = [(dump, at, entry["datatype"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, "dev.datatype", "the datatype", datatypes)
+    pin_arguments(ledger, "dev.", requests, ("user_buf", "user_count", "datatype"))
 
 
 def find_progress(ledger: PoolLedger) -> None:
     """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
     tag = ledger.offset(REQUEST, "dev.match.parts.tag")
     early = list(unexpected(ledger, tag))
-    states = [(dump, at, SYNCHRONOUS_SEND) for dump, at, _ in requests_of(ledger, label="synchronous")]
-    states += [(dump, at, SEND | RENDEZVOUS) for dump, at, _ in requests_of(ledger, label="rendezvous")]
-    states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(ledger, label="self", kind="send")]
-    ledger.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
+    going = {"synchronous": SYNCHRONOUS_SEND, "rendezvous": SEND | RENDEZVOUS, "self": SEND | SELF}
+    sends = [each for label in going for each in requests_of(ledger, label=label) if each[2]["kind"] == "send"]
+    state = Row("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
+    ledger.pin_rows(REQUEST, sends, state)
     copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
     ledger.pin(REQUEST, "dev.tmpbuf", copies)
     flows = [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Observation, Place, number
+from mqs_dll.calibrate.ledger import Observation, Place, Row, number
 from mqs_dll.calibrate.mpich.communicators import CONTEXT_ID
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.requests import (
@@ -33,6 +33,9 @@ NEAR = range(-64, 128)
 POSTED, EAGER, SYNCHRONOUS, RENDEZVOUS = 0, 0x104, 0x106, 0x184
 """MPIDIG_REQ_*: unexpected and in progress, of a synchronous send, ready to send."""
 
+STATES = {"posted": POSTED, "eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
+"""What requests of each label are."""
+
 FLAGS = {"synchronous": 1, "rendezvous": 2}
 """MPIDIG_AM_SEND_FLAGS_SYNC and _RTS; bits above 8 name a rendezvous's protocol, which may leave out the first."""
 
@@ -57,20 +60,10 @@ def _context(ledger: PoolLedger, dump: Dump, label: str, member: str = "recvcont
     return ledger.member(dump, comm_of(ledger, dump, label), COMM, member, _context_code(ledger))
 
 
-def _free(ledger: PoolLedger, size: int, *taken: str) -> list[int]:
-    """Return the offsets in a request that some members don't have."""
+def _free(ledger: PoolLedger, *taken: str) -> list[int]:
+    """Return the offsets of numbers in a request that some members don't have."""
     used = {ledger.offsets[REQUEST][member] for member in taken if member in ledger.offsets[REQUEST]}
-    return [offset for offset in range(0, ledger.size(REQUEST) - size + 1, size) if offset not in used]
-
-
-def _pin_context(ledger: PoolLedger, member: str, requests: Requests) -> None:
-    code = _context_code(ledger)
-    sightings = [
-        number("the context id of receiving", dump, at, code, _context(ledger, dump, entry["comm"]))
-        for dump, at, entry in requests
-    ]
-    size = ledger.size(CONTEXT_ID)
-    ledger.pin(REQUEST, member, sightings, _free(ledger, size))
+    return [offset for offset in ledger.room(REQUEST, "i") if offset not in used]
 
 
 # ---------------------------------------------------------------- active messages
@@ -80,45 +73,30 @@ def find_receive(ledger: PoolLedger) -> None:
     """Find what a receive was posted with; since 4.3 source and tag are in its status and nowhere else."""
     receives = posted(ledger)
     prefix = "dev.ch4.am."
-    _pin_arguments(ledger, prefix, receives)
-    _pin_context(ledger, prefix + "u.recv.context_id", receives)
-    status = ("status.MPI_SOURCE", "status.MPI_TAG")
-    for member, what, value in (
-        ("u.recv.source", "the source that was named", source_of),
-        ("u.recv.tag", "the tag that was named", tag_of),
-    ):
-        _pin_optional(ledger, prefix + member, what, receives, value, _free(ledger, 4, *status))
-    for member, what, value in (
-        ("status.MPI_SOURCE", "the source that was named", source_of),
-        ("status.MPI_TAG", "the tag that was named", tag_of),
-    ):
-        if f"{prefix}u.recv.{member[11:].lower()}" not in ledger.offsets[REQUEST]:
-            among = [ledger.offset(REQUEST, member)]
-            ledger.pin_numbers(
-                REQUEST, member, what, [(d, at, value(d, entry)) for d, at, entry in receives], among=among
-            )
+    pin_arguments(ledger, prefix, receives)
+    what, code = "the context id of receiving", _context_code(ledger)
+    contexts = [number(what, dump, at, code, _context(ledger, dump, entry["comm"])) for dump, at, entry in receives]
+    ledger.pin(REQUEST, prefix + "u.recv.context_id", contexts, ledger.room(REQUEST, code))
+    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
+    for name, value in (("source", source_of), ("tag", tag_of)):
+        what, status = f"the {name} that was named", f"status.MPI_{name.upper()}"
+        own = Row(f"{prefix}u.recv.{name}", what, value)
+        if not ledger.optionally(REQUEST, receives, own, among=free):
+            ledger.pin_rows(REQUEST, receives, Row(status, what, value), among=[ledger.offset(REQUEST, status)])
 
 
-def _pin_arguments(ledger: PoolLedger, prefix: str, requests: Requests, buffer: str = "buffer") -> None:
-    """Find what all operations have: buffer, count and datatype."""
-    datatypes = [(dump, at, ledger.handle_inside(dump, entry["datatype"])) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, f"{prefix}datatype", "the datatype", datatypes)
-    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, prefix + buffer, "the program's buffer", buffers)
-    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, f"{prefix}count", "the count", counts)
-
-
-def _pin_optional(
-    ledger: PoolLedger,
-    member: str,
-    what: str,
-    requests: Requests,
-    value: Callable[[Dump, dict[str, Any]], int],
-    among: Iterable[int],
+def pin_arguments(
+    ledger: PoolLedger, prefix: str, requests: Requests, names: Sequence[str] = ("buffer", "count", "datatype")
 ) -> None:
-    observations = [(dump, at, value(dump, entry)) for dump, at, entry in requests]
-    ledger.optionally(REQUEST, member, lambda: ledger.pin_numbers(REQUEST, member, what, observations, among=among))
+    """Find what all operations have: buffer, count and datatype, which a device has its own names for."""
+    buffer, count, datatype = (prefix + name for name in names)
+    ledger.pin_rows(
+        REQUEST,
+        requests,
+        Row(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
+        Row(buffer, "the program's buffer", "buffer"),
+        Row(count, "the count", "count"),
+    )
 
 
 def tag_at(ledger: PoolLedger) -> int:
@@ -166,22 +144,13 @@ def _distance(ledger: PoolLedger, member: int) -> int:
 
 def find_progress(ledger: PoolLedger) -> None:
     """Find what the extension tells of a message: what it is, and how long."""
-    surprised = list(unexpected(ledger, tag_at(ledger)))
     member = ledger.offset(REQUEST, "dev.ch4.am.req")
-    states = {"eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
-    seen = [
-        (dump, dump.word(at + member), states[entry["label"]])
-        for dump, at, _, _, entry in surprised
-        if entry["label"] in states
-    ]
-    waiting = [(dump, dump.word(at + member), POSTED) for dump, at, _ in posted(ledger)]
-    ledger.pin_numbers(EXTENSION, "status", "how far a message is", [*seen, *waiting])
-    sizes = [
-        (dump, dump.word(at + member), entry["bytes"])
-        for dump, at, _, _, entry in surprised
-        if "rend" not in entry["label"]
-    ]
-    ledger.pin_numbers(EXTENSION, "recv_async.in_data_sz", "the bytes of a message", sizes)
+    came = [(dump, dump.word(at + member), entry) for dump, at, _, _, entry in unexpected(ledger, tag_at(ledger))]
+    waiting = [(dump, dump.word(at + member), entry) for dump, at, entry in posted(ledger)]
+    status = Row("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
+    ledger.pin_rows(EXTENSION, [*came, *waiting], status)
+    whole = [each for each in came if "rend" not in each[2]["label"]]
+    ledger.pin_rows(EXTENSION, whole, Row("recv_async.in_data_sz", "the bytes of a message", "bytes"))
 
 
 def find_flow(ledger: PoolLedger) -> None:
@@ -204,12 +173,18 @@ def find_flow(ledger: PoolLedger) -> None:
         f"what is left of a message's data, with what has flowed its length: {len(sends)} places, {len(sends)} values"
     )
     ledger.remember(EXTENSION, "send_async.data_sz_left", Solved(ways[0][0], text))
-    done = [each for label in GONE for each in requests_of(ledger, label=label) if each[0].word(each[1] + member)]
-    gone = [(d, d.word(at + member), entry["bytes"] * GONE[entry["label"]]) for d, at, entry in done]
-    ledger.pin_numbers(EXTENSION, "send_async.offset", "what has flowed of a message's data", gone, among=[ways[0][1]])
-    _find_segments(ledger, [(dump, dump.word(at + member), GONE[entry["label"]]) for dump, at, entry in done])
+    done = [
+        (dump, dump.word(at + member), entry)
+        for label in GONE
+        for dump, at, entry in requests_of(ledger, label=label)
+        if dump.word(at + member)
+    ]
+    what = "what has flowed of a message's data"
+    gone = Row("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
+    ledger.pin_rows(EXTENSION, done, gone, among=[ways[0][1]])
+    _find_segments(ledger, done)
     _find_received(ledger, member)
-    ledger.optionally(EXTENSION, "rreq.match_req", lambda: _find_match(ledger, member))
+    _find_match(ledger, member)
 
 
 def _find_received(ledger: PoolLedger, member: int) -> None:
@@ -240,14 +215,14 @@ def _with_tag(ledger: PoolLedger, dump: Dump, member: int, tag: int) -> Iterator
             yield address, extension
 
 
-def _find_segments(ledger: PoolLedger, segments: Sequence[Observation]) -> None:
+def _find_segments(ledger: PoolLedger, done: Requests) -> None:
     """Find the number of a message's segments: those given to the transport, and behind it those that it is done with.
 
     Shared memory is done with a segment at once: the two are equal whenever a program is outside MPI. The order is that
     of the declaration (src/mpid/ch4/include/mpidpre.h).
     """
     what = "the segments of a message's data, the first of two equal numbers"
-    sightings = [number(what, dump, at, "i", value) for dump, at, value in segments]
+    sightings = [number(what, dump, at, "i", GONE[entry["label"]]) for dump, at, entry in done]
     room = ledger.room(EXTENSION, "i")
     fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in sightings)]
     ledger.pin(EXTENSION, "send_async.seg_issued", sightings, fitting)
@@ -263,29 +238,25 @@ def _are_parts(dump: Dump, address: int, total: int, rest: int, flowed: int) -> 
 
 def _find_match(ledger: PoolLedger, member: int) -> None:
     """Find the receive that a message has: only one from anywhere keeps a request of its own beside the message's."""
-    tag = tag_at(ledger)
-    matched = []
-    for dump, receive, entry in requests_of(ledger, label="stalled", kind="receive"):
-        if entry["peer"] == "any":
-            for address, extension in _with_tag(ledger, dump, member, entry["tag"]):
-                if address != receive:
-                    matched.append((dump, extension, receive))
+    matched = [
+        (dump, extension, {"receive": receive})
+        for dump, receive, entry in requests_of(ledger, label="stalled", kind="receive", peer="any")
+        for address, extension in _with_tag(ledger, dump, member, entry["tag"])
+        if address != receive
+    ]
     none = [
-        (dump, dump.word(at + member), 0)
-        for dump, at, _, _, entry in unexpected(ledger, tag)
+        (dump, dump.word(at + member), {"receive": 0})
+        for dump, at, _, _, entry in unexpected(ledger, tag_at(ledger))
         if entry["label"] in ("eager", "synchronous")
     ]
-    ledger.pin_numbers(EXTENSION, "rreq.match_req", "the receive that took the message", [*matched, *none])
+    row = Row("rreq.match_req", "the receive that took the message", "receive")
+    ledger.optionally(EXTENSION, [*matched, *none], row)
 
 
 def find_destination(ledger: PoolLedger) -> None:
     """Find where a rendezvous goes, within a node."""
-    sends = [
-        (dump, at, entry["peer"])
-        for dump, at, entry in requests_of(ledger, "cliques", label="rendezvous")
-        if _is_near(dump, entry)
-    ]
-    ledger.pin_numbers(REQUEST, "dev.ch4.am.u.send.dest", "the destination of a rendezvous", sends)
+    sends = [each for each in requests_of(ledger, "cliques", label="rendezvous") if _is_near(each[0], each[2])]
+    ledger.pin_rows(REQUEST, sends, Row("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
 
 
 def _is_near(dump: Dump, entry: dict[str, Any]) -> bool:
@@ -295,10 +266,9 @@ def _is_near(dump: Dump, entry: dict[str, Any]) -> bool:
 
 def find_type(ledger: PoolLedger) -> None:
     """Find what tells messages over shared memory from all other requests, since 4.1."""
-    shared = [(dump, at, 1) for dump, at, _ in posted(ledger)]
-    others = [(dump, at, 0) for label in OTHERS for dump, at, _ in requests_of(ledger, label=label)]
-    what = "whether it is a message over shared memory"
-    ledger.optionally(REQUEST, "dev.type", lambda: ledger.pin_numbers(REQUEST, "dev.type", what, [*shared, *others]))
+    requests = [*posted(ledger), *(each for label in OTHERS for each in requests_of(ledger, label=label))]
+    shared = Row("dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted")
+    ledger.optionally(REQUEST, requests, shared)
 
 
 # ---------------------------------------------------------------- headers of messages
@@ -370,36 +340,36 @@ def find_inactive(ledger: PoolLedger) -> None:
     """Find the arguments of a persistent operation."""
     prefix = "dev.ch4.preq."
     requests = requests_of(ledger, label="inactive")
-    types = [
-        (dump, at, PERSISTENT_TYPES[entry["function"]])
-        for dump, at, entry in requests
-        if entry["function"] in PERSISTENT_TYPES
-    ]
-    _pin_arguments(ledger, prefix, requests)
-    for member, key in (("rank", "peer"), ("tag", "tag")):
-        observations = [(dump, at, entry[key]) for dump, at, entry in requests]
-        ledger.pin_numbers(REQUEST, prefix + member, f"the {key} that was named", observations)
-    ledger.pin_numbers(REQUEST, f"{prefix}p_type", "the kind of persistent operation", types)
+    pin_arguments(ledger, prefix, requests)
+    ledger.pin_rows(
+        REQUEST,
+        requests,
+        Row(f"{prefix}rank", "the peer that was named", "peer"),
+        Row(f"{prefix}tag", "the tag that was named", "tag"),
+        Row(
+            f"{prefix}p_type",
+            "the kind of persistent operation",
+            lambda _, entry: PERSISTENT_TYPES.get(entry["function"]),
+        ),
+    )
 
 
 def find_partitioned(ledger: PoolLedger) -> None:
     """Find the arguments of a partitioned operation, its state and its partner in the other process."""
-    requests = [each for kind in ("send", "receive") for each in requests_of(ledger, kind=f"partitioned {kind}")]
-    sends = requests_of(ledger, kind="partitioned send")
-    receives = requests_of(ledger, kind="partitioned receive")
+    sends, receives = (requests_of(ledger, kind=f"partitioned {kind}") for kind in ("send", "receive"))
+    requests = [*sends, *receives]
     prefix = "dev.ch4.part_req."
-    _pin_arguments(ledger, prefix, requests)
-    partitions = [(dump, at, entry["partitions"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, "u.part.partitions", "the number of partitions", partitions)
-    destinations = [(dump, at, entry["peer"]) for dump, at, entry in sends]
-    ledger.pin_numbers(REQUEST, f"{prefix}u.send.dest", "the destination", destinations)
-    free = _free(ledger, 4, "status.MPI_SOURCE", "status.MPI_TAG")
-    _pin_optional(ledger, f"{prefix}u.recv.tag", "the tag", receives, tag_of, free)
-    started = [(dump, at, int(entry["state"] == "started")) for dump, at, entry in requests]
-    free = _free(ledger, 4, "cc")
-    ledger.pin_numbers(REQUEST, "u.part.active_flag", "whether it was started", started, among=free)
-    partners = [(dump, at, _partner(ledger, dump, entry)) for dump, at, entry in requests if _knows_partner(entry)]
-    ledger.pin_numbers(REQUEST, f"{prefix}am.peer_req_ptr", "the partner's request", partners)
+    pin_arguments(ledger, prefix, requests)
+    ledger.pin_rows(REQUEST, requests, Row("u.part.partitions", "the number of partitions", "partitions"))
+    ledger.pin_rows(REQUEST, sends, Row(f"{prefix}u.send.dest", "the destination", "peer"))
+    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
+    ledger.optionally(REQUEST, receives, Row(f"{prefix}u.recv.tag", "the tag", tag_of), among=free)
+    started = Row("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
+    ledger.pin_rows(REQUEST, requests, started, among=_free(ledger, "cc"))
+    known = [each for each in requests if _knows_partner(each[2])]
+    what = "the partner's request"
+    partner = Row(f"{prefix}am.peer_req_ptr", what, lambda dump, entry: _partner(ledger, dump, entry))
+    ledger.pin_rows(REQUEST, known, partner)
 
 
 def _knows_partner(entry: dict[str, Any]) -> bool:
@@ -421,12 +391,11 @@ def find_self(ledger: PoolLedger) -> None:
     """Find what a message of a process to itself has."""
     prefix = "dev.ch4.self."
     requests = requests_of(ledger, label="self")
-    _pin_arguments(ledger, prefix, requests, buffer="buf")
-    tags = [(dump, at, entry["tag"]) for dump, at, entry in requests]
-    ledger.pin_numbers(REQUEST, f"{prefix}tag", "the tag", tags)
-    taken = [(dump, at, _send_of(ledger, dump, entry["tag"])) for dump, at, entry in ledger.places("messages")]
-    ledger.pin_numbers(REQUEST, f"{prefix}match_req", "the send of a message that was taken", taken)
+    pin_arguments(ledger, prefix, requests, ("buf", "count", "datatype"))
+    ledger.pin_rows(REQUEST, requests, Row(f"{prefix}tag", "the tag", "tag"))
 
+    def send_of(dump: Dump, entry: dict[str, Any]) -> int:
+        return ledger.address(dump, dump.of("requests", label="probed", tag=entry["tag"])[0]["handle"])
 
-def _send_of(ledger: PoolLedger, dump: Dump, tag: int) -> int:
-    return ledger.address(dump, dump.of("requests", label="probed", tag=tag)[0]["handle"])
+    taken = Row(f"{prefix}match_req", "the send of a message that was taken", send_of)
+    ledger.pin_rows(REQUEST, ledger.places("messages"), taken)

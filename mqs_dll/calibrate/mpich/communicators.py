@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Place, number
+from mqs_dll.calibrate.ledger import Place, Row, number, text
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 from mqs_dll.errors import CalibrationError
@@ -17,7 +17,6 @@ from mqs_dll.mpi.mpich import handles
 COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"
 CONTEXT_ID = "MPIR_Context_id_t"
-NAME_BYTES = 128
 INTRA, INTER = 0, 1
 """MPIR_COMM_KIND__INTRACOMM and its sibling."""
 
@@ -85,26 +84,32 @@ def _is_in_object(ledger: PoolLedger, dump: Dump, place: int) -> bool:
 # ---------------------------------------------------------------- what a program can ask for
 
 
+ROWS = (
+    Row("rank", "the rank in a communicator", "rank"),
+    Row("comm_kind", "intra- or inter-communicator", lambda _, entry: INTER if entry["inter"] else INTRA),
+    Row("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
+    Row("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
+)
+
+
 def find_communicator(ledger: PoolLedger) -> None:
     """Find what the program knows of its communicators."""
     ledger.inherit_head(COMM)
     comms = [*ledger.places("comms"), *ledger.places_in("cliques", "comms")]
+    ledger.pin(COMM, "name", [text("the name of a communicator", dump, at, each["name"]) for dump, at, each in comms])
+    among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
+    ledger.pin_rows(COMM, comms, *ROWS, among=among)
 
-    def pin(member: str, what: str, value: str) -> None:
-        numbers = [(dump, at, _value(entry, value)) for dump, at, entry in comms]
-        among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
-        ledger.pin_numbers(COMM, member, what, numbers, among=among)
+    def group(dump: Dump, entry: dict[str, Any]) -> int | None:
+        return ledger.address(dump, entry["group"]) if entry["group"] else None
 
-    names = [_name(dump, at, entry["name"]) for dump, at, entry in comms]
-    ledger.pin(COMM, "name", names, range(0, ledger.size(COMM) - NAME_BYTES, 4))
-    pin("rank", "the rank in a communicator", "rank")
-    pin("comm_kind", "intra- or inter-communicator", "kind")
-    pin("local_size", "the processes of the own group", "members")
-    pin("remote_size", "the processes that ranks refer to", "peers")
-    for member, key in (("local_group", "group"), ("remote_group", "remote_group")):
-        asked = [(dump, at, ledger.address(dump, entry[key])) for dump, at, entry in comms if entry[key]]
-        none = [(dump, at, 0) for dump, at, entry in comms if key == "remote_group" and not entry["inter"]]
-        ledger.pin_numbers(COMM, member, "the group that the program asked for", [*asked, *none])
+    def remote_group(dump: Dump, entry: dict[str, Any]) -> int | None:
+        if entry["remote_group"]:
+            return ledger.address(dump, entry["remote_group"])
+        return None if entry["inter"] else 0
+
+    what = "the group that the program asked for"
+    ledger.pin_rows(COMM, comms, Row("local_group", what, group), Row("remote_group", what, remote_group))
 
 
 def find_attributes(ledger: PoolLedger) -> None:
@@ -121,20 +126,6 @@ def _attribute(dump: Dump, address: int, value: int) -> Sighting:
         return value if value and value in dump.words(attribute, ATTRIBUTE_WORDS) else "something else"
 
     return Sighting("an attribute with the value that the program gave it", value, seen)
-
-
-def _value(entry: dict[str, Any], key: str) -> int:
-    if key == "kind":
-        return INTER if entry["inter"] else INTRA
-    value = entry[key]
-    return int(value) if isinstance(value, int) else len(value)
-
-
-def _name(dump: Dump, address: int, name: str) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        return dump.read(address + offset, NAME_BYTES).partition(b"\0")[0].decode("utf-8", "replace")
-
-    return Sighting("the name of a communicator", name, seen)
 
 
 # ---------------------------------------------------------------- context ids
@@ -260,14 +251,9 @@ def _context_readers(comms: Comms) -> Callable[[Dump, dict[str, Any], int], int]
 
 def find_hidden(ledger: PoolLedger) -> None:
     """Find the communicators that MPICH makes of another: of its node, of the nodes' first processes, of one group."""
-    own = {(id(dump), at) for dump, at, _ in ledger.places("comms")}
     comms = ledger.places("comms")
-    local = [
-        _hidden("the communicator of the own group", ledger, own, dump, at, _local(entry))
-        for dump, at, entry in comms
-        if entry["used"] or not entry["inter"]
-    ]
-    ledger.pin(COMM, "local_comm", local)
+    used = [each for each in comms if each[2]["used"] or not each[2]["inter"]]
+    _pin_hidden(ledger, "local_comm", "the communicator of the own group", used, comms, _local)
     cliques = [
         (dump, at, entry)
         for dump, at, entry in ledger.places_in("cliques", "comms")
@@ -275,20 +261,16 @@ def find_hidden(ledger: PoolLedger) -> None:
     ]  # releases differ in what a communicator has that is within one node, or has one process on each
     if not cliques:
         raise CalibrationError("without a run with several nodes, nothing tells the communicators of nodes apart")
-    for member, what, expected in (
-        ("node_comm", "the communicator of the node", _of_node),
-        ("node_roots_comm", "the communicator of the first processes of the nodes", _of_roots),
-    ):
-        own = {(id(dump), at) for dump, at, _ in cliques}
-        sightings = [_hidden(what, ledger, own, dump, at, expected(dump, entry)) for dump, at, entry in cliques]
-        ledger.pin(COMM, member, sightings)
+    _pin_hidden(ledger, "node_comm", "the communicator of the node", cliques, cliques, _of_node)
+    what = "the communicator of the first processes of the nodes"
+    _pin_hidden(ledger, "node_roots_comm", what, cliques, cliques, _of_roots)
 
 
 Shape = tuple[int, int]
 """The rank in a communicator, and how many processes it has."""
 
 
-def _local(entry: dict[str, Any]) -> Shape | None:
+def _local(_: Dump, entry: dict[str, Any]) -> Shape | None:
     return (entry["rank"], len(entry["members"])) if entry["inter"] else None
 
 
@@ -317,17 +299,25 @@ def _of_roots(dump: Dump, entry: dict[str, Any]) -> Shape | None:
     return roots.index(dump.truth["rank"]), len(roots)
 
 
-def _hidden(
-    what: str, ledger: PoolLedger, own: set[tuple[int, int]], dump: Dump, address: int, expected: Shape | None
-) -> Sighting:
-    """Sight a pointer to a communicator that is not the program's, or NULL."""
+def _pin_hidden(
+    ledger: PoolLedger,
+    member: str,
+    what: str,
+    comms: Comms,
+    own: Comms,
+    shape_of: Callable[[Dump, dict[str, Any]], Shape | None],
+) -> None:
+    """Find a pointer to a communicator that is none of the program's own, or NULL."""
+    known = {(id(dump), at) for dump, at, _ in own}
 
-    def seen(offset: int) -> Hashable:
-        target = dump.word(address + offset)
+    def seen(dump: Dump, target: int) -> Hashable:
         if target == 0:
             return None
-        if not ledger.is_object(dump, handles.COMM, target) or (id(dump), target) in own:
+        if not ledger.is_object(dump, handles.COMM, target) or (id(dump), target) in known:
             return "something else"
-        return ledger.member(dump, target, COMM, "rank", "i"), ledger.member(dump, target, COMM, "local_size", "i")
+        return ledger.shape(dump, target)
 
-    return Sighting(what, expected, seen)
+    def sighting(dump: Dump, at: int, expected: Shape | None) -> Sighting:
+        return Sighting(what, expected, lambda offset: seen(dump, dump.word(at + offset)))
+
+    ledger.pin(COMM, member, [sighting(dump, at, shape_of(dump, entry)) for dump, at, entry in comms])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place
+from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
 from mqs_dll.calibrate.solver import Solved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles, views
@@ -55,8 +55,6 @@ class PoolLedger(Ledger):
         self._read: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
         self.of_maps: set[int] = set()
         """Offsets in a communicator that belong to its maps of ranks."""
-        self.unmapped: list[str] = []
-        """Members that not every release has: why they weren't found."""
 
     def of_mode(self, mode: str) -> list[Dump]:
         """Return the dumps of one kind of run; none where that run could not be made."""
@@ -117,6 +115,11 @@ class PoolLedger(Ledger):
                 if self.member(dump, address, "MPIR_Handle_common", "ref_count", "i"):
                     yield address
 
+    def shape(self, dump: Dump, comm: int) -> tuple[int, int]:
+        """Return the rank in a communicator, and how many processes it has."""
+        rank, size = (self.member(dump, comm, "MPIR_Comm", member, "i") for member in ("rank", "local_size"))
+        return rank, size
+
     def inherit_head(self, struct: str) -> None:
         """Take over the members that all objects begin with."""
         for member in ("handle", "ref_count"):
@@ -167,12 +170,13 @@ class PoolLedger(Ledger):
         room = self.rooms[struct] if struct in self.rooms else self.size(struct)
         return range(0, room - max(size, 1) + 1, size or 4)
 
-    def optionally(self, struct: str, member: str, attempt: Callable[[], object]) -> None:
-        """Try to find a member that not every release has; remember why, where it isn't found."""
+    def optionally(self, struct: str, places: Sequence[Place], row: Row, among: Iterable[int] | None = None) -> bool:
+        """Try to find a member that not every release has; tell whether it was found."""
         try:
-            attempt()
-        except CalibrationError as error:
-            self.unmapped.append(f"{struct}.{member}: {error}")
+            self.pin_rows(struct, places, row, among=among)
+        except CalibrationError:
+            return False
+        return True
 
     def first_that_works(self, *attempts: Callable[[], object]) -> None:
         """Try several ways to find the same, the best first.

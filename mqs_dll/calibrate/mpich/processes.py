@@ -11,7 +11,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Observation, Place, number
+from mqs_dll.calibrate.ledger import SIZES, Place, Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 
@@ -62,51 +62,39 @@ def regular(ranks: Sequence[int]) -> Regular:
 def find_maps(ledger: PoolLedger) -> None:
     """Find the map of a communicator's ranks, and of the own group's of an inter-communicator."""
     comms = [each for each in ledger.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
-    kinds = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
-    words = ledger.room(COMM, "i")
+    rules = [(dump, at, {"rule": regular(entry["peers"]), "ranks": entry["peers"]}) for dump, at, entry in comms]
     found: dict[str, Solved] = {}
 
     def solved(member: str, sightings: list[Sighting], among: Sequence[int]) -> int:
         found[member] = solve(f"{MAP}.{member}", sightings, among)
         return found[member].offset
 
-    tables = [_table(dump, at, ranks) for dump, at, rule, ranks in kinds if rule.kind == LUT]
+    tables = [_table(dump, at, each["ranks"], "i") for dump, at, each in rules if each["rule"].kind == LUT]
     lut = solved("irreg.lut.lpid", tables, ledger.room(COMM, "Q"))
-    near = [offset for offset in words if lut - LARGEST_MAP < offset < lut]
-    modes = [_mode(dump, at, rule.kind) for dump, at, rule, _ in kinds]
-    begin = solved("mode", modes, near)
+    near = [offset for offset in ledger.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
+    begin = solved("mode", [_mode(dump, at, each["rule"].kind) for dump, at, each in rules], near)
     inside = [offset for offset in near if offset > begin]
-    strided = [(dump, at, rule) for dump, at, rule, _ in kinds if rule.kind in (STRIDE, STRIDE_BLOCK)]
-    offsets = [
-        number("the first process", dump, at, "i", rule.offset)
-        for dump, at, rule, _ in kinds
-        if rule.kind in (OFFSET, STRIDE, STRIDE_BLOCK)
-    ]
-    first = solved("reg.stride.offset", offsets, inside)
-    inside.remove(first)
-    strides = [number("the stride", dump, at, "i", rule.stride) for dump, at, rule in strided]
-    stride = solved("reg.stride.stride", strides, inside)
-    inside.remove(stride)
-    blocks = [
-        number("the processes of a block", dump, at, "i", rule.blocksize)
-        for dump, at, rule in strided
-        if rule.kind == STRIDE_BLOCK
-    ]
-    ones = [number("no block", dump, at, "i", 1) for dump, at, rule in strided if rule.kind == STRIDE]
-    inside.remove(solved("reg.stride.blocksize", [*blocks, *ones], inside))
-    sizes = [number("the number of processes", dump, at, "i", len(ranks)) for dump, at, _, ranks in kinds]
-    inside.remove(solved("size", sizes, inside))
+    strided = (STRIDE, STRIDE_BLOCK)
+    for member, what, kinds, value in (
+        ("reg.stride.offset", "the first process", (OFFSET, *strided), lambda each: each["rule"].offset),
+        ("reg.stride.stride", "the stride", strided, lambda each: each["rule"].stride),
+        ("reg.stride.blocksize", "the processes of a block", strided, lambda each: each["rule"].blocksize),
+        ("size", "the number of processes", range(LUT + 1), lambda each: len(each["ranks"])),
+    ):
+        known = [(dump, at, value(each)) for dump, at, each in rules if each["rule"].kind in kinds]
+        inside.remove(solved(member, [number(what, dump, at, "i", expected) for dump, at, expected in known], inside))
     _remember_map(ledger, found, begin)
     _find_tables_number(ledger, begin, inside)
     _find_local_map(ledger, begin)
 
 
-def _table(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
-    expected = tuple(ranks)
+def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Sighting:
+    """Sight a pointer to numbers of a type: the processes one by one."""
+    expected, step = tuple(ranks), SIZES[code]
 
     def seen(offset: int) -> Hashable:
         table = dump.word(address + offset)
-        return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(len(expected)))
+        return tuple(dump.scalar(table + step * rank, code) for rank in range(len(expected)))
 
     return Sighting("the processes one by one", expected, seen)
 
@@ -183,32 +171,26 @@ def find_groups(ledger: PoolLedger) -> None:
             if entry[key]:
                 groups.append((dump, ledger.address(dump, entry[key]), entry[ranks]))
     ledger.pin_numbers(GROUP, "size", "the number of processes", [(d, at, len(ranks)) for d, at, ranks in groups])
-    several = [each for each in groups if len(each[2]) > 1]
-    strided = [each for each in several if _stride(each[2])]
-    listed = [each for each in several if not _stride(each[2])]
-    tables = [_table64(dump, at, ranks) for dump, at, ranks in listed]
-    ledger.pin(GROUP, "pmap.u.map", tables, ledger.room(GROUP, "Q"))
-    ledger.pin_numbers(GROUP, "pmap.u.stride.offset", "the first process", [(d, at, r[0]) for d, at, r in strided])
-    strides = [(dump, at, _stride(ranks) % (1 << 64)) for dump, at, ranks in strided]
-    ledger.pin_numbers(GROUP, "pmap.u.stride.stride", "the stride", strides)
-    kinds: list[Observation] = [*((d, at, 0) for d, at, _ in strided), *((d, at, 1) for d, at, _ in listed)]
-    ledger.pin_numbers(GROUP, "pmap.use_map", "whether there is a table", kinds)
+    several: list[Place] = [
+        (dump, at, {"ranks": ranks, "stride": _stride(ranks)}) for dump, at, ranks in groups if len(ranks) > 1
+    ]
+    strided = [each for each in several if each[2]["stride"]]
+    tables = [_table(dump, at, each["ranks"], "q") for dump, at, each in several if not each["stride"]]
+    ledger.pin(GROUP, "pmap.u.map", tables)
+    ledger.pin_rows(
+        GROUP,
+        strided,
+        Row("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
+        Row("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
+    )
+    table = Row("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
+    ledger.pin_rows(GROUP, several, table)
 
 
 def _stride(ranks: Sequence[int]) -> int:
     """Return the distance between neighbours, 0 where it varies."""
     distances = {other - one for one, other in pairwise(ranks)}
     return distances.pop() if len(distances) == 1 else 0
-
-
-def _table64(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
-    expected = tuple(ranks)
-
-    def seen(offset: int) -> Hashable:
-        table = dump.word(address + offset)
-        return tuple(dump.scalar(table + 8 * rank, "q") for rank in range(len(expected)))
-
-    return Sighting("the processes one by one", expected, seen)
 
 
 # ---------------------------------------------------------------- ch3

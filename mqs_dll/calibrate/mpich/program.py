@@ -240,29 +240,64 @@ class MpichRank(Rank):
     # ------------------------------------------------------------ operations
 
     def post(
-        self, function: str, label: str, kind: str, comm: str, peer: int, tag: int, elements: int, holes: bool = False
+        self,
+        function: str,
+        label: str,
+        comm: str,
+        peer: int,
+        tag: int,
+        elements: int = SMALL,
+        *,
+        partitions: int = 0,
+        holes: bool = False,
+        started: bool = False,
     ) -> None:
         """Start an operation, or make a persistent one, and write it down.
 
         Args:
             function: of MPI: "Isend".
             label: what the solver knows it by.
-            kind: "send", "receive", "persistent send", "persistent receive".
             comm: label of the communicator.
             peer: rank in it, or ANY_SOURCE.
             tag: its tag, or ANY_TAG.
             elements: the least count; it is made different from all others.
+            partitions: of a partitioned operation.
             holes: whether the datatype has holes.
+            started: whether to start what is persistent.
         """
         self._number += 1
+        mpi, count = self.mpi, elements + self._number
         which = len(INTS) if holes else self._number % len(INTS)
-        count = elements + self._number
-        buffer = self.allocate(count * self.truth["datatypes"][which]["extent"])
+        datatype = self.truth["datatypes"][which]
+        buffer = self.allocate((partitions or 1) * count * datatype["extent"])
+        kind = "receive" if "recv" in function.lower() else "send"
         if kind == "send":  # what is in the message tells where a copy of it lies
-            self.mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
-        arguments = (buffer, count, self.types[which], peer, tag, self.comms[comm])
-        request = self.mpi.create("MPI_Request", function, *arguments)
-        self._add_request(label, function, kind, comm, peer, tag, request, buffer, which, count)
+            mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
+        arguments = [buffer, count, self.types[which], peer, tag, self.comms[comm]]
+        if partitions:
+            arguments = [buffer, partitions, *arguments[1:], mpi.INFO_NULL]
+        request = mpi.create("MPI_Request", function, *arguments)
+        again = function.endswith("_init")
+        if started:
+            mpi.change("MPI_Request", "Start", request)
+        self.handles.append(request)
+        self.truth["requests"].append(
+            {
+                "label": label,
+                "function": function,
+                "kind": f"{'partitioned ' if partitions else 'persistent ' if again else ''}{kind}",
+                "handle": mpi.number_of(request),
+                "state": "started" if started else "inactive" if again else "pending",
+                "comm": comm,
+                "peer": "any" if peer == mpi.ANY_SOURCE else peer,
+                "tag": "any" if tag == mpi.ANY_TAG else tag,
+                "count": count,
+                "datatype": datatype["handle"],
+                "bytes": count * datatype["size"],
+                "buffer": mpi.number_of(buffer),
+                "partitions": partitions,
+            }
+        )
 
     def take(self, comm: str, tag: int) -> None:
         """Take a message off its queue without receiving it, where MPI can (MPI 3.0)."""
@@ -271,69 +306,6 @@ class MpichRank(Rank):
         self.mpi.do("Improbe", 0, tag, self.comms[comm], flag, message, status)
         if flag[0]:
             self.truth["messages"].append({"handle": self.mpi.number_of(message[0]), "tag": tag})
-
-    def partitioned(self, function: str, label: str, peer: int, tag: int, partitions: int, started: bool) -> None:
-        """Make a partitioned operation on MPI_COMM_WORLD."""
-        self._number += 1
-        which = self._number % len(INTS)
-        count = SMALL + self._number
-        buffer = self.allocate(partitions * count * self.truth["datatypes"][which]["extent"])
-        request = self.mpi.create(
-            "MPI_Request",
-            function,
-            *(buffer, partitions, count, self.types[which], peer, tag, self.mpi.COMM_WORLD, self.mpi.INFO_NULL),
-        )
-        kind = "partitioned send" if function.startswith("Ps") else "partitioned receive"
-        self._add_request(label, function, kind, "world", peer, tag, request, buffer, which, count)
-        self.truth["requests"][-1]["partitions"] = partitions
-        if started:
-            self.start_last()
-
-    def start_last(self) -> None:
-        """Start the persistent operation that was made last."""
-        request = self.handles[-1]
-        self.mpi.change("MPI_Request", "Start", request)
-        self.truth["requests"][-1]["state"] = "started"
-
-    def cancel_last(self) -> None:
-        """Cancel the operation that was posted last."""
-        self.mpi.change("MPI_Request", "Cancel", self.handles[-1])
-
-    def _add_request(
-        self,
-        label: str,
-        function: str,
-        kind: str,
-        comm: str,
-        peer: int,
-        tag: int,
-        request: Any,
-        buffer: Any,
-        which: int,
-        count: int,
-    ) -> None:
-        address = int(self.mpi.ffi.cast("uintptr_t", buffer))
-        self.handles.append(request)
-        self.truth["requests"].append(
-            {
-                "label": label,
-                "function": function,
-                "kind": kind,
-                "handle": self.mpi.number_of(request),
-                "state": "inactive" if "persistent" in kind or "partitioned" in kind else "pending",
-                "comm": comm,
-                "peer": self._spelled(peer, self.mpi.ANY_SOURCE),
-                "tag": self._spelled(tag, self.mpi.ANY_TAG),
-                "count": count,
-                "datatype": self.truth["datatypes"][which]["handle"],
-                "bytes": count * self.truth["datatypes"][which]["size"],
-                "buffer": address,
-            }
-        )
-
-    @staticmethod
-    def _spelled(number: int, wildcard: int) -> int | str:
-        return "any" if number == wildcard else number
 
     def peers_of(self, comm: str) -> int:
         """Return how many processes the ranks in a communicator refer to."""
@@ -390,19 +362,20 @@ class MpichRank(Rank):
         """Leave the data of messages half-way: a part has come, and who sends doesn't go on."""
         pair, place = divmod(self.rank, 2)
         peer = self.rank + 1 - 2 * place
-        here = peer < self.ranks
-        if here and place == 0:
-            self.post("Isend", "stalled", "send", "calm", peer, STALLED_TAG + pair, HUGE * (pair + 1), holes=True)
+        sends, receives = (peer < self.ranks and place == each for each in (0, 1))
+        tag = STALLED_TAG + pair
+        if sends:
+            self.post("Isend", "stalled", "calm", peer, tag, HUGE * (pair + 1), holes=True)
         self.meet("asked to send")
-        if here and place == 1:
-            self._wait_for([("calm", peer, STALLED_TAG + pair)])
+        if receives:
+            self._wait_for([("calm", peer, tag)])
             source = peer if pair else self.mpi.ANY_SOURCE
-            self.post("Irecv", "stalled", "receive", "calm", source, STALLED_TAG + pair, HUGE * (pair + 2), holes=True)
+            self.post("Irecv", "stalled", "calm", source, tag, HUGE * (pair + 2), holes=True)
         self.meet("asked for data")
-        if here and place == 0:
+        if sends:
             self.poll_for(SETTLED_SECONDS)
         self.meet("sent what there is room for")
-        if here and place == 1:
+        if receives:
             self.poll_for(SETTLED_SECONDS)
 
     # ------------------------------------------------------------ the own memory
@@ -498,17 +471,18 @@ def make_objects(rank: MpichRank) -> None:
 
 def post_receives(rank: MpichRank) -> None:
     """Post receives that nothing matches, also on inter-communicators, and from anywhere."""
+    anyone, anything = rank.mpi.ANY_SOURCE, rank.mpi.ANY_TAG
     for entry in list(rank.truth["comms"]):
         label, peers = entry["label"], len(entry["peers"])
         if label not in ("world", "quiet", "done") and not label.startswith(("shape", "inter ")):
             continue
         for source in range(peers):
-            rank.post("Irecv", "posted", "receive", label, source, 1000 + rank._number, SMALL)
+            rank.post("Irecv", "posted", label, source, 1000 + rank._number)
         if label in ("quiet", "inter 1"):
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
-            rank.post("Irecv", "posted", "receive", label, 0, rank.mpi.ANY_TAG, SMALL)
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, rank.mpi.ANY_TAG, SMALL)
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
+            rank.post("Irecv", "posted", label, 0, anything)
+            rank.post("Irecv", "posted", label, anyone, anything)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
 
 
 def send_messages(rank: MpichRank) -> None:
@@ -525,7 +499,7 @@ def send_messages(rank: MpichRank) -> None:
                 ("Issend", "synchronous", SMALL),
                 ("Isend", "rendezvous", LARGE),
             ):
-                rank.post(function, label, "send", comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
+                rank.post(function, label, comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
 
 
 def complete_some(rank: MpichRank) -> None:
@@ -537,25 +511,22 @@ def complete_some(rank: MpichRank) -> None:
         if target == rank.rank:
             continue
         tag = 30_000 + distance
-        rank.post("Isend", "received", "send", "calm", target, tag + 10 * rank.rank, SMALL * (distance + 1))
+        rank.post("Isend", "received", "calm", target, tag + 10 * rank.rank, SMALL * (distance + 1))
         wanted = mpi.ANY_SOURCE if any_source else source, mpi.ANY_TAG if any_tag else tag + 10 * source
-        rank.post("Irecv", "received", "receive", "calm", *wanted, ROOMY)
-        rank.post("Irecv", "cancelled", "receive", "busy", source, 31_000 + distance, SMALL)
-        rank.cancel_last()
+        rank.post("Irecv", "received", "calm", *wanted, ROOMY)
+        rank.post("Irecv", "cancelled", "busy", source, 31_000 + distance)
+        mpi.change("MPI_Request", "Cancel", rank.handles[-1])
 
 
 def make_persistent(rank: MpichRank) -> None:
     """Make persistent operations, some started."""
     for index, function in enumerate(("Send_init", "Recv_init", "Ssend_init", "Rsend_init", "Recv_init", "Bsend_init")):
-        kind = "persistent receive" if function == "Recv_init" else "persistent send"
         for comm in ("busy", "quiet", "inter 1", "inter 4"):
             peer = (index + rank.rank) % rank.peers_of(comm)
-            rank.post(function, "inactive", kind, comm, peer, 5000 + rank._number, SMALL)
+            rank.post(function, "inactive", comm, peer, 5000 + rank._number)
     for comm in ("world", "busy"):  # nowhere else: it would meet the receives that take anything
-        rank.post("Recv_init", "started", "persistent receive", comm, 1, 6000 + rank._number, SMALL)
-        rank.start_last()
-        rank.post("Ssend_init", "started", "persistent send", comm, 1, 6000 + rank._number, SMALL)
-        rank.start_last()
+        rank.post("Recv_init", "started", comm, 1, 6000 + rank._number, started=True)
+        rank.post("Ssend_init", "started", comm, 1, 6000 + rank._number, started=True)
 
 
 def make_partitioned(rank: MpichRank) -> None:
@@ -564,19 +535,21 @@ def make_partitioned(rank: MpichRank) -> None:
         return
     left, right = (rank.rank - 1) % rank.ranks, (rank.rank + 1) % rank.ranks
     for number in range(4):
-        started = number % 2 == 0
-        rank.partitioned("Psend_init", "partitioned", right, 7000 + 10 * rank.rank + number, 2 + number, started)
-        rank.partitioned("Precv_init", "partitioned", left, 7000 + 10 * left + number, 2 + number, started)
-        rank.partitioned("Precv_init", "lonely", right, 7500 + number, 3 + number, started)
+        for function, label, peer, tag, partitions in (
+            ("Psend_init", "partitioned", right, 7000 + 10 * rank.rank + number, 2 + number),
+            ("Precv_init", "partitioned", left, 7000 + 10 * left + number, 2 + number),
+            ("Precv_init", "lonely", right, 7500 + number, 3 + number),
+        ):
+            rank.post(function, label, "world", peer, tag, partitions=partitions, started=number % 2 == 0)
 
 
 def talk_to_itself(rank: MpichRank) -> None:
     """Post receives and sends on communicators of one process; none of them match."""
     for number, comm in enumerate(("self", "alone 0", "alone 1")):
         for index in range(2):
-            rank.post("Irecv", "self", "receive", comm, 0, 8000 + 10 * number + index, SMALL)
-            rank.post("Isend", "self", "send", comm, 0, 8500 + 10 * number + index, SMALL)
-        rank.post("Isend", "probed", "send", comm, 0, 8900 + number, SMALL)
+            rank.post("Irecv", "self", comm, 0, 8000 + 10 * number + index)
+            rank.post("Isend", "self", comm, 0, 8500 + 10 * number + index)
+        rank.post("Isend", "probed", comm, 0, 8900 + number)
         rank.take(comm, 8900 + number)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Observation, Place, number
+from mqs_dll.calibrate.ledger import Place, Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
+from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 
 REQUEST = "MPIR_Request"
@@ -55,30 +57,28 @@ def find_request(ledger: PoolLedger) -> None:
     """Find what tells a request's kind and whether it is complete."""
     ledger.inherit_head(REQUEST)
     everything = requests_of(ledger)
-    kinds = [(dump, at, KINDS[entry["kind"]]) for dump, at, entry in everything if entry["kind"] in KINDS]
-    ledger.pin_numbers(REQUEST, "kind", "the kind of request", kinds)
-    done = [
-        (dump, at, int(entry["state"] == "pending"))
-        for dump, at, entry in everything
-        if entry["kind"] == "receive"
-        and entry["label"] not in ("self", "stalled")  # those are at what nobody looked at
-    ]
-    inactive = [(dump, at, 0) for dump, at, entry in everything if entry["label"] == "inactive"]
-    count = ledger.pin_numbers(REQUEST, "cc", "what is left to be done", [*done, *inactive])
+    inactive = requests_of(ledger, label="inactive")
+    ledger.pin_rows(
+        REQUEST,
+        everything,
+        Row("kind", "the kind of request", lambda _, entry: KINDS.get(entry["kind"])),
+        Row("cc", "what is left to be done", _is_left),
+    )
+    count = ledger.offset(REQUEST, "cc")
     own = [(dump, at, at + count) for dump, at, entry in everything if entry["label"] in ("posted", "inactive")]
     ledger.pin_numbers(REQUEST, "cc_ptr", "the address of what is left to be done", own)
-    _find_comm(ledger)
+    # the requests of some networks have no communicator, inactive ones always do
+    comm = Row("comm", "the communicator", lambda dump, entry: comm_of(ledger, dump, entry["comm"]))
+    ledger.first_that_works(
+        lambda: ledger.pin_rows(REQUEST, [*requests_of(ledger, label="posted"), *inactive], comm),
+        lambda: ledger.pin_rows(REQUEST, inactive, comm),
+    )
 
 
-def _find_comm(ledger: PoolLedger) -> None:
-    """Find the communicator; the requests of some networks have none, inactive ones always do."""
-
-    def attempt(*labels: str) -> None:
-        requests = [each for label in labels for each in requests_of(ledger, label=label)]
-        comms = [(dump, at, comm_of(ledger, dump, entry["comm"])) for dump, at, entry in requests]
-        ledger.pin_numbers(REQUEST, "comm", "the communicator", comms)
-
-    ledger.first_that_works(lambda: attempt("posted", "inactive"), lambda: attempt("inactive"))
+def _is_left(_: Dump, entry: dict[str, Any]) -> bool | None:
+    if entry["kind"] == "receive" and entry["label"] not in ("self", "stalled"):  # those are at what nobody looked at
+        return bool(entry["state"] == "pending")
+    return False if entry["label"] == "inactive" else None
 
 
 def find_status(ledger: PoolLedger) -> None:
@@ -90,19 +90,21 @@ def find_status(ledger: PoolLedger) -> None:
         each for mode in ("plain", "cliques") for each in requests_of(ledger, mode, kind="receive", state="complete")
     ]
 
-    def pin(member: str, key: str, what: str, among: Iterable[int] | None = None) -> int:
-        values = [(dump, at, entry["status"][key]) for dump, at, entry in received]
-        return ledger.pin_numbers(REQUEST, member, what, values, among=among)
-
-    source = pin("status.MPI_SOURCE", "source", "the source of a message that came")
-    pin("status.MPI_TAG", "tag", "the tag of a message that came")
+    ledger.pin_rows(
+        REQUEST,
+        received,
+        Row("status.MPI_SOURCE", "the source of a message that came", lambda _, entry: entry["status"]["source"]),
+        Row("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
+    )
     before, size = ledger.dumps[0].truth["status"]  # as the MPI's own mpi.h has it
-    inside = range(source - before, source - before + size, 4)
-    count = pin("status.count_lo", "bytes", "the bytes of a message that came, within the status", inside)
-    cancelled = requests_of(ledger, state="cancelled")
-    flags: list[Observation] = [*((d, at, 1) for d, at, _ in cancelled), *((d, at, 0) for d, at, _ in received)]
+    begin = ledger.offset(REQUEST, "status.MPI_SOURCE") - before
+    what = "the bytes of a message that came, within the status"
+    count = Row("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
+    ledger.pin_rows(REQUEST, received, count, among=range(begin, begin + size, 4))
     what = "whether it was cancelled, behind the low half of the count"
-    ledger.pin_numbers(REQUEST, "status.count_hi_and_cancelled", what, flags, among=[count + 4])
+    cancelled = Row("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
+    requests = [*requests_of(ledger, state="cancelled"), *received]
+    ledger.pin_rows(REQUEST, requests, cancelled, among=[ledger.offset(REQUEST, "status.count_lo") + 4])
 
 
 def find_persistent(ledger: PoolLedger) -> None:
@@ -176,29 +178,26 @@ def unexpected(
             yield receiver, found[id(receiver), entry["tag"]], sender, request, entry
 
 
+def _is_local(dump: Dump, entry: dict[str, Any]) -> bool | None:
+    if entry["kind"].startswith("partitioned"):  # these tell it from the type of a message
+        return True
+    peers = dump.of("comms", label=entry["comm"])[0]["peers"]
+    return None if entry["peer"] == "any" else bool(peers[entry["peer"]] % 2 == dump.truth["rank"] % 2)
+
+
 def find_locality(ledger: PoolLedger) -> None:
     """Find whether a message stays within a node, and the other half of a receive from anywhere."""
-    local = [
-        (dump, at, int(dump.of("comms", label=entry["comm"])[0]["peers"][entry["peer"]] % 2 == dump.truth["rank"] % 2))
-        for dump, at, entry in posted(ledger, "cliques")
-        if entry["peer"] != "any"
-    ]
-    local += [  # these tell it from the type of a message
-        (dump, at, 1) for kind in ("send", "receive") for dump, at, _ in requests_of(ledger, kind=f"partitioned {kind}")
-    ]
-    what = "whether the peer is on the same node"
-    ledger.optionally(REQUEST, "dev.is_local", lambda: ledger.pin_numbers(REQUEST, "dev.is_local", what, local))
-    member = "dev.anysrc_partner"
+    partitioned = [each for kind in ("send", "receive") for each in requests_of(ledger, kind=f"partitioned {kind}")]
+    local = Row("dev.is_local", "whether the peer is on the same node", _is_local)
+    ledger.optionally(REQUEST, [*posted(ledger, "cliques"), *partitioned], local)
 
     def pin_partner(*modes: str) -> None:
         receives = [each for mode in modes for each in posted(ledger, mode)]
         halves = [_half(ledger, dump, at, entry["peer"] == "any") for dump, at, entry in receives]
-        ledger.pin(REQUEST, member, halves)
+        ledger.pin(REQUEST, "dev.anysrc_partner", halves)
 
-    def attempt() -> None:  # where a job can't use a network, its receives have no other halves
+    with suppress(CalibrationError):  # not every release has it, nor a job that can't use a network
         ledger.first_that_works(lambda: pin_partner("plain", "cliques"), lambda: pin_partner("cliques"))
-
-    ledger.optionally(REQUEST, member, attempt)
 
 
 def _half(ledger: PoolLedger, dump: Dump, address: int, from_anywhere: bool) -> Sighting:

@@ -2,9 +2,8 @@
 
 It makes objects and operations whose values can be found again in memory, writes down what is true of them
 (truth.RANK), and copies its memory (memory.RANK). A handle of Open MPI is the address of the struct behind it: that is
-the one thing this program knows of Open MPI's insides, besides names of exported symbols, which DIRECTORY/symbols
-lists. Modes: "plain"; "early", messages overtake each other, which needs several TCP links; "cm", as plain with pml/cm;
-"posted", receives and no messages.
+the one thing this program knows of Open MPI's insides, besides names of exported symbols. Modes: "plain"; "early",
+messages overtake each other, which needs several TCP links; "cm", as plain with pml/cm; "posted", receives alone.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 from mqs_dll.calibrate.bindings import MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
 from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, Stack, call_aside
+from mqs_dll.calibrate.openmpi.family import wanted_symbols
 from mqs_dll.calibrate.openmpi.library import OpenMpiLibrary
 from mqs_dll.calibrate.rank import Entry, Rank
 from mqs_dll.debugger.proc import Mapping, mappings
@@ -603,8 +603,7 @@ class OpenMpiRank(Rank):
 
     def write_all(self) -> None:
         """Copy what can be written of the memory, and all of the objects with a wanted symbol: names are there."""
-        wanted = {*(self.directory / "symbols").read_text().split(), "PMPI_Init"}
-        symbols = find_symbols(wanted)
+        symbols = find_symbols({*wanted_symbols(), "PMPI_Init"})
         self.truth["library_file"] = symbols.pop("PMPI_Init").path
         self.truth["symbols"] = {name: [symbol.address, symbol.size] for name, symbol in symbols.items()}
         objects = {symbol.path for symbol in symbols.values()}
