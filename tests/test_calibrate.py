@@ -17,14 +17,13 @@ import pytest
 
 import mqs_dll
 from mqs_dll import cli, profiles
-from mqs_dll.calibrate import launch, store
-from mqs_dll.calibrate.discovery import Given, find
+from mqs_dll.calibrate import launch
+from mqs_dll.calibrate.discovery import find
+from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.families import FAMILIES
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
 from mqs_dll.errors import CalibrationError
-from mqs_dll.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
 from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
 from tests.support.targets import wait_until
@@ -98,7 +97,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
     return Keeper(tmp_path_factory.mktemp("calibrated"))
 
 
-def install(prefix: Path, launcher: str, *, library: bool = True, compiler: str = "") -> Path:
+def install(prefix: Path, launcher: str, *, library: bool = True) -> Path:
     """Make an MPI that is none: its library exports what tells Open MPI's, its commands are shell scripts."""
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib").mkdir()
@@ -107,8 +106,6 @@ def install(prefix: Path, launcher: str, *, library: bool = True, compiler: str 
         source.write_text("int ompi_mpi_communicators[4];\n")
         subprocess.run(["gcc", "-shared", "-o", prefix / "lib/libmpi.so.40", source], check=True)
     script(prefix / "bin/mpiexec", launcher)
-    if compiler:
-        script(prefix / "bin/mpicc", compiler)
     return prefix
 
 
@@ -158,7 +155,9 @@ def test_no_mpiexec_at_all(calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch
     assert (result.code, result.err.partition("\n")[0]) == (3, "mqs: there is no mpiexec in PATH.")
 
 
-@pytest.mark.parametrize("arguments", [["--name", "../x"], ["--mpiexec", ""], ["--mpicc", "'"], ["--write", "--check"]])
+@pytest.mark.parametrize(
+    "arguments", [["--name", "../x"], ["--mpiexec", ""], ["--mpiexec", "'"], ["--out", "x", "--check"]]
+)
 def test_wrong_usage(calibrate: Calibrate, arguments: list[str]) -> None:
     """Wrong usage is exit code 64, as for every command."""
     assert calibrate(*arguments).code == 64
@@ -168,20 +167,19 @@ def test_wrong_usage(calibrate: Calibrate, arguments: list[str]) -> None:
 def test_an_mpi_is_found_by_its_mpiexec_its_library_and_a_process(
     mpi: Mpi, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All three lead to the same library, and to an mpiexec and an mpicc that are installed with it."""
+    """All three lead to the same library, and to an mpiexec that is installed with it."""
     if mpi.missing:
         pytest.skip(mpi.missing)
     assert mpi.mpiexec is not None
     monkeypatch.setenv("PATH", "/nonexistent")
-    family, by_launcher = find(str(mpi.mpiexec), Given(), FAMILIES)
+    family, by_launcher = find(str(mpi.mpiexec))
     monkeypatch.undo()
     assert family.name == "openmpi"
     assert by_launcher.library.resolve().name.startswith("libmpi.so.40")
-    assert Path(by_launcher.mpicc[0]).name == getattr(mpi.mpicc, "name", None)
     with running(compiler, mpi, OB1, "communicators", 4) as started:
         truth = started.wait_until_ready()[0]
         for where in (str(by_launcher.library), str(truth["pid"])):
-            _, same = find(where, Given(), FAMILIES)
+            _, same = find(where)
             assert same.library.samefile(by_launcher.library)
             assert Path(same.mpiexec[0]).parent.samefile(mpi.mpiexec.parent)
 
@@ -191,19 +189,8 @@ def test_mpich_and_its_derivatives_are_one_family(mpi: Mpi) -> None:
     """Their mpiexec leads to a library that exports what all of them do."""
     if mpi.missing:
         pytest.skip(mpi.missing)
-    family, found = find(str(mpi.mpiexec), Given(), FAMILIES)
+    family, found = find(str(mpi.mpiexec))
     assert (family.name, found.library.name.startswith("libmpi")) == ("mpich", True)
-
-
-def test_the_compiler_of_the_same_mpi_is_chosen(tmp_path: Path) -> None:
-    """Where several MPIs share a folder, mpicc.NAME belongs to mpiexec.NAME, also behind links."""
-    prefix = install(tmp_path / "shared", OPEN_MPI_SAYS, compiler="exit 1")
-    (prefix / "bin/mpiexec").rename(prefix / "bin/mpiexec.one")
-    (prefix / "alternative").symlink_to(prefix / "bin/mpiexec.one")
-    (prefix / "bin/mpiexec").symlink_to("../alternative")
-    script(prefix / "bin/mpicc.one", "exit 1")
-    _, mpi = find(str(prefix), Given(), FAMILIES)
-    assert mpi.mpicc == [str(prefix / "bin/mpicc.one")]
 
 
 # ---------------------------------------------------------------- jobs
@@ -222,12 +209,33 @@ def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
         launch.run(mpi, odd)
 
 
+def test_a_run_that_an_mpi_may_be_unable_to_do_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried as often as asked for, nothing else for the same end is tried then, and the reason is kept."""
+    tried: list[str] = []
+
+    def run(_: Installation, job: launch.Job) -> None:
+        tried.append(job.name)
+        job.directory.mkdir(parents=True)
+        if job.name in ("second", "last"):
+            raise CalibrationError("no network")
+
+    monkeypatch.setattr(launch, "run", run)
+    monkeypatch.setattr(launch, "load_all", lambda place: [place.name])
+    runs = [launch.Run(name, "mode", 1, optional=end) for name, end in (("first", ""), ("second", "x"), ("third", "x"))]
+    mpi = Installation(tmp_path / "libmpi.so", ["mpiexec"])
+    found = launch.run_all(mpi, "module", runs, tmp_path / "runs", lambda _: None, attempts=2)
+    assert [str(each) for each in found[0]] == ["first"]
+    assert (found[1], tried) == (["x: no network"], ["first", "second", "second"])
+    with pytest.raises(CalibrationError, match="no network"):
+        launch.run_all(mpi, "module", [launch.Run("last", "mode", 1)], tmp_path / "more", lambda _: None)
+
+
 def test_what_a_job_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The words of a run that could be done without are printed with their control characters escaped."""
     mpi, odd = rank_that(tmp_path, "printf '\\033[31mred'; exit 1")
     with pytest.raises(CalibrationError) as failure:
         launch.run(mpi, odd)
-    command._say(f"left out: {failure.value}")
+    command.say(f"left out: {failure.value}")
     assert capsys.readouterr().out.endswith("did not reach its end: \\x1b[31mred\n")
 
 
@@ -352,20 +360,22 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
     code = """if True:
         import ctypes, sys
         from pathlib import Path
-        from mqs_dll.calibrate.openmpi.memory import copy_memory
+        from mqs_dll.calibrate.copier import Part, copy_memory
+        from mqs_dll.debugger.proc import mappings
         block = 100_000  # of the heap, and not so large that the allocator maps it
         buffer = ctypes.create_string_buffer(block)
         with open("/dev/urandom", "rb", buffering=0) as random:
             random.readinto(buffer)
         holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
         del holes[::2]
-        regions = copy_memory(Path(sys.argv[1]), ())
+        writable = [each for each in mappings("self") if each.writable and "p" in each.permissions]
+        regions = copy_memory(Path(sys.argv[1]), [Part(each.begin, each.end, True) for each in writable])
         address = ctypes.addressof(buffer)
-        start, size, place, writable = next(each for each in regions if each[0] <= address < each[0] + each[1])
+        start, size, place, written = next(each for each in regions if each[0] <= address < each[0] + each[1])
         with Path(sys.argv[1]).open("rb") as copy:
             data = copy.read()
         mark = bytes(buffer[50_000:50_064])
-        print(data.count(mark), data.find(mark) == place + address - start + 50_000, writable)
+        print(data.count(mark), data.find(mark) == place + address - start + 50_000, written)
     """
     assert python(code, tmp_path / "memory") == "1 True True\n"
 
@@ -416,30 +426,8 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
     assert [dict(each.layouts.struct("ompi_communicator_t").offsets) for each in shipped]
     for profile in shipped:
         assert {each.name for each in made.layouts} == {each.name for each in profile.layouts}
-        assert store.comparison(made.layouts, profile.layouts, "shipped") == (True, ["the same as shipped"])
+        assert comparison(made.layouts, profile.layouts, "shipped") == (True, ["the same as shipped"])
         assert set(made.builds) <= set(profile.builds)
-
-
-@pytest.mark.mpi
-def test_no_compiler_is_needed(calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where mpicc finds no compiler, the library is called from Python, and every member is found all the same."""
-    if WHEEL.missing:
-        pytest.skip(WHEEL.missing)
-    monkeypatch.setenv("PATH", "/nonexistent")
-    result = calibrate(WHEEL.mpiexec, "--keep", tmp_path / "dumps", "--check")
-    assert (result.code, result.err) == (0, ""), result.out
-    assert "left out" not in result.out
-    assert "not compared" not in result.out
-    assert not (tmp_path / "dumps/calibrate").exists()
-
-
-def test_members_that_one_layout_lacks_may_be_passed_over() -> None:
-    """Debug information has no members of other releases: only what both know is compared with it."""
-    one = Layouts([StructLayout("a_t", 16, {"x": 0, "y": 8}, "here")])
-    for offsets, alike in (({"x": 0}, True), ({"x": 4}, False)):
-        other = Layouts([StructLayout("a_t", 16, offsets, "there")])
-        assert store.comparison(one, other, "the types", only_shared=True)[0] is alike
-        assert not store.comparison(one, other, "the types")[0]
 
 
 def test_a_check_tells_what_differs(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
@@ -500,40 +488,3 @@ def test_libmqs_finds_what_the_user_calibrated(
     assert "no layout fits this Open MPI" in shown[0].stderr
     assert shown[1].returncode == 0, shown[1].stderr
     assert made.profile["name"] in shown[1].stdout
-
-
-# ---------------------------------------------------------------- the shipped ones
-
-
-def small_profile(offset: int, release: str, **more: dict[str, Any]) -> dict[str, Any]:
-    """Return a profile with one struct, or more."""
-    return {
-        "schema": profiles.SCHEMA,
-        "name": "openmpi-0-x86_64",
-        "mpi": "openmpi",
-        "machine": "x86_64",
-        "releases": [release],
-        "builds": [f"build of {release}"],
-        "present": [],
-        "absent": [],
-        "producer": {},
-        "structs": {"a_t": {"size": 16, "members": {"x": offset}}, **more},
-        "evidence": {},
-    }
-
-
-def test_a_shipped_profile_keeps_the_releases_that_it_holds_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that agrees takes them over; one that knows less only adds its own; one that differs stands alone."""
-    monkeypatch.setattr(profiles, "FOLDER", tmp_path)
-    more = {"b_t": {"size": 8, "members": {"y": 0}}}
-
-    def written(profile: dict[str, Any]) -> tuple[list[str], list[str], set[str]]:
-        text = json.loads(store.write_shipped(profile).read_text())
-        return text["releases"], text["builds"], set(text["structs"])
-
-    assert written(small_profile(8, "1")) == (["1"], ["build of 1"], {"a_t"})
-    assert written(small_profile(8, "2", **more)) == (["2", "1"], ["build of 2", "build of 1"], {"a_t", "b_t"})
-    assert written(small_profile(8, "3"))[0::2] == (["2", "1", "3"], {"a_t", "b_t"})
-    assert written(small_profile(0, "4")) == (["4"], ["build of 4"], {"a_t"})

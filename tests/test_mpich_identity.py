@@ -14,9 +14,10 @@ from mqs_dll.abi import LayoutOrigin
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import FinalizedError, LayoutError, NotInitializedError, TargetReadError
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
-from mqs_dll.memory import PAGE
+from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.mpi.mpich.process import find_process
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library, ProcessSession
 from tests.support.jobs import Compiler, running
@@ -162,7 +163,7 @@ def test_types_that_a_debugger_tells_wholly_come_before_the_profile(process: Tam
     mpi = attached(process)
     known = {struct.name: struct for struct in mpi._layouts}
     win = known["MPIR_Win"]
-    partly = {"MPIR_Win": StructLayout("MPIR_Win", win.size, {"handle": win.offsets["handle"]}, "")}
+    partly = {"MPIR_Win": StructLayout("MPIR_Win", win.size, {"name": win.offsets["name"]}, "")}
     session = Library().setup_image(WithTypes(process.image, {**known, **partly})).setup_process(process)
     origins = dict(session.layout_origins())
     assert origins["MPIR_Datatype"] == DEBUG_INFORMATION
@@ -230,6 +231,22 @@ def test_a_rank_that_differs_from_mpir_process_is_refused(process: Tampered) -> 
     process.write(builtin + mpi._layouts.struct("MPIR_Comm").offsets["rank"], 2, 4)
     with pytest.raises(LayoutError, match="MPIR_Process says rank 1 of 4, MPI_COMM_WORLD 2"):
         session_of(process).has_queues()
+
+
+def test_mpir_process_is_found_wherever_its_symbol_says_that_it_begins(process: Tampered) -> None:
+    """A profile counts its members from the first that is known; what precedes that in the struct does not matter."""
+    mpi = attached(process)
+    builtin, size = mpi._identity.builtin, mpi._pools.size_of(handles.COMM)
+    assert builtin is not None
+    memory = Memory(process)
+    found = [
+        find_process(memory, mpi._layouts, mpi._identity.library, builtin, size, symbol) for symbol in (None, builtin)
+    ]
+    assert found[0] is not None
+    assert found[0].comm_world == builtin
+    for symbol in (found[0].address, found[0].address - 12):
+        found.append(find_process(memory, mpi._layouts, mpi._identity.library, builtin, size, symbol))
+    assert {each and each.address for each in found} == {found[0].address}
 
 
 def test_each_series_has_a_profile() -> None:

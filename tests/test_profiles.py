@@ -6,17 +6,19 @@ import copy
 import json
 import re
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mqs_dll.calibrate.dump import Dump, Region, UnreadableError
-from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.errors import LayoutError
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
+from mqs_dll.mpi.openmpi.views import Group
 from mqs_dll.profiles import FOLDER, SCHEMA, load, parse, shipped
 from mqs_dll.view import wanted_members
 
@@ -152,6 +154,36 @@ def test_a_member_that_only_one_offset_fits_is_solved() -> None:
     solved = solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
     assert solved.offset == 4
     assert solved.evidence == "a rank: 2 places, 2 values"
+
+
+class SmallLedger(Ledger):
+    """A ledger of one struct, whose members may lie at any multiple of their size."""
+
+    views = (Group,)
+
+    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
+        """Return all offsets."""
+        return range(0, 12, 4)
+
+
+def test_a_row_of_a_table_pins_a_member_by_the_objects_whose_value_is_known() -> None:
+    """A value is a key of the truth or made of it; None leaves an object out, and a mask the bits that aren't known."""
+    dump = small_dump(struct.pack("<3i", 7, 1, 0x101), struct.pack("<3i", 7, 2, 0x202), struct.pack("<3i", 9, 9, 0x900))
+    places: list[Place] = [(dump, BASE + 12 * number, {"size": size}) for number, size in enumerate((1, 2, None))]
+    ledger = SmallLedger([dump])
+    ledger.pin_rows(
+        "ompi_group_t",
+        places,
+        Row("grp_proc_count", "the size", "size"),
+        Row("grp_flags", "the flags", lambda _, group: group["size"], 0xFF),
+        among=(4,),
+    )
+    assert ledger.evidence["ompi_group_t"]["grp_proc_count"] == "the size: 2 places, 2 values"
+    ledger.pin_rows("ompi_group_t", places, Row("grp_flags", "the flags", "size", 0xFF), among=(0, 8))
+    assert ledger.offsets["ompi_group_t"] == {"grp_proc_count": 4, "grp_flags": 8}
+    assert (ledger.code_of("ompi_group_t", "grp_flags"), ledger.code_of("ompi_group_t", "sparse_data")) == ("I", "16s")
+    with pytest.raises(LookupError, match=r"no view has ompi_group_t\.none"):
+        ledger.code_of("ompi_group_t", "none")
 
 
 def test_a_member_that_two_offsets_fit_is_not_solved() -> None:

@@ -3,12 +3,13 @@
 A program of ours makes objects and operations whose values can be found again in its memory, writes down what is true
 of them, and copies its memory; each member's offset is solved from the places where its value is known.
 
-- ``families``: all families of MPIs; ``family``: what each has to offer
-- ``discovery``: finds an MPI; ``installation``: what is found; ``exports``: what its library exports
-- ``launch``: runs the program; ``bindings``: its calls of the library; ``dump``: what a rank left
-- ``solver``: finds an offset from sightings; ``findings``: what is found so far
+- ``family``: what each family of MPIs has to offer
+- ``discovery``: finds an MPI; ``exports``: what its library exports
+- ``launch``: runs the program; ``rank``: what its ranks have in common; ``bindings``: their calls of the library;
+  ``copier``: copies their memory; ``dump``: what they left
+- ``solver``: finds an offset from sightings; ``ledger``: keeps what is found, and has the tables of members
 - ``target``: lets the library side read a dump
-- ``document``: writes the profile; ``store``: where it goes
+- ``document``: writes and compares profiles
 - ``openmpi``: Open MPI's program, and what is to be sighted in which order
 - ``mpich``: the same for MPICH
 

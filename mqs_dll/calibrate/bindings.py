@@ -41,179 +41,116 @@ typedef int64_t MPI_Count;
 typedef struct { %s } MPI_Status;
 """
 
-FUNCTIONS = """
-int PMPI_Init(int *, char ***);
-int PMPI_Init_thread(int *, char ***, int, int *);
-int PMPI_Finalize(void);
-int PMPI_Get_library_version(char *, int *);
-int PMPI_Error_string(int, char *, int *);
-
-int PMPI_Comm_rank(MPI_Comm, int *);
-int PMPI_Comm_size(MPI_Comm, int *);
-int PMPI_Comm_remote_size(MPI_Comm, int *);
-int PMPI_Comm_dup(MPI_Comm, MPI_Comm *);
-int PMPI_Comm_split(MPI_Comm, int, int, MPI_Comm *);
-int PMPI_Comm_create(MPI_Comm, MPI_Group, MPI_Comm *);
-int PMPI_Comm_create_group(MPI_Comm, MPI_Group, int, MPI_Comm *);
-int PMPI_Comm_free(MPI_Comm *);
-int PMPI_Comm_group(MPI_Comm, MPI_Group *);
-int PMPI_Comm_remote_group(MPI_Comm, MPI_Group *);
-int PMPI_Comm_set_name(MPI_Comm, const char *);
-int PMPI_Comm_set_errhandler(MPI_Comm, MPI_Errhandler);
-int PMPI_Comm_create_keyval(void *, void *, int *, void *);
-int PMPI_Comm_set_attr(MPI_Comm, int, void *);
-int PMPI_Comm_get_parent(MPI_Comm *);
-int PMPI_Comm_spawn(const char *, char **, int, MPI_Info, int, MPI_Comm, MPI_Comm *, int *);
-int PMPI_Intercomm_create(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm *);
-int PMPI_Intercomm_merge(MPI_Comm, int, MPI_Comm *);
-int PMPI_Barrier(MPI_Comm);
-int PMPI_Ibarrier(MPI_Comm, MPI_Request *);
-
-int PMPI_Group_size(MPI_Group, int *);
-int PMPI_Group_rank(MPI_Group, int *);
-int PMPI_Group_incl(MPI_Group, int, const int *, MPI_Group *);
-int PMPI_Group_free(MPI_Group *);
-int PMPI_Group_translate_ranks(MPI_Group, int, const int *, MPI_Group, int *);
-
-int PMPI_Type_contiguous(int, MPI_Datatype, MPI_Datatype *);
-int PMPI_Type_vector(int, int, int, MPI_Datatype, MPI_Datatype *);
-int PMPI_Type_create_resized(MPI_Datatype, MPI_Aint, MPI_Aint, MPI_Datatype *);
-int PMPI_Type_commit(MPI_Datatype *);
-int PMPI_Type_size(MPI_Datatype, int *);
-int PMPI_Type_set_name(MPI_Datatype, const char *);
-
-int PMPI_Op_create(void *, int, MPI_Op *);
-
-int PMPI_Win_create(void *, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win *);
-int PMPI_Win_allocate(MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *);
-int PMPI_Win_set_name(MPI_Win, const char *);
-int PMPI_Win_free(MPI_Win *);
-
-int PMPI_Buffer_attach(void *, int);
-int PMPI_Send(const void *, int, MPI_Datatype, int, int, MPI_Comm);
-int PMPI_Recv(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
-int PMPI_Isend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Issend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Irsend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Ibsend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Irecv(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Send_init(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Ssend_init(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Bsend_init(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Rsend_init(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Recv_init(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
-int PMPI_Psend_init(const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *);
-int PMPI_Precv_init(void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *);
-int PMPI_Pready(int, MPI_Request);
-int PMPI_Start(MPI_Request *);
-int PMPI_Cancel(MPI_Request *);
-int PMPI_Request_free(MPI_Request *);
-int PMPI_Request_get_status(MPI_Request, int *, MPI_Status *);
-int PMPI_Test(MPI_Request *, int *, MPI_Status *);
-int PMPI_Wait(MPI_Request *, MPI_Status *);
-int PMPI_Iprobe(int, int, MPI_Comm, int *, MPI_Status *);
-int PMPI_Improbe(int, int, MPI_Comm, int *, MPI_Message *, MPI_Status *);
-int PMPI_Get_count(const MPI_Status *, MPI_Datatype, int *);
-int PMPI_Test_cancelled(const MPI_Status *, int *);
-"""
+FUNCTIONS = {
+    "Init": "int *, char ***",
+    "Finalize": "void",
+    "Get_library_version": "char *, int *",
+    "Error_string": "int, char *, int *",
+    "Comm_rank Comm_size Comm_remote_size": "MPI_Comm, int *",
+    "Comm_dup": "MPI_Comm, MPI_Comm *",
+    "Comm_split": "MPI_Comm, int, int, MPI_Comm *",
+    "Comm_free Comm_get_parent": "MPI_Comm *",
+    "Comm_group Comm_remote_group": "MPI_Comm, MPI_Group *",
+    "Comm_set_name": "MPI_Comm, const char *",
+    "Comm_set_errhandler": "MPI_Comm, MPI_Errhandler",
+    "Comm_create_keyval": "void *, void *, int *, void *",
+    "Comm_set_attr": "MPI_Comm, int, void *",
+    "Comm_spawn": "const char *, char **, int, MPI_Info, int, MPI_Comm, MPI_Comm *, int *",
+    "Intercomm_create": "MPI_Comm, int, MPI_Comm, int, int, MPI_Comm *",
+    "Intercomm_merge": "MPI_Comm, int, MPI_Comm *",
+    "Barrier": "MPI_Comm",
+    "Group_size Group_rank": "MPI_Group, int *",
+    "Group_incl": "MPI_Group, int, const int *, MPI_Group *",
+    "Group_free": "MPI_Group *",
+    "Group_translate_ranks": "MPI_Group, int, const int *, MPI_Group, int *",
+    "Type_contiguous": "int, MPI_Datatype, MPI_Datatype *",
+    "Type_vector": "int, int, int, MPI_Datatype, MPI_Datatype *",
+    "Type_create_resized": "MPI_Datatype, MPI_Aint, MPI_Aint, MPI_Datatype *",
+    "Type_commit": "MPI_Datatype *",
+    "Type_size": "MPI_Datatype, int *",
+    "Type_set_name": "MPI_Datatype, const char *",
+    "Op_create": "void *, int, MPI_Op *",
+    "Win_create": "void *, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win *",
+    "Win_allocate": "MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *",
+    "Win_set_name": "MPI_Win, const char *",
+    "Buffer_attach": "void *, int",
+    "Send": "const void *, int, MPI_Datatype, int, int, MPI_Comm",
+    "Isend Issend Irsend Ibsend Send_init Ssend_init Bsend_init Rsend_init": (
+        "const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *"
+    ),
+    "Irecv Recv_init": "void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *",
+    "Psend_init": "const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",
+    "Precv_init": "void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",
+    "Start Cancel Request_free": "MPI_Request *",
+    "Request_get_status": "MPI_Request, int *, MPI_Status *",
+    "Wait": "MPI_Request *, MPI_Status *",
+    "Iprobe": "int, int, MPI_Comm, int *, MPI_Status *",
+    "Improbe": "int, int, MPI_Comm, int *, MPI_Message *, MPI_Status *",
+    "Get_count": "const MPI_Status *, MPI_Datatype, int *",
+    "Test_cancelled": "const MPI_Status *, int *",
+}
+"""Names without MPI_, and the parameters of all of them; each returns an error code."""
 
 
 @dataclass(frozen=True)
 class Abi:
     """One binary interface of MPI libraries."""
 
-    name: str
     handle: str
     """C type of handles: "int" or "void *"."""
     status: str
     """Members of MPI_Status."""
-    numbers: Mapping[str, int]
-    """Constants that are ints: ANY_SOURCE."""
-    handles: Mapping[str, tuple[str, int | str]] = field(repr=False)
-    """Constants that are handles: COMM_WORLD -> (MPI_Comm, its value, or the variable that it points to)."""
-    in_place: int
-    """MPI_IN_PLACE, as an address."""
-    status_ignore: int
-    """MPI_STATUS_IGNORE, as an address."""
+    constants: Mapping[str, tuple[str, int | str]] = field(repr=False)
+    """COMM_WORLD -> (MPI_Comm, its value, or the variable that it points to)."""
+
+
+CONSTANTS: Mapping[str, tuple[str, int, int, int | str]] = {
+    "COMM_NULL": ("MPI_Comm", 0x04000000, 0x100, "ompi_mpi_comm_null"),
+    "COMM_WORLD": ("MPI_Comm", 0x44000000, 0x101, "ompi_mpi_comm_world"),
+    "COMM_SELF": ("MPI_Comm", 0x44000001, 0x102, "ompi_mpi_comm_self"),
+    "BYTE": ("MPI_Datatype", 0x4C00010D, 0x247, "ompi_mpi_byte"),
+    "CHAR": ("MPI_Datatype", 0x4C000101, 0x243, "ompi_mpi_char"),
+    "INT": ("MPI_Datatype", 0x4C000405, 0x209, "ompi_mpi_int"),
+    "DOUBLE": ("MPI_Datatype", 0x4C00080B, 0x214, "ompi_mpi_double"),
+    "INFO_NULL": ("MPI_Info", 0x1C000000, 0x130, "ompi_mpi_info_null"),
+    "ERRORS_RETURN": ("MPI_Errhandler", 0x54000001, 0x143, "ompi_mpi_errors_return"),
+    "ANY_SOURCE": ("int", -2, -1, -1),
+    "ANY_TAG": ("int", -1, -2, -1),
+    "UNDEFINED": ("int", -32766, -32766, -32766),
+    "STATUS_IGNORE": ("MPI_Status *", 1, 0, 0),
+}
+"""Type of each constant, and its value in MPICH, in the MPI standard's ABI, and in Open MPI: or there the variable that
+it points to."""
+
+_MPICH, _STANDARD, _OPEN_MPI = range(3)
+
+
+def _constants(which: int) -> dict[str, tuple[str, int | str]]:
+    return {name: (kind, values[which]) for name, (kind, *values) in CONSTANTS.items()}
 
 
 MPICH_ABI = Abi(
-    "MPICH",
     handle="int",
     status="int count_lo; int count_hi_and_cancelled; int MPI_SOURCE; int MPI_TAG; int MPI_ERROR;",
-    numbers={"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "ROOT": -3, "UNDEFINED": -32766, "THREAD_MULTIPLE": 3},
-    handles={
-        "COMM_NULL": ("MPI_Comm", 0x04000000),
-        "COMM_WORLD": ("MPI_Comm", 0x44000000),
-        "COMM_SELF": ("MPI_Comm", 0x44000001),
-        "BYTE": ("MPI_Datatype", 0x4C00010D),
-        "CHAR": ("MPI_Datatype", 0x4C000101),
-        "INT": ("MPI_Datatype", 0x4C000405),
-        "DOUBLE": ("MPI_Datatype", 0x4C00080B),
-        "INFO_NULL": ("MPI_Info", 0x1C000000),
-        "REQUEST_NULL": ("MPI_Request", 0x2C000000),
-        "ERRORS_RETURN": ("MPI_Errhandler", 0x54000001),
-    },
-    in_place=-1,
-    status_ignore=1,
+    constants=_constants(_MPICH),
 )
-
 STANDARD_ABI = Abi(
-    "MPI standard",
     handle="void *",
     status="int MPI_SOURCE; int MPI_TAG; int MPI_ERROR; int MPI_internal[5];",
-    numbers={
-        "ANY_SOURCE": -1,
-        "ANY_TAG": -2,
-        "PROC_NULL": -3,
-        "ROOT": -4,
-        "UNDEFINED": -32766,
-        "THREAD_MULTIPLE": 4096,
-    },
-    handles={
-        "COMM_NULL": ("MPI_Comm", 0x100),
-        "COMM_WORLD": ("MPI_Comm", 0x101),
-        "COMM_SELF": ("MPI_Comm", 0x102),
-        "BYTE": ("MPI_Datatype", 0x247),
-        "CHAR": ("MPI_Datatype", 0x243),
-        "INT": ("MPI_Datatype", 0x209),
-        "DOUBLE": ("MPI_Datatype", 0x214),
-        "INFO_NULL": ("MPI_Info", 0x130),
-        "REQUEST_NULL": ("MPI_Request", 0x180),
-        "ERRORS_RETURN": ("MPI_Errhandler", 0x143),
-    },
-    in_place=1,
-    status_ignore=0,
+    constants=_constants(_STANDARD),
 )
-
 OPEN_MPI_ABI = Abi(
-    "Open MPI",
     handle="void *",
     status="int MPI_SOURCE; int MPI_TAG; int MPI_ERROR; int _cancelled; size_t _ucount;",
-    numbers={"ANY_SOURCE": -1, "ANY_TAG": -1, "PROC_NULL": -2, "ROOT": -4, "UNDEFINED": -32766, "THREAD_MULTIPLE": 3},
-    handles={
-        "COMM_NULL": ("MPI_Comm", "ompi_mpi_comm_null"),
-        "COMM_WORLD": ("MPI_Comm", "ompi_mpi_comm_world"),
-        "COMM_SELF": ("MPI_Comm", "ompi_mpi_comm_self"),
-        "BYTE": ("MPI_Datatype", "ompi_mpi_byte"),
-        "CHAR": ("MPI_Datatype", "ompi_mpi_char"),
-        "INT": ("MPI_Datatype", "ompi_mpi_int"),
-        "DOUBLE": ("MPI_Datatype", "ompi_mpi_double"),
-        "INFO_NULL": ("MPI_Info", "ompi_mpi_info_null"),
-        "REQUEST_NULL": ("MPI_Request", "ompi_request_null"),
-        "ERRORS_RETURN": ("MPI_Errhandler", "ompi_mpi_errors_return"),
-    },
-    in_place=1,
-    status_ignore=0,
+    constants=_constants(_OPEN_MPI),
 )
 
 LONGEST_ERROR = 4096
 LONGEST_VERSION = 8192
 """Bytes that the most talkative MPI writes: MPI_MAX_ERROR_STRING, MPI_MAX_LIBRARY_VERSION_STRING."""
 
-_OPEN_MPI = "ompi_mpi_comm_world"
-_STANDARD = "MPI_Abi_get_version"
-_MPI = "PMPI_Init"
+OPEN_MPI_HAS = "ompi_mpi_comm_world"
+ALL_HAVE = "PMPI_Init"
 
 
 def abi_of(library: Path) -> Abi:
@@ -224,10 +161,10 @@ def abi_of(library: Path) -> Abi:
     Raises:
         CalibrationError: it is no MPI library.
     """
-    found = exports(library, (_OPEN_MPI, _STANDARD, _MPI))
-    if _MPI not in found:
-        raise CalibrationError(f"{library} exports no {_MPI}: it is no MPI library")
-    if _OPEN_MPI in found:
+    found = exports(library, (OPEN_MPI_HAS, ALL_HAVE))
+    if ALL_HAVE not in found:
+        raise CalibrationError(f"{library} exports no {ALL_HAVE}: it is no MPI library")
+    if OPEN_MPI_HAS in found:
         return OPEN_MPI_ABI
     return STANDARD_ABI if "_abi." in library.name else MPICH_ABI
 
@@ -239,26 +176,8 @@ class MpiError(CalibrationError):
 class Mpi:
     """The functions and constants of one MPI library.
 
-    Constants are attributes, without the prefix MPI_: ``COMM_WORLD``, ``ANY_TAG``. ``IN_PLACE`` and ``STATUS_IGNORE``
-    have the types that the functions want.
+    Constants are attributes, without the prefix MPI_: ``COMM_WORLD``, ``ANY_TAG``.
     """
-
-    COMM_WORLD: Any
-    COMM_SELF: Any
-    COMM_NULL: Any
-    BYTE: Any
-    CHAR: Any
-    INT: Any
-    DOUBLE: Any
-    INFO_NULL: Any
-    REQUEST_NULL: Any
-    ERRORS_RETURN: Any
-    ANY_SOURCE: int
-    ANY_TAG: int
-    PROC_NULL: int
-    ROOT: int
-    UNDEFINED: int
-    THREAD_MULTIPLE: int
 
     def __init__(self, library: Path, abi: Abi) -> None:
         self.abi = abi
@@ -266,19 +185,25 @@ class Mpi:
         for handle in HANDLES:
             ffi.cdef(f"typedef {abi.handle} {handle};")
         ffi.cdef(TYPES % abi.status)
-        ffi.cdef(FUNCTIONS)
-        variables = [value for _, value in abi.handles.values() if isinstance(value, str)]
-        for name in variables:
-            ffi.cdef(f"extern char {name}[1];")
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)  # an MPI's plugins want its symbols, cffi has no such flag
         self._library = ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
-        for name, number in abi.numbers.items():
-            setattr(self, name, number)
-        for name, (kind, value) in abi.handles.items():
-            setattr(self, name, self._handle(kind, value))
-        self.IN_PLACE = ffi.cast("void *", abi.in_place)
-        self.STATUS_IGNORE = ffi.cast("MPI_Status *", abi.status_ignore)
         self.NULL = ffi.NULL
+        self._declare(FUNCTIONS, abi.constants)
+
+    def _declare(self, functions: Mapping[str, str], constants: Mapping[str, tuple[str, int | str]]) -> None:
+        ffi = self.ffi
+        ffi.cdef("".join(f"int PMPI_{name}({types});" for names, types in functions.items() for name in names.split()))
+        numbers = ("int", *HANDLES) if self.abi.handle == "int" else ("int",)
+        for name, (kind, value) in constants.items():
+            if isinstance(value, str):
+                ffi.cdef(f"extern char {value}[1];")
+                setattr(self, name, ffi.cast(kind, ffi.addressof(self._library, value)))
+            else:
+                setattr(self, name, value if kind in numbers else ffi.cast(kind, value))
+
+    def __getattr__(self, name: str) -> Any:
+        """Say which constant there is not; those that there are, are found without this."""
+        raise AttributeError(f"MPI_{name} is no constant that is known here")
 
     @classmethod
     def load(cls, library: Path) -> Mpi:
@@ -291,11 +216,6 @@ class Mpi:
             return cls(library, abi_of(library))
         except OSError as error:
             raise CalibrationError(f"{library} can't be loaded: {error}") from error
-
-    def _handle(self, kind: str, value: int | str) -> Any:
-        if isinstance(value, str):
-            return self.ffi.cast(kind, self.ffi.addressof(self._library, value))
-        return value if self.abi.handle == "int" else self.ffi.cast(kind, value)
 
     def has(self, function: str) -> bool:
         """Tell whether the library has a function: "Psend_init"."""

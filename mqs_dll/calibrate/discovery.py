@@ -1,4 +1,4 @@
-"""Finds an MPI from what a user names: a prefix, an mpiexec, a library or a running process."""
+"""Finds an MPI and its family from what a user names: a prefix, an mpiexec, a library, a running process, or dumps."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.exports import exports
 from mqs_dll.calibrate.family import Family
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.mpich.family import Mpich
+from mqs_dll.calibrate.openmpi.family import OpenMpi
 from mqs_dll.debugger.proc import check_readable, mappings, not_permitted
 from mqs_dll.errors import CalibrationError
+
+FAMILIES: tuple[type[Family], ...] = (OpenMpi, Mpich)
+"""Those that can be calibrated."""
 
 LIBRARIES = ("libmpi.so", "libmpi.so.*", "libmpich.so", "libmpich.so.*", "libmpi*.so*")
 """Names of MPI libraries, the likeliest first; a symbol tells which of them are."""
@@ -26,41 +31,43 @@ LAUNCHERS = ("mpiexec", "mpiexec.*", "mpirun", "mpirun.*")
 LAUNCHER_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class Given:
-    """Commands that the user named."""
+def family_of(dumps: Sequence[Dump]) -> Family:
+    """Return the family of the MPI that dumps are of, by the symbol that tells it.
 
-    mpiexec: Sequence[str] = ()
-    mpicc: Sequence[str] = ()
-    emulator: Sequence[str] = ()
+    Raises:
+        CalibrationError: it is of none.
+    """
+    for family in FAMILIES:
+        if all(family.anchor in dump.symbols for dump in dumps):
+            return family()
+    raise CalibrationError("the dumps are not of one family of MPIs")
 
 
-def find(where: str | None, given: Given, families: Sequence[type[Family]]) -> tuple[type[Family], Installation]:
+def find(where: str | None, mpiexec: Sequence[str] = ()) -> tuple[type[Family], Installation]:
     """Return the family of the MPI that is meant, and how to run a program under it.
 
     Args:
         where: a directory, an mpiexec, a library, or the PID of a process; None for the mpiexec in PATH.
-        given: commands that needn't be looked for.
-        families: those that can be calibrated.
+        mpiexec: the command that starts jobs, where it needn't be looked for.
 
     Raises:
         CalibrationError: there is no such MPI, or a part of it is missing.
         ProcessError: the process can't be looked at.
     """
     if where is None:
-        family, library, mpiexec = _by_launcher(given.mpiexec or _launcher_in_path(), families)
+        family, library, mpiexec = _by_launcher(mpiexec or _launcher_in_path())
     elif where.isascii() and where.isdigit() and not Path(where).exists():
-        family, library = _of_process(int(where), families)
-        mpiexec = given.mpiexec or _launcher_of(library, family)
+        family, library = _of_process(int(where))
+        mpiexec = mpiexec or _launcher_of(library, family)
     elif Path(where).is_dir():
-        family, library, mpiexec = _by_prefix(Path(where).resolve(), given, families)
+        family, library, mpiexec = _by_prefix(Path(where).resolve(), mpiexec)
     elif _is_library(Path(where)):
         library = Path(where).resolve()
-        family = _family_of(library, families)
-        mpiexec = given.mpiexec or _launcher_of(library, family)
+        family = _family_of(library)
+        mpiexec = mpiexec or _launcher_of(library, family)
     else:
-        family, library, mpiexec = _by_launcher([_program(where)], families)
-    return family, Installation(library, mpiexec, given.mpicc or _compiler_beside(mpiexec[0]), given.emulator)
+        family, library, mpiexec = _by_launcher([_program(where)])
+    return family, Installation(library, mpiexec)
 
 
 def _is_library(path: Path) -> bool:
@@ -92,23 +99,23 @@ def _launcher_in_path() -> Sequence[str]:
 Found = tuple[type[Family], Path, Sequence[str]]
 
 
-def _by_prefix(prefix: Path, given: Given, families: Sequence[type[Family]]) -> Found:
-    if given.mpiexec:
+def _by_prefix(prefix: Path, mpiexec: Sequence[str]) -> Found:
+    if mpiexec:
         for library in _libraries([prefix]):
-            for family in families:
+            for family in FAMILIES:
                 if _is_of(library, family):
-                    return family, library, given.mpiexec
-        raise CalibrationError(f"there is no library of {_titles(families)} in {prefix}")
+                    return family, library, mpiexec
+        raise CalibrationError(f"there is no library of {_titles()} in {prefix}")
     for name in LAUNCHERS:
         for launcher in sorted((prefix / "bin").glob(name)):
             if os.access(launcher, os.X_OK):
-                return _by_launcher([str(launcher)], families)
+                return _by_launcher([str(launcher)])
     raise CalibrationError(f"there is no mpiexec in {prefix / 'bin'}")
 
 
-def _by_launcher(mpiexec: Sequence[str], families: Sequence[type[Family]]) -> Found:
+def _by_launcher(mpiexec: Sequence[str]) -> Found:
     """Find the library of the MPI that an mpiexec belongs to."""
-    family = _family_of_launcher(mpiexec, families)
+    family = _family_of_launcher(mpiexec)
     prefixes = _prefixes_of_launcher(mpiexec[0])
     for library in _libraries(prefixes):
         if _is_of(library, family):
@@ -118,7 +125,7 @@ def _by_launcher(mpiexec: Sequence[str], families: Sequence[type[Family]]) -> Fo
     )
 
 
-def _family_of_launcher(mpiexec: Sequence[str], families: Sequence[type[Family]]) -> type[Family]:
+def _family_of_launcher(mpiexec: Sequence[str]) -> type[Family]:
     try:
         answer = subprocess.run(
             [*mpiexec, "--version"],
@@ -134,11 +141,11 @@ def _family_of_launcher(mpiexec: Sequence[str], families: Sequence[type[Family]]
     except subprocess.TimeoutExpired:
         raise CalibrationError(f"{mpiexec[0]} does not answer when asked for its version") from None
     text = answer.stdout + answer.stderr
-    for family in families:
+    for family in FAMILIES:
         if re.search(family.launcher_says, text):
             return family
     words = text.strip().partition("\n")[0]
-    raise CalibrationError(f"{mpiexec[0]} is not the mpiexec of {_titles(families)}: it says {words!r}")
+    raise CalibrationError(f"{mpiexec[0]} is not the mpiexec of {_titles()}: it says {words!r}")
 
 
 def _prefixes_of_launcher(launcher: str) -> list[Path]:
@@ -165,32 +172,32 @@ def _is_of(library: Path, family: type[Family]) -> bool:
     return family.anchor in exports(library, (family.anchor,))
 
 
-def _family_of(library: Path, families: Sequence[type[Family]]) -> type[Family]:
-    for family in families:
+def _family_of(library: Path) -> type[Family]:
+    for family in FAMILIES:
         if _is_of(library, family):
             return family
-    raise CalibrationError(f"{library} is no library of {_titles(families)}")
+    raise CalibrationError(f"{library} is no library of {_titles()}")
 
 
-def _titles(families: Sequence[type[Family]]) -> str:
-    return " or ".join(family.title for family in families)
+def _titles() -> str:
+    return " or ".join(family.title for family in FAMILIES)
 
 
 # ---------------------------------------------------------------- by a process or a library
 
 
-def _of_process(pid: int, families: Sequence[type[Family]]) -> tuple[type[Family], Path]:
+def _of_process(pid: int) -> tuple[type[Family], Path]:
     check_readable(pid)
     gone = []
     for path in _mapped_files(pid):
         if not Path(path).is_file():
             gone.append(path)
             continue
-        for family in families:
+        for family in FAMILIES:
             if _is_of(Path(path), family):
                 return family, Path(path)
     lost = f"; {gone[0]} can't be looked at from here, or was replaced since" if gone else ""
-    raise CalibrationError(f"process {pid} has no library of {_titles(families)}{lost}")
+    raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")
 
 
 def _mapped_files(pid: int) -> list[str]:
@@ -219,29 +226,6 @@ def _launcher_of(library: Path, family: type[Family]) -> Sequence[str]:
 
 def _starts(launcher: str, family: type[Family]) -> bool:
     try:
-        return _family_of_launcher([launcher], [family]) is family
+        return _family_of_launcher([launcher]) is family
     except CalibrationError:
         return False
-
-
-# ---------------------------------------------------------------- the compiler
-
-
-def _compiler_beside(launcher: str) -> Sequence[str]:
-    """Return the mpicc that is installed with an mpiexec: mpicc.openmpi with mpiexec.openmpi; nothing where none is."""
-    path = Path(shutil.which(launcher) or launcher)
-    endings = [name.partition(".")[2] for name in _names_of(path) if name.startswith(("mpiexec.", "mpirun."))]
-    for name in (*(f"mpicc.{ending}" for ending in endings), "mpicc"):
-        compiler = path.parent / name
-        if os.access(compiler, os.X_OK):
-            return [str(compiler)]
-    return []
-
-
-def _names_of(path: Path) -> Iterator[str]:
-    """Yield the names of a file and of the links that it is behind."""
-    for _ in range(40):  # as many as Linux follows
-        yield path.name
-        if not path.is_symlink():
-            return
-        path = path.parent / path.readlink()

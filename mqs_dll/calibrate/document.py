@@ -1,4 +1,4 @@
-"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares profiles."""
+"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares it with what libmqs has."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from mqs_dll import __version__
-from mqs_dll.calibrate.findings import Findings
-from mqs_dll.errors import CalibrationError, LayoutError
+from mqs_dll import __version__, profiles
+from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
 from mqs_dll.profiles import SCHEMA, Profile, parse
 from mqs_dll.view import View, wanted_members
@@ -42,39 +42,22 @@ class Subject:
         return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{self.mpi}-{self.release}-{self.machine}-{build}")
 
 
-def missing_members(offsets: Mapping[str, Mapping[str, int]], wanted_by: Sequence[type[View]]) -> list[str]:
-    """Return the members that some views want and that were not found, those that some releases lack left out."""
-    optional = {
-        step
-        for view in wanted_by
-        for attribute, member in view.members.items()
-        if member.optional
-        for step in member.steps(view.struct, attribute)
-    }
-    return [
-        f"{struct}.{member}"
-        for struct, members in wanted_members(wanted_by).items()
-        for member in members
-        if member not in offsets.get(struct, {}) and (struct, member) not in optional
-    ]
-
-
 def document(
-    subject: Subject, findings: Findings, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
+    subject: Subject, ledger: Ledger, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the profile of the MPI that the dumps are of.
 
     Args:
         subject: which MPI that is.
-        findings: what was found.
+        ledger: what was found.
         wanted_by: the views of that MPI: the profile has the members that they want, and no other.
         sizes_only: structs that no view wants a member of, but whose size is wanted.
     """
     wanted = wanted_members(wanted_by)
     found = {
-        struct: {member: findings.offsets[struct][member] for member in members if member in findings.offsets[struct]}
+        struct: {member: ledger.offsets[struct][member] for member in members if member in ledger.offsets[struct]}
         for struct, members in wanted.items()
-        if struct in findings.offsets
+        if struct in ledger.offsets
     }
     found |= {struct: {} for struct in sizes_only}
     return {
@@ -89,14 +72,14 @@ def document(
         "producer": {
             "tool": f"mqs calibrate {__version__}",
             "date": date.today().isoformat(),
-            "processes": len(findings.all_dumps),
-            "runs": sorted({Path(dump.run).name for dump in findings.all_dumps}),
+            "processes": len(ledger.all_dumps),
+            "runs": sorted({Path(dump.run).name for dump in ledger.all_dumps}),
         },
         "structs": {
-            struct: {"size": findings.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
+            struct: {"size": ledger.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
         },
         "evidence": {
-            struct: {member: findings.evidence[struct][member] for member in offsets}
+            struct: {member: ledger.evidence[struct][member] for member in offsets}
             for struct, offsets in found.items()
             if offsets
         },
@@ -121,23 +104,38 @@ def write(path: Path, profile: Mapping[str, Any]) -> None:
             unfinished.unlink()
 
 
-def read(path: Path) -> tuple[dict[str, Any], Profile]:
-    """Return a profile as it is in its file, and as the library reads it.
+def write_for_user(profile: dict[str, Any]) -> Path:
+    """Write a profile where libmqs looks first, and return its path.
 
     Raises:
-        CalibrationError: it is not a profile.
+        CalibrationError: it can't be written.
     """
-    try:
-        text = json.loads(path.read_text(encoding="utf-8"))
-        return text, parse(text, str(path))
-    except (OSError, ValueError, LayoutError) as error:
-        raise CalibrationError(f"there is no profile in {path}: {error}") from error
+    path = profiles.user_folder() / f"{profile['name']}.json"
+    write(path, profile)
+    return path
 
 
-def differences(one: Layouts, other: Layouts, structs: Iterable[str], *, only_shared: bool = False) -> list[str]:
+def known(profile: dict[str, Any]) -> Profile:
+    """Return the profile that libmqs has for the same MPI: for this build, else for this release.
+
+    Raises:
+        CalibrationError: there is none.
+    """
+    made = parse(profile, "made just now")
+    there, _ = profiles.available(made.mpi)
+    same = [each for each in there if each.machine == made.machine]
+    for each in (
+        *(each for each in same if set(each.builds) & set(made.builds)),
+        *(each for each in same if set(each.releases) & set(made.releases)),
+    ):
+        return each
+    raise CalibrationError(f"libmqs has no profile of {made.mpi} {made.releases[0]} to compare with")
+
+
+def differences(one: Layouts, other: Layouts, structs: Iterable[str]) -> list[str]:
     """Say where two layouts of some structs differ: "ompi_group_t.grp_flags: 40 and 48".
 
-    A size that one of them doesn't know is no difference; with ``only_shared``, a member neither.
+    A size that one of them doesn't know is no difference.
     """
     found = []
     for name in sorted(structs):
@@ -146,6 +144,17 @@ def differences(one: Layouts, other: Layouts, structs: Iterable[str], *, only_sh
             found.append(f"sizeof {name}: {left.size} and {right.size}")
         for member in sorted({*left.offsets, *right.offsets}):
             offsets = left.offsets.get(member), right.offsets.get(member)
-            if offsets[0] != offsets[1] and not (only_shared and None in offsets):
+            if offsets[0] != offsets[1]:
                 found.append(f"{name}.{member}: {offsets[0]} and {offsets[1]}")
     return found
+
+
+def comparison(found: Layouts, other: Layouts, name: str) -> tuple[bool, list[str]]:
+    """Say how what was found differs from another layout, struct by struct that both have; and whether it doesn't."""
+    structs = {struct.name for struct in found if struct.name in other}
+    differ = differences(found, other, structs)
+    lines = [f"the same as {name}"] if not differ else [f"found, and in {name}:", *(f"  {line}" for line in differ)]
+    alone = sorted({struct.name for struct in (*found, *other)} - structs)
+    if alone:
+        lines.append(f"  not compared, since one lacks them: {', '.join(alone)}")
+    return not differ, lines

@@ -74,13 +74,19 @@ class Dump:
         Raises:
             UnreadableError: they are not in the dump.
         """
+        data = self._read_up_to(address, size)
+        if len(data) < size:
+            raise UnreadableError(f"{size} bytes at {address:#x}")
+        return data
+
+    def _read_up_to(self, address: int, size: int) -> bytes:
+        """Return as many bytes as lie in the region of an address, at most some."""
         index = bisect.bisect_right(self._starts, address) - 1
-        if index >= 0:
-            region = self._regions[index]
-            begin = address - region.start
-            if begin + size <= region.size:
-                return self._memory[region.offset + begin : region.offset + begin + size]
-        raise UnreadableError(f"{size} bytes at {address:#x}")
+        if index < 0:
+            return b""
+        region = self._regions[index]
+        begin = address - region.start
+        return self._memory[region.offset + begin : region.offset + min(begin + size, region.size)]
 
     def scalar(self, address: int, code: str) -> int:
         """Return a number; ``code`` is one of the struct module's."""
@@ -97,21 +103,21 @@ class Dump:
         Raises:
             UnreadableError: there is none.
         """
-        index = bisect.bisect_right(self._starts, address) - 1
-        region = self._regions[max(index, 0)]
-        count = min(most, (region.start + region.size - address) // WORD)
-        if count <= 0:
+        data = self._read_up_to(address, most * WORD)
+        count = len(data) // WORD
+        if not count:
             raise UnreadableError(f"no words at {address:#x}")
-        return struct.unpack(f"<{count}Q", self.read(address, count * WORD))
+        return struct.unpack_from(f"<{count}Q", data)
 
     def text(self, address: int, longest: int = 256) -> str:
-        """Return the text at an address, up to its NUL."""
-        data = bytearray()
-        while len(data) < longest:
-            byte = self.read(address + len(data), 1)
-            if byte == b"\0":
-                break
-            data += byte
+        """Return the text at an address, up to its NUL.
+
+        Raises:
+            UnreadableError: there is no memory, or no more before the NUL.
+        """
+        data, end, _ = self._read_up_to(address, longest).partition(b"\0")
+        if not end and len(data) < longest:
+            raise UnreadableError(f"a text at {address:#x}")
         return data.decode("utf-8", "replace")
 
     def find_word(self, value: int) -> list[int]:

@@ -10,10 +10,8 @@ from typing import ClassVar
 
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.findings import Findings
-from mqs_dll.calibrate.installation import Installation
-from mqs_dll.errors import CalibrationError
-from mqs_dll.layout import Layouts
+from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.view import View
 
 Tell = Callable[[str], None]
@@ -34,7 +32,7 @@ class Solution:
     """What the dumps show, and what they don't."""
 
     subject: Subject
-    findings: Findings
+    ledger: Ledger
     views: Sequence[type[View]]
     """Those that the profile is for."""
     sizes_only: Collection[str] = ()
@@ -58,14 +56,13 @@ class Family(ABC):
     """A regular expression for what its mpiexec answers to --version."""
 
     @abstractmethod
-    def observe(self, mpi: Installation, directory: Path, tell: Tell, *, compiler: bool = True) -> Observed:
+    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
         """Run the calibration program in each way that the solver needs.
 
         Args:
             mpi: which MPI.
             directory: where the runs leave what they saw; it is there, and empty.
             tell: what takes a while.
-            compiler: whether mpicc may be used.
 
         Raises:
             CalibrationError: a run that can't be done without failed; no process of it is left.
@@ -78,11 +75,3 @@ class Family(ABC):
         Raises:
             CalibrationError: they are of several MPIs, or of one of another family.
         """
-
-    def debug_layouts(self, mpi: Installation, directory: Path) -> Layouts:
-        """Return what the MPI's debug information says of its structs, to compare with.
-
-        Raises:
-            CalibrationError: it has none, or the job doesn't run.
-        """
-        raise CalibrationError(f"the debug information of {self.title} can't be compared with")

@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqs_dll.calibrate.installation import Installation
+from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.errors import CalibrationError
 
@@ -35,6 +35,40 @@ LONGEST_WORDS = 500
 
 SCHEDULERS = ("SLURM_", "PBS_", "LSB_")
 """Begin of variables that would make a launcher start ranks on other machines, where our directory isn't."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An MPI at hand: what is needed to run a program under it."""
+
+    library: Path
+    """The library that programs load: libmpi.so.40."""
+    mpiexec: Sequence[str]
+    """The command that starts a job, with arguments if need be."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that lead a job to this MPI's commands and library, and to no other MPI's."""
+        environment = {}
+        launcher = Path(self.mpiexec[0])
+        if launcher.is_absolute():
+            environment["PATH"] = _before(str(launcher.parent), os.environ.get("PATH"))
+        environment["LD_LIBRARY_PATH"] = _before(str(self.library.parent), os.environ.get("LD_LIBRARY_PATH"))
+        return environment
+
+    def check_library(self, dumps: Iterable[Dump]) -> None:
+        """Make sure that the program ran with this library: another MPI's may come first in its search path.
+
+        Raises:
+            CalibrationError: it ran with another one.
+        """
+        for dump in dumps:
+            loaded = Path(dump.truth["library_file"])
+            if not loaded.exists() or not loaded.samefile(self.library):
+                raise CalibrationError(f"the calibration program ran with {loaded}, not with {self.library}")
+
+
+def _before(first: str, rest: str | None) -> str:
+    return f"{first}:{rest}" if rest else first
 
 
 @dataclass(frozen=True)
@@ -61,6 +95,74 @@ class Job:
     def is_written(self) -> bool:
         """Tell whether every rank has left its truth."""
         return all((self.directory / f"truth.{rank}").exists() for rank in range(self.ranks))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to run a calibration program."""
+
+    name: str
+    """Of the directory that the program leaves its dumps in."""
+    mode: str
+    """What is special about it: the program's last argument."""
+    ranks: int
+    options: Sequence[str] = ()
+    """Of mpiexec."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    optional: str = ""
+    """What can't be learnt without it, where an MPI may be unable to do it; no other run for that is tried then."""
+
+
+def run_all(
+    mpi: Installation,
+    module: str,
+    runs: Iterable[Run],
+    directory: Path,
+    tell: Callable[[str], None],
+    *,
+    attempts: int = 1,
+) -> tuple[list[Dump], list[str]]:
+    """Run a calibration program in several ways; return all dumps, and what is left out for want of a run, and why.
+
+    Args:
+        mpi: which MPI.
+        module: whose ``main`` is the program of a rank: LIBRARY DIRECTORY MODE.
+        runs: the ways.
+        directory: where each run gets a directory of its own.
+        tell: what is being done.
+        attempts: how often a run is tried: some launchers lose a process now and then.
+
+    Raises:
+        CalibrationError: a run that isn't optional failed.
+    """
+    dumps: list[Dump] = []
+    failures: dict[str, str] = {}
+    for this in runs:
+        if this.optional in failures:
+            continue
+        tell(f"the run {this.name!r}")
+        place = directory / this.name
+        command = python_rank(module, str(mpi.library), str(place), this.mode)
+        job = Job(this.name, place, this.ranks, command, this.options, this.variables)
+        try:
+            _try(mpi, job, attempts)
+        except CalibrationError as error:
+            if not this.optional:
+                raise
+            failures[this.optional] = str(error)
+        else:
+            dumps += load_all(place)
+    return dumps, [f"{what}: {reason}" for what, reason in failures.items()]
+
+
+def _try(mpi: Installation, job: Job, attempts: int) -> None:
+    try:
+        run(mpi, job)
+    except CalibrationError:
+        if attempts == 1:
+            raise
+        shutil.rmtree(job.directory)
+        _try(mpi, job, attempts - 1)
 
 
 def run(mpi: Installation, job: Job) -> None:
@@ -92,7 +194,7 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
     tag = scratch.name
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
     variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
-    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *mpi.emulator, *job.program]
+    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
     launcher = None
     try:
         with (job.directory / "output").open("wb") as output:
@@ -107,23 +209,10 @@ def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
                 shutil.rmtree(scratch, ignore_errors=True)
 
 
-def python_rank(module: str, *arguments: str) -> list[str]:
-    """Return the command of a rank that is a Python process with our own search path: a module's ``main``."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+def python_rank(module: str, *arguments: str, entry: str = "main") -> list[str]:
+    """Return the command of a rank that is a Python process with our own search path: a function of a module."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {entry}; {entry}()"
     return [sys.executable, "-c", code, *arguments]
-
-
-def wait_until_written(job: Job, launcher: subprocess.Popen[bytes]) -> None:
-    """Wait until every rank has left its truth; the job goes on.
-
-    Raises:
-        CalibrationError: it ended before that, or takes too long.
-    """
-    deadline = time.monotonic() + RUN_SECONDS
-    while not job.is_written():
-        if launcher.poll() is not None or time.monotonic() > deadline:
-            raise CalibrationError(f"the run {job.name!r} did not get ready: {job.words()}")
-        time.sleep(0.1)
 
 
 def _start(command: Sequence[str], output: int, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

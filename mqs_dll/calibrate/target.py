@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import TypeSizes
 from mqs_dll.calibrate.dump import Dump, UnreadableError
+from mqs_dll.debugger.bases import OfThisMachine
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import library_at
 
-LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
 
-
-class DumpImage:
-    """The symbols that the program looked up; there are no types."""
+class DumpProcess(OfThisMachine):
+    """One rank as it was when it copied its memory (interface.TargetProcess), and its own image, without types."""
 
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
+        self.image = self
 
     def find_symbol(self, name: str) -> int | None:
         """Return the address of a variable or a function that the program was told to look for."""
@@ -33,18 +32,6 @@ class DumpImage:
     def type_size(self, handle: object) -> None:
         """Return nothing."""
 
-
-class DumpProcess:
-    """One rank as it was when it copied its memory."""
-
-    def __init__(self, dump: Dump) -> None:
-        self._dump = dump
-        self.image = DumpImage(dump)
-
-    def type_sizes(self) -> TypeSizes:
-        """Return those of LP64: the program runs nowhere else."""
-        return LP64
-
     def fetch(self, address: int, size: int) -> bytes:
         """Return bytes of the rank's memory.
 
@@ -55,10 +42,6 @@ class DumpProcess:
             return self._dump.read(address, size)
         except UnreadableError:
             raise TargetReadError(address, size) from None
-
-    def to_host(self, data: bytes) -> bytes:
-        """Return the bytes as they are: dumps are little-endian, and read so."""
-        return data
 
     def global_rank(self) -> int:
         """Return the rank that the program had in MPI_COMM_WORLD."""

@@ -18,7 +18,6 @@ from mqs_dll.errors import CalibrationError
 
 if TYPE_CHECKING:
     from mqs_dll.calibrate.family import Solution, Tell
-    from mqs_dll.layout import Layouts
 
 EXIT_DONE = 0
 EXIT_DIFFERENT = 1
@@ -43,16 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--name", type=_name, help="call the profile so")
     goal = result.add_mutually_exclusive_group()
     goal.add_argument("--out", type=Path, metavar="FILE", help="write the profile to this file")
-    goal.add_argument("--write", action="store_true", help="write it among the profiles that libmqs ships")
     goal.add_argument("--check", action="store_true", help="write nothing: compare it with the profile that libmqs has")
-    result.add_argument("--compare-types", action="store_true", help="compare it with the MPI's debug information")
     runs = parser.add_argument_group("the runs")
     runs.add_argument("--mpiexec", type=_command, default=[], metavar="COMMAND", help="start jobs with this")
-    runs.add_argument("--mpicc", type=_command, default=[], metavar="COMMAND", help="compile with this")
-    runs.add_argument("--no-compiler", action="store_true", help="call the library from Python, without a compiler")
-    runs.add_argument(
-        "--emulator", type=_command, default=[], metavar="COMMAND", help="run programs of another machine with this"
-    )
     runs.add_argument("--keep", type=Path, metavar="DIR", help="keep what the runs left in this new directory")
     runs.add_argument(
         "--dump", type=Path, action="append", metavar="DIR", help="run nothing, use what was kept; may be repeated"
@@ -76,12 +68,18 @@ def _command(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Learned:
+class Learned:
+    """What was learnt of an MPI."""
+
     title: str
-    """What people call the MPI."""
+    """What people call it."""
     solution: Solution
-    types: Layouts | None
-    """What the MPI's debug information says, if that was asked for."""
+
+    @property
+    def name(self) -> str:
+        """The MPI, as it is named in sentences: "Open MPI 5.0.11 on x86_64"."""
+        subject = self.solution.subject
+        return f"{self.title} {subject.release} on {subject.machine}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -93,14 +91,24 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: it can't be done; nothing was written.
     """
+    return _conclude(options, learn(options))
+
+
+def learn(options: argparse.Namespace) -> Learned:
+    """Return what the MPI that the command line names shows of itself.
+
+    Raises:
+        CalibrationError: it can't be found or run, or members that libmqs can't do without were not found.
+    """
     from mqs_dll.report.progress import doing
 
     with doing() as tell, _workplace(options.keep) as directory:
         learned = _learn(options, directory, tell)
-    solution = learned.solution
-    if solution.failures:
-        raise CalibrationError(f"{_name_of(learned)} has members that were not found: {'; '.join(solution.failures)}")
-    return _conclude(options, learned)
+    if learned.solution.failures:
+        raise CalibrationError(
+            f"{learned.name} has members that were not found: {'; '.join(learned.solution.failures)}"
+        )
+    return learned
 
 
 @contextlib.contextmanager
@@ -123,77 +131,51 @@ def _workplace(keep: Path | None) -> Iterator[Path]:
     yield keep.resolve()
 
 
-def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> _Learned:
-    from mqs_dll.calibrate.discovery import Given, find
+def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
+    from mqs_dll.calibrate.discovery import family_of, find
     from mqs_dll.calibrate.dump import load_all
-    from mqs_dll.calibrate.families import FAMILIES, family_of
 
     if options.dump:
-        if options.compare_types:
-            raise CalibrationError("--compare-types needs a running process, and with --dump nothing runs")
         dumps = [dump for each in options.dump for dump in load_all(each)]
         family = family_of(dumps)
-        return _Learned(family.title, family.solve(dumps), None)
-    given = Given(options.mpiexec, options.mpicc, options.emulator)
-    kind, mpi = find(options.where, given, FAMILIES)
+        return Learned(family.title, family.solve(dumps))
+    kind, mpi = find(options.where, options.mpiexec)
     family = kind()
-    observed = family.observe(mpi, directory, tell, compiler=not options.no_compiler)
+    observed = family.observe(mpi, directory, tell)
     mpi.check_library(observed.dumps)
     tell("finding each member in what the runs left")
     solution = family.solve(observed.dumps)
-    types = None
-    if options.compare_types:
-        tell("asking the debug information")
-        types = family.debug_layouts(mpi, directory)
-    return _Learned(family.title, replace(solution, left_out=[*observed.left_out, *solution.left_out]), types)
+    return Learned(family.title, replace(solution, left_out=[*observed.left_out, *solution.left_out]))
 
 
-def _name_of(learned: _Learned) -> str:
-    subject = learned.solution.subject
-    return f"{learned.title} {subject.release} on {subject.machine}"
-
-
-def _conclude(options: argparse.Namespace, learned: _Learned) -> int:
-    """Compare, write and print."""
-    from mqs_dll.calibrate import store
-    from mqs_dll.calibrate.document import document, write
+def _conclude(options: argparse.Namespace, learned: Learned) -> int:
+    """Compare or write, and print."""
+    from mqs_dll.calibrate.document import comparison, document, known, write, write_for_user
     from mqs_dll.profiles import parse
 
     solution = learned.solution
-    subject = solution.subject
-    name = options.name or (subject.name if options.write else subject.name_of_build)
-    profile = document(replace(subject, name=name), solution.findings, solution.views, solution.sizes_only)
+    subject = replace(solution.subject, name=options.name or solution.subject.name_of_build)
+    profile = document(subject, solution.ledger, solution.views, solution.sizes_only)
     layouts = parse(profile, "made just now").layouts
     members = sum(len(struct.offsets) for struct in layouts)
-    _say(f"{_name_of(learned)}, build {' and '.join(subject.builds)}: {members} members of structs found")
+    say(f"{learned.name}, build {' and '.join(subject.builds)}: {members} members of structs found")
     for reason in solution.left_out:
-        _say(f"  left out: {reason}")
-    agrees = True
-    if learned.types is not None:
-        agrees &= _compare(layouts, learned.types, "the debug information", only_shared=True)
+        say(f"  left out: {reason}")
     if options.check:
-        there = store.known(profile)
-        agrees &= _compare(layouts, there.layouts, f"profile {there.name}")
-    elif options.out:
+        there = known(profile)
+        agrees, lines = comparison(layouts, there.layouts, f"profile {there.name}")
+        for line in lines:
+            say(line)
+        return EXIT_DONE if agrees else EXIT_DIFFERENT
+    if options.out:
         write(options.out, profile)
-        _say(f"written to {options.out}")
-    elif options.write:
-        _say(f"written to {store.write_shipped(profile)}")
+        say(f"written to {options.out}")
     else:
-        _say(f"written to {store.write_for_user(profile)}, where libmqs finds it from now on")
-    return EXIT_DONE if agrees else EXIT_DIFFERENT
+        say(f"written to {write_for_user(profile)}, where libmqs finds it from now on")
+    return EXIT_DONE
 
 
-def _compare(found: Layouts, other: Layouts, name: str, *, only_shared: bool = False) -> bool:
-    from mqs_dll.calibrate.store import comparison
-
-    agrees, lines = comparison(found, other, name, only_shared=only_shared)
-    for line in lines:
-        _say(line)
-    return agrees
-
-
-def _say(line: str) -> None:
+def say(line: str) -> None:
     """Print a line, in which may be what an MPI has printed."""
     from mqs_dll.escape import visible
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.mpich.findings import COMMS, INDEX_BITS, Array, MpichFindings
+from mqs_dll.calibrate.ledger import Place, Row, number
+from mqs_dll.calibrate.mpich.pool_ledger import COMMS, INDEX_BITS, Array, PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
@@ -46,40 +46,33 @@ class Record:
     direct: Array
 
 
-def find_pools(findings: MpichFindings) -> None:
+def find_pools(ledger: PoolLedger) -> None:
     """Find the records and with them all objects of all processes."""
     strides: dict[int, int] = {}
     records: list[Record] = []
     for cls in (*handles.CLASSES, OP):
-        for dump in findings.dumps:
-            firsts, seconds = (
-                findings.variables(dump, _word32(handles.first(handles.DIRECT, cls) + n)) for n in (0, 1)
-            )
+        for dump in ledger.dumps:
+            firsts, seconds = (ledger.variables(dump, _word32(handles.first(handles.DIRECT, cls) + n)) for n in (0, 1))
             for array in _arrays(dump, firsts, seconds, handles.first(handles.DIRECT, cls), strides.get(cls)):
                 strides[cls] = array.stride
-                pointers = findings.variables(dump, array.address.to_bytes(WORD, "little"), WORD)
+                pointers = ledger.variables(dump, array.address.to_bytes(WORD, "little"), WORD)
                 records += [Record(dump, cls, place, array) for place in pointers]
-    _find_members(findings, _find_kind_and_size(findings, records))
+    _find_members(ledger, _find_kind_and_size(ledger, records))
     for cls, name in handles.CLASSES.items():
-        stride = strides.get(cls) or _stride_of_blocks(findings, cls)
+        stride = strides.get(cls) or _stride_of_blocks(ledger, cls)
         if stride is not None:
-            findings.sizes[name] = stride
-            for dump in filter(is_running, findings.all_dumps):
-                findings.keep_arrays(dump, cls, _objects(findings, dump, cls, stride))
+            ledger.sizes[name] = stride
+            for dump in ledger.all_dumps:
+                ledger.keep_arrays(dump, cls, _objects(ledger, dump, cls, stride))
 
 
-def _stride_of_blocks(findings: MpichFindings, cls: int) -> int | None:
+def _stride_of_blocks(ledger: PoolLedger, cls: int) -> int | None:
     """Return the size of the objects of a class that has no direct ones, as 5.0 has no direct datatypes."""
     handle = handles.first(handles.INDIRECT, cls)
-    dump = findings.dumps[0]
+    dump = ledger.dumps[0]
     firsts, seconds = (dump.find_bytes(_word32(handle + number), 4) for number in (0, 1))
     strides = {array.stride for array in _arrays(dump, firsts, seconds, handle, None)}
     return strides.pop() if len(strides) == 1 else None
-
-
-def is_running(dump: Dump) -> bool:
-    """Tell whether a process was between MPI_Init and MPI_Finalize when it copied its memory."""
-    return bool(dump.truth["phase"] == "running")
 
 
 # ---------------------------------------------------------------- arrays
@@ -126,7 +119,7 @@ def _count(dump: Dump, first: int, stride: int, handle: int) -> int:
 # ---------------------------------------------------------------- the record
 
 
-def _find_kind_and_size(findings: MpichFindings, records: Sequence[Record]) -> list[Record]:
+def _find_kind_and_size(ledger: PoolLedger, records: Sequence[Record]) -> list[Record]:
     """Find where a record has its class and its stride, counted from its pointer; return the true records.
 
     Raises:
@@ -154,10 +147,10 @@ def _find_kind_and_size(findings: MpichFindings, records: Sequence[Record]) -> l
         raise CalibrationError(f"{RECORD}: {len(true)} records for {len(by_pool)} pools")
     for member, offset, what in (("kind", kind, "the class of objects"), ("size", size, "the bytes of an object")):
         values = {record.cls if member == "kind" else record.direct.stride for record in true}
-        findings.remember(RECORD, member, Solved(offset, f"{what}: {len(true)} places, {len(values)} values"))
+        ledger.remember(RECORD, member, Solved(offset, f"{what}: {len(true)} places, {len(values)} values"))
     places = {record.direct.address for record in true}
     evidence = f"the address of the objects: {len(true)} places, {len(places)} values"
-    findings.remember(RECORD, "direct", Solved(0, evidence))
+    ledger.remember(RECORD, "direct", Solved(0, evidence))
     return true
 
 
@@ -168,41 +161,35 @@ def _reads(record: Record, offset: int, value: int) -> bool:
         return False
 
 
-def _find_members(findings: MpichFindings, records: Sequence[Record]) -> None:
+def _find_members(ledger: PoolLedger, records: Sequence[Record]) -> None:
     """Find the other members, counted from the pointer to the direct objects, then from the record's begin."""
-    stride = _find_request_records(findings, records)
-    _find_indirect(findings, records)
-    taken = set(findings.offsets[RECORD].values())
-    free = [offset for offset in NEAR if offset not in taken]
-    unused = [
-        number("whether the pool was used", record.dump, record.place + stride, "i", 0)
-        for record in records
-        if record.cls == handles.REQUEST
-    ]
-    used = [number("whether the pool was used", record.dump, record.place, "i", 1) for record in records]
-    blocks = [(record, _blocks(findings, record)) for record in records]
-    counts = [number("the number of blocks", record.dump, record.place, "i", len(found)) for record, found in blocks]
-    findings.pin(RECORD, "indirect_size", counts, free)
-    free.remove(findings.offset(RECORD, "indirect_size"))
-    findings.pin(RECORD, "initialized", [*used, *unused], free)
-    free.remove(findings.offset(RECORD, "initialized"))
-    direct = [
-        number("the number of direct objects", record.dump, record.place, "i", record.direct.count)
-        for record in records
-    ]
-    findings.pin(RECORD, "direct_size", direct, free)
-    free.remove(findings.offset(RECORD, "direct_size"))
-    _find_optional_counts(findings, blocks, free)
-    _find_chain(findings, blocks)
-    begin = findings.offset(RECORD, "avail")
-    if begin != min(findings.offsets[RECORD].values()):
+    stride = _find_request_records(ledger, records)
+    _find_indirect(ledger, records)
+    blocks = [(record, _blocks(ledger, record)) for record in records]
+    used: list[Place] = [(record.dump, record.place, {"record": record, "blocks": found}) for record, found in blocks]
+    requests = [each for each in used if each[2]["record"].cls == handles.REQUEST]
+    unused: list[Place] = [(dump, at + stride, {"record": None}) for dump, at, _ in requests]
+    free = [offset for offset in NEAR if offset not in ledger.offsets[RECORD].values()]
+    for places, row in (
+        (used, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
+        ([*used, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each["record"]))),
+        (used, Row("direct_size", "the number of direct objects", lambda _, each: each["record"].direct.count)),
+    ):
+        ledger.pin_rows(RECORD, places, row, among=free)
+        free.remove(ledger.offset(RECORD, row.member))
+    what = "the objects of a block"
+    size = Row("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
+    ledger.optionally(RECORD, used, size, among=free)
+    _find_chain(ledger, blocks)
+    begin = ledger.offset(RECORD, "avail")
+    if begin != min(ledger.offsets[RECORD].values()):
         raise CalibrationError(f"{RECORD} does not begin with the chain of free objects")
-    findings.offsets[RECORD] = {member: offset - begin for member, offset in findings.offsets[RECORD].items()}
+    ledger.offsets[RECORD] = {member: offset - begin for member, offset in ledger.offsets[RECORD].items()}
 
 
-def _find_request_records(findings: MpichFindings, records: Sequence[Record]) -> int:
+def _find_request_records(ledger: PoolLedger, records: Sequence[Record]) -> int:
     """Find the size of a record by those of requests: they are an array, one for each virtual interface."""
-    kind, size = findings.offset(RECORD, "kind"), findings.offset(RECORD, "size")
+    kind, size = ledger.offset(RECORD, "kind"), ledger.offset(RECORD, "size")
     requests = [record for record in records if record.cls == handles.REQUEST]
 
     def fits(record: Record, stride: int) -> bool:
@@ -215,11 +202,11 @@ def _find_request_records(findings: MpichFindings, records: Sequence[Record]) ->
     strides = [stride for stride in range(WORD, 512, WORD) if all(fits(record, stride) for record in requests)]
     if not strides or any(stride % strides[0] for stride in strides):
         raise CalibrationError(f"{RECORD}: the records of requests are {strides} bytes apart")
-    findings.sizes[RECORD] = strides[0]
+    ledger.sizes[RECORD] = strides[0]
     return strides[0]
 
 
-def _find_indirect(findings: MpichFindings, records: Sequence[Record]) -> None:
+def _find_indirect(ledger: PoolLedger, records: Sequence[Record]) -> None:
     """Find the table of the blocks by the handles that the first block begins with."""
     sightings = [
         _first_block(record, handles.first(handles.INDIRECT, record.cls))
@@ -228,11 +215,11 @@ def _find_indirect(findings: MpichFindings, records: Sequence[Record]) -> None:
     ]
     what = "no table of blocks"
     sightings += [number(what, record.dump, record.place, "Q", 0) for record in records if record.cls == handles.WIN]
-    taken = set(findings.offsets[RECORD].values())
+    taken = set(ledger.offsets[RECORD].values())
     solved = solve(
         f"{RECORD}.indirect", sightings, [offset for offset in NEAR if offset % 8 == 0 and offset not in taken]
     )
-    findings.remember(RECORD, "indirect", solved)
+    ledger.remember(RECORD, "indirect", solved)
 
 
 def _first_block(record: Record, handle: int) -> Sighting:
@@ -243,9 +230,9 @@ def _first_block(record: Record, handle: int) -> Sighting:
     return Sighting("a table of blocks of objects", handle, seen)
 
 
-def _blocks(findings: MpichFindings, record: Record) -> list[Array]:
+def _blocks(ledger: PoolLedger, record: Record) -> list[Array]:
     """Return the blocks that a record's table leads to, as far as they hold the handles that they should."""
-    table = record.dump.word(record.place + findings.offset(RECORD, "indirect"))
+    table = record.dump.word(record.place + ledger.offset(RECORD, "indirect"))
     return _blocks_of_table(record.dump, table, record.cls, record.direct.stride) if table else []
 
 
@@ -267,22 +254,7 @@ def _blocks_of_table(dump: Dump, table: int, cls: int, stride: int) -> list[Arra
 Blocks = Sequence[tuple[Record, list[Array]]]
 
 
-def _find_optional_counts(findings: MpichFindings, pools: Blocks, free: list[int]) -> None:
-    """Find the counts that not every release has."""
-    sizes, totals = [], []
-    for record, blocks in pools:
-        total = record.direct.count + sum(block.count for block in blocks)
-        totals.append(number("the number of all objects", record.dump, record.place, "i", total))
-        if blocks:
-            sizes.append(number("the objects of a block", record.dump, record.place, "i", blocks[0].count))
-    for member, sightings in (("num_allocated", totals), ("indirect_block_size", sizes)):
-        try:
-            findings.pin(RECORD, member, sightings, free)
-        except CalibrationError as error:
-            findings.unmapped.append(str(error))
-
-
-def _find_chain(findings: MpichFindings, pools: Blocks) -> None:
+def _find_chain(ledger: PoolLedger, pools: Blocks) -> None:
     """Find the chain of free objects, where it begins and how it goes on, and what tells a free object.
 
     Raises:
@@ -299,20 +271,10 @@ def _find_chain(findings: MpichFindings, pools: Blocks) -> None:
     avail, link, chains = ways[0]
     lengths = [len(chain or ()) for chain in chains]
     evidence = f"a chain through objects of the pool: {len(lengths)} places, {len(set(lengths))} lengths"
-    findings.remember(RECORD, "avail", Solved(avail, evidence))
-    findings.remember(HEAD, "next", Solved(link, f"{evidence}, {sum(lengths)} links"))
-    findings.sizes[HEAD] = link + WORD
-    _find_head(findings, pools, chains)
-    counts = [
-        number("the number of free objects", record.dump, record.place, "i", length)
-        for (record, _), length in zip(pools, lengths, strict=True)
-    ]
-    try:
-        findings.pin(
-            RECORD, "num_avail", counts, [offset for offset in NEAR if offset not in findings.offsets[RECORD].values()]
-        )
-    except CalibrationError as error:
-        findings.unmapped.append(str(error))
+    ledger.remember(RECORD, "avail", Solved(avail, evidence))
+    ledger.remember(HEAD, "next", Solved(link, f"{evidence}, {sum(lengths)} links"))
+    ledger.sizes[HEAD] = link + WORD
+    _find_head(ledger, pools, chains)
 
 
 def _is_plausible(record: Record, chain: list[int] | None) -> bool:
@@ -337,7 +299,7 @@ def _chain(record: Record, blocks: Sequence[Array], avail: int, link: int) -> li
     return list(found)
 
 
-def _find_head(findings: MpichFindings, pools: Blocks, chains: Sequence[list[int] | None]) -> None:
+def _find_head(ledger: PoolLedger, pools: Blocks, chains: Sequence[list[int] | None]) -> None:
     """Find the handle, and the count of references, which is 0 in free objects alone.
 
     Windows are left out: ch4 does not count references to them.
@@ -350,11 +312,9 @@ def _find_head(findings: MpichFindings, pools: Blocks, chains: Sequence[list[int
                 heads.append(number("the handle", record.dump, address, "I", array.first_handle + index))
                 if record.cls in (handles.COMM, handles.REQUEST, handles.DATATYPE):
                     counts.append(_is_referred_to(record.dump, address, address not in free))
-    findings.pin(HEAD, "handle", heads, range(0, findings.size(HEAD), 4))
-    taken = {findings.offset(HEAD, "handle"), *range(findings.offset(HEAD, "next"), findings.size(HEAD), 4)}
-    findings.pin(
-        HEAD, "ref_count", counts, [offset for offset in range(0, findings.size(HEAD), 4) if offset not in taken]
-    )
+    ledger.pin(HEAD, "handle", heads, range(0, ledger.size(HEAD), 4))
+    taken = {ledger.offset(HEAD, "handle"), *range(ledger.offset(HEAD, "next"), ledger.size(HEAD), 4)}
+    ledger.pin(HEAD, "ref_count", counts, [offset for offset in range(0, ledger.size(HEAD), 4) if offset not in taken])
 
 
 def _is_referred_to(dump: Dump, address: int, expected: bool) -> Sighting:
@@ -370,33 +330,33 @@ def _is_referred_to(dump: Dump, address: int, expected: bool) -> Sighting:
 # ---------------------------------------------------------------- all objects
 
 
-def _objects(findings: MpichFindings, dump: Dump, cls: int, stride: int) -> Iterator[Array]:
+def _objects(ledger: PoolLedger, dump: Dump, cls: int, stride: int) -> Iterator[Array]:
     """Yield the arrays of a class in one process, by the records, whose layout is known."""
     if cls == handles.COMM:
-        yield from _builtin(findings, dump, stride)
-    for place in findings.variables(dump, _word32(stride)):
-        base = place - findings.offset(RECORD, "size")
+        yield from _builtin(ledger, dump, stride)
+    for place in ledger.variables(dump, _word32(stride)):
+        base = place - ledger.offset(RECORD, "size")
         try:
-            if base % WORD == 0 and dump.scalar(base + findings.offset(RECORD, "kind"), "I") == cls:
-                yield from _arrays_of_record(findings, dump, base, cls, stride)
+            if base % WORD == 0 and dump.scalar(base + ledger.offset(RECORD, "kind"), "I") == cls:
+                yield from _arrays_of_record(ledger, dump, base, cls, stride)
         except UnreadableError:
             continue
 
 
-def _arrays_of_record(findings: MpichFindings, dump: Dump, base: int, cls: int, stride: int) -> Iterator[Array]:
-    direct = dump.word(base + findings.offset(RECORD, "direct"))
-    direct_size = dump.scalar(base + findings.offset(RECORD, "direct_size"), "I")
+def _arrays_of_record(ledger: PoolLedger, dump: Dump, base: int, cls: int, stride: int) -> Iterator[Array]:
+    direct = dump.word(base + ledger.offset(RECORD, "direct"))
+    direct_size = dump.scalar(base + ledger.offset(RECORD, "direct_size"), "I")
     handle = handles.first(handles.DIRECT, cls)
     if direct and direct_size and _count(dump, direct, stride, handle) == direct_size:
         yield Array(direct, direct_size, handle, stride)
-    table = dump.word(base + findings.offset(RECORD, "indirect"))
+    table = dump.word(base + ledger.offset(RECORD, "indirect"))
     if table:
         yield from _blocks_of_table(dump, table, cls, stride)
 
 
-def _builtin(findings: MpichFindings, dump: Dump, stride: int) -> Iterator[Array]:
+def _builtin(ledger: PoolLedger, dump: Dump, stride: int) -> Iterator[Array]:
     """Yield the predefined communicators, which no record points at."""
-    worlds, selves = (findings.variables(dump, _word32(handle)) for handle in COMMS)
+    worlds, selves = (ledger.variables(dump, _word32(handle)) for handle in COMMS)
     found = [place for place in worlds if place % WORD == 0 and place + stride in selves]
     if len(found) == 1:
         yield Array(found[0], len(COMMS), COMMS[0], stride)

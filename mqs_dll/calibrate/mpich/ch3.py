@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.ledger import Row
+from mqs_dll.calibrate.mpich.ch4 import pin_arguments
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
@@ -30,56 +32,49 @@ SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
 """MPIDI_REQUEST_TYPE_*: what a request is of."""
 
 
-def find_match(findings: MpichFindings) -> None:
+def find_match(ledger: PoolLedger) -> None:
     """Find what a receive was posted with, and what a send goes with."""
-    receives, sends = posted(findings), _sends(findings)
-    tags = [(dump, at, tag_of(dump, entry)) for dump, at, entry in [*receives, *sends]]
-    findings.pin_numbers(REQUEST, "dev.match.parts.tag", "the tag", tags)
-    ranks = [(dump, at, source_of(dump, entry) & RANK_MASK) for dump, at, entry in [*receives, *sends]]
-    findings.pin_numbers(REQUEST, "dev.match.parts.rank", "the peer", ranks)
-    contexts = [
-        number("the context id", dump, at, "H", _context(findings, dump, entry["comm"], member))
-        for requests, member in ((receives, "recvcontext_id"), (sends, "context_id"))
-        for dump, at, entry in requests
-    ]
-    findings.pin(REQUEST, "dev.match.parts.context_id", contexts, findings.room(REQUEST, "H"))
+    receives, sends = posted(ledger), _sends(ledger)
+
+    def context(dump: Dump, entry: dict[str, Any]) -> int:
+        member = "context_id" if entry["kind"] == "send" else "recvcontext_id"
+        return ledger.member(dump, comm_of(ledger, dump, entry["comm"]), COMM, member, "H")
+
+    ledger.pin_rows(
+        REQUEST,
+        [*receives, *sends],
+        Row("dev.match.parts.tag", "the tag", tag_of),
+        Row("dev.match.parts.rank", "the peer", lambda dump, entry: source_of(dump, entry) & RANK_MASK),
+        Row("dev.match.parts.context_id", "the context id", context),
+    )
 
 
-def _context(findings: MpichFindings, dump: Dump, label: str, member: str) -> int:
-    return findings.member(dump, comm_of(findings, dump, label), COMM, member, "H")
-
-
-def _sends(findings: MpichFindings) -> Requests:
+def _sends(ledger: PoolLedger) -> Requests:
     """Return the sends that wait for their receivers."""
-    return [each for label in ("synchronous", "rendezvous") for each in requests_of(findings, label=label)]
+    return [each for label in ("synchronous", "rendezvous") for each in requests_of(ledger, label=label)]
 
 
-def find_arguments(findings: MpichFindings) -> None:
+def find_arguments(ledger: PoolLedger) -> None:
     """Find buffer, count and datatype of receives and sends."""
-    requests = [*posted(findings), *_sends(findings), *requests_of(findings, label="inactive")]
-    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.user_buf", "the program's buffer", buffers)
-    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.user_count", "the count", counts)
-    datatypes = [(dump, at, entry["datatype"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "dev.datatype", "the datatype", datatypes)
+    requests = [*posted(ledger), *_sends(ledger), *requests_of(ledger, label="inactive")]
+    pin_arguments(ledger, "dev.", requests, ("user_buf", "user_count", "datatype"))
 
 
-def find_progress(findings: MpichFindings) -> None:
+def find_progress(ledger: PoolLedger) -> None:
     """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
-    tag = findings.offset(REQUEST, "dev.match.parts.tag")
-    early = list(unexpected(findings, tag))
-    states = [(dump, at, SYNCHRONOUS_SEND) for dump, at, _ in requests_of(findings, label="synchronous")]
-    states += [(dump, at, SEND | RENDEZVOUS) for dump, at, _ in requests_of(findings, label="rendezvous")]
-    states += [(dump, at, SEND | SELF) for dump, at, _ in requests_of(findings, label="self", kind="send")]
-    findings.pin_numbers(REQUEST, "dev.state", "what it is, and how its message goes", states)
+    tag = ledger.offset(REQUEST, "dev.match.parts.tag")
+    early = list(unexpected(ledger, tag))
+    going = {"synchronous": SYNCHRONOUS_SEND, "rendezvous": SEND | RENDEZVOUS, "self": SEND | SELF}
+    sends = [each for label in going for each in requests_of(ledger, label=label) if each[2]["kind"] == "send"]
+    state = Row("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
+    ledger.pin_rows(REQUEST, sends, state)
     copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
-    findings.pin_sightings(REQUEST, "dev.tmpbuf", copies)
+    ledger.pin(REQUEST, "dev.tmpbuf", copies)
     flows = [
-        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(findings, label="stalled", kind="send")
+        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(ledger, label="stalled", kind="send")
     ]
-    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(findings, label="rendezvous")]
-    findings.pin_sightings(REQUEST, "dev.msg_offset", flows)
+    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(ledger, label="rendezvous")]
+    ledger.pin(REQUEST, "dev.msg_offset", flows)
 
 
 def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.ledger import Observation, Place, Row, number
 from mqs_dll.calibrate.mpich.communicators import CONTEXT_ID
-from mqs_dll.calibrate.mpich.findings import MpichFindings, Observation
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
     comm_of,
@@ -33,6 +33,9 @@ NEAR = range(-64, 128)
 POSTED, EAGER, SYNCHRONOUS, RENDEZVOUS = 0, 0x104, 0x106, 0x184
 """MPIDIG_REQ_*: unexpected and in progress, of a synchronous send, ready to send."""
 
+STATES = {"posted": POSTED, "eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
+"""What requests of each label are."""
+
 FLAGS = {"synchronous": 1, "rendezvous": 2}
 """MPIDIG_AM_SEND_FLAGS_SYNC and _RTS; bits above 8 name a rendezvous's protocol, which may leave out the first."""
 
@@ -45,109 +48,84 @@ OTHERS = ("self", "inactive", "partitioned", "lonely")
 PERSISTENT_TYPES = {"Recv_init": 0, "Send_init": 1, "Bsend_init": 2, "Ssend_init": 3}
 """MPIDI_ptype."""
 
-Requests = list[tuple[Dump, int, dict[str, Any]]]
+Requests = list[Place]
 
 
-def _context_code(findings: MpichFindings) -> str:
-    return "H" if findings.size(CONTEXT_ID) == 2 else "I"
+def _context_code(ledger: PoolLedger) -> str:
+    return "H" if ledger.size(CONTEXT_ID) == 2 else "I"
 
 
-def _context(findings: MpichFindings, dump: Dump, label: str, member: str = "recvcontext_id") -> int:
+def _context(ledger: PoolLedger, dump: Dump, label: str, member: str = "recvcontext_id") -> int:
     """Return a context id of a communicator."""
-    return findings.member(dump, comm_of(findings, dump, label), COMM, member, _context_code(findings))
+    return ledger.member(dump, comm_of(ledger, dump, label), COMM, member, _context_code(ledger))
 
 
-def _free(findings: MpichFindings, size: int, *taken: str) -> list[int]:
-    """Return the offsets in a request that some members don't have."""
-    used = {findings.offsets[REQUEST][member] for member in taken if member in findings.offsets[REQUEST]}
-    return [offset for offset in range(0, findings.size(REQUEST) - size + 1, size) if offset not in used]
-
-
-def _pin_context(findings: MpichFindings, member: str, requests: Requests) -> None:
-    code = _context_code(findings)
-    sightings = [
-        number("the context id of receiving", dump, at, code, _context(findings, dump, entry["comm"]))
-        for dump, at, entry in requests
-    ]
-    size = findings.size(CONTEXT_ID)
-    findings.pin(REQUEST, member, sightings, _free(findings, size))
+def _free(ledger: PoolLedger, *taken: str) -> list[int]:
+    """Return the offsets of numbers in a request that some members don't have."""
+    used = {ledger.offsets[REQUEST][member] for member in taken if member in ledger.offsets[REQUEST]}
+    return [offset for offset in ledger.room(REQUEST, "i") if offset not in used]
 
 
 # ---------------------------------------------------------------- active messages
 
 
-def find_receive(findings: MpichFindings) -> None:
+def find_receive(ledger: PoolLedger) -> None:
     """Find what a receive was posted with; since 4.3 source and tag are in its status and nowhere else."""
-    receives = posted(findings)
+    receives = posted(ledger)
     prefix = "dev.ch4.am."
-    _pin_arguments(findings, prefix, receives)
-    _pin_context(findings, prefix + "u.recv.context_id", receives)
-    status = ("status.MPI_SOURCE", "status.MPI_TAG")
-    for member, what, value in (
-        ("u.recv.source", "the source that was named", source_of),
-        ("u.recv.tag", "the tag that was named", tag_of),
-    ):
-        _pin_optional(findings, prefix + member, what, receives, value, _free(findings, 4, *status))
-    for member, what, value in (
-        ("status.MPI_SOURCE", "the source that was named", source_of),
-        ("status.MPI_TAG", "the tag that was named", tag_of),
-    ):
-        if f"{prefix}u.recv.{member[11:].lower()}" not in findings.offsets[REQUEST]:
-            among = [findings.offset(REQUEST, member)]
-            findings.pin_numbers(
-                REQUEST, member, what, [(d, at, value(d, entry)) for d, at, entry in receives], among=among
-            )
+    pin_arguments(ledger, prefix, receives)
+    what, code = "the context id of receiving", _context_code(ledger)
+    contexts = [number(what, dump, at, code, _context(ledger, dump, entry["comm"])) for dump, at, entry in receives]
+    ledger.pin(REQUEST, prefix + "u.recv.context_id", contexts, ledger.room(REQUEST, code))
+    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
+    for name, value in (("source", source_of), ("tag", tag_of)):
+        what, status = f"the {name} that was named", f"status.MPI_{name.upper()}"
+        own = Row(f"{prefix}u.recv.{name}", what, value)
+        if not ledger.optionally(REQUEST, receives, own, among=free):
+            ledger.pin_rows(REQUEST, receives, Row(status, what, value), among=[ledger.offset(REQUEST, status)])
 
 
-def _pin_arguments(findings: MpichFindings, prefix: str, requests: Requests, buffer: str = "buffer") -> None:
-    """Find what all operations have: buffer, count and datatype."""
-    datatypes = [(dump, at, findings.handle_inside(dump, entry["datatype"])) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, f"{prefix}datatype", "the datatype", datatypes)
-    buffers = [(dump, at, entry["buffer"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, prefix + buffer, "the program's buffer", buffers)
-    counts = [(dump, at, entry["count"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, f"{prefix}count", "the count", counts)
-
-
-def _pin_optional(
-    findings: MpichFindings,
-    member: str,
-    what: str,
-    requests: Requests,
-    value: Callable[[Dump, dict[str, Any]], int],
-    among: Iterable[int],
+def pin_arguments(
+    ledger: PoolLedger, prefix: str, requests: Requests, names: Sequence[str] = ("buffer", "count", "datatype")
 ) -> None:
-    observations = [(dump, at, value(dump, entry)) for dump, at, entry in requests]
-    findings.optionally(REQUEST, member, lambda: findings.pin_numbers(REQUEST, member, what, observations, among=among))
+    """Find what all operations have: buffer, count and datatype, which a device has its own names for."""
+    buffer, count, datatype = (prefix + name for name in names)
+    ledger.pin_rows(
+        REQUEST,
+        requests,
+        Row(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
+        Row(buffer, "the program's buffer", "buffer"),
+        Row(count, "the count", "count"),
+    )
 
 
-def tag_at(findings: MpichFindings) -> int:
+def tag_at(ledger: PoolLedger) -> int:
     """Return where a request over shared memory has its tag."""
-    members = findings.offsets[REQUEST]
+    members = ledger.offsets[REQUEST]
     return members.get("dev.ch4.am.u.recv.tag", members.get("status.MPI_TAG", -1))
 
 
-def find_extension(findings: MpichFindings) -> None:
+def find_extension(ledger: PoolLedger) -> None:
     """Find a request's extension, by the send that a synchronous message has there; complete requests have none.
 
     Raises:
         Unsolved: not exactly one place leads to the sends' addresses.
     """
-    surprised = list(unexpected(findings, tag_at(findings)))
+    surprised = list(unexpected(ledger, tag_at(ledger)))
     answers = [(dump, at, request) for dump, at, _, request, entry in surprised if entry["label"] == "synchronous"]
-    complete = [(dump, at) for dump, at, _ in requests_of(findings, label="received", kind="receive")]
+    complete = [(dump, at) for dump, at, _ in requests_of(ledger, label="received", kind="receive")]
     ways = [
         (member, inside)
-        for member, inside in product(findings.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
+        for member, inside in product(ledger.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
         if all(dump.word(at + member) == 0 for dump, at in complete) and _all_lead_to(answers, member, inside)
     ]
     if len(ways) != 1 or len({value for *_, value in answers}) < 2:
         raise Unsolved(f"{EXTENSION}: {len(ways)} ways lead to the sends of {len(answers)} messages: {ways}")
     member, inside = ways[0]
     text = f"what leads to the send of a synchronous message: {len(answers)} places, {len(answers)} values"
-    findings.remember(REQUEST, "dev.ch4.am.req", Solved(member, text))
-    findings.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
-    findings.rooms[EXTENSION] = min(_distance(findings, member), LARGEST_EXTENSION)
+    ledger.remember(REQUEST, "dev.ch4.am.req", Solved(member, text))
+    ledger.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
+    ledger.rooms[EXTENSION] = min(_distance(ledger, member), LARGEST_EXTENSION)
 
 
 def _all_lead_to(answers: Sequence[Observation], member: int, inside: int) -> bool:
@@ -157,45 +135,36 @@ def _all_lead_to(answers: Sequence[Observation], member: int, inside: int) -> bo
         return False
 
 
-def _distance(findings: MpichFindings, member: int) -> int:
+def _distance(ledger: PoolLedger, member: int) -> int:
     """Return the distance of the extensions, which come from a pool of their own: more than their size."""
-    places = sorted((id(dump), dump.word(at + member)) for dump, at, _ in posted(findings))
+    places = sorted((id(dump), dump.word(at + member)) for dump, at, _ in posted(ledger))
     distances = [other[1] - one[1] for one, other in pairwise(places) if one[0] == other[0] != one[1]]
     return min(distances)
 
 
-def find_progress(findings: MpichFindings) -> None:
+def find_progress(ledger: PoolLedger) -> None:
     """Find what the extension tells of a message: what it is, and how long."""
-    surprised = list(unexpected(findings, tag_at(findings)))
-    member = findings.offset(REQUEST, "dev.ch4.am.req")
-    states = {"eager": EAGER, "synchronous": SYNCHRONOUS, "rendezvous": RENDEZVOUS}
-    seen = [
-        (dump, dump.word(at + member), states[entry["label"]])
-        for dump, at, _, _, entry in surprised
-        if entry["label"] in states
-    ]
-    waiting = [(dump, dump.word(at + member), POSTED) for dump, at, _ in posted(findings)]
-    findings.pin_numbers(EXTENSION, "status", "how far a message is", [*seen, *waiting])
-    sizes = [
-        (dump, dump.word(at + member), entry["bytes"])
-        for dump, at, _, _, entry in surprised
-        if "rend" not in entry["label"]
-    ]
-    findings.pin_numbers(EXTENSION, "recv_async.in_data_sz", "the bytes of a message", sizes)
+    member = ledger.offset(REQUEST, "dev.ch4.am.req")
+    came = [(dump, dump.word(at + member), entry) for dump, at, _, _, entry in unexpected(ledger, tag_at(ledger))]
+    waiting = [(dump, dump.word(at + member), entry) for dump, at, entry in posted(ledger)]
+    status = Row("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
+    ledger.pin_rows(EXTENSION, [*came, *waiting], status)
+    whole = [each for each in came if "rend" not in each[2]["label"]]
+    ledger.pin_rows(EXTENSION, whole, Row("recv_async.in_data_sz", "the bytes of a message", "bytes"))
 
 
-def find_flow(findings: MpichFindings) -> None:
+def find_flow(ledger: PoolLedger) -> None:
     """Find how much of a message's data has flowed, and the receive that took a message that was there before it.
 
     The data of some messages was left half-way, with more to come than the shared memory can hold.
     """
-    member = findings.offset(REQUEST, "dev.ch4.am.req")
+    member = ledger.offset(REQUEST, "dev.ch4.am.req")
     sends = [
-        (d, d.word(at + member), entry["bytes"]) for d, at, entry in requests_of(findings, label="stalled", kind="send")
+        (d, d.word(at + member), entry["bytes"]) for d, at, entry in requests_of(ledger, label="stalled", kind="send")
     ]
     ways = [
         (rest, flowed)
-        for rest, flowed in product(findings.room(EXTENSION, "Q"), repeat=2)
+        for rest, flowed in product(ledger.room(EXTENSION, "Q"), repeat=2)
         if all(_are_parts(dump, at, total, rest, flowed) for dump, at, total in sends)
     ]
     if len(ways) != 1 or len({total for *_, total in sends}) < 2:
@@ -203,32 +172,34 @@ def find_flow(findings: MpichFindings) -> None:
     text = (
         f"what is left of a message's data, with what has flowed its length: {len(sends)} places, {len(sends)} values"
     )
-    findings.remember(EXTENSION, "send_async.data_sz_left", Solved(ways[0][0], text))
-    done = [each for label in GONE for each in requests_of(findings, label=label) if each[0].word(each[1] + member)]
-    gone = [(d, d.word(at + member), entry["bytes"] * GONE[entry["label"]]) for d, at, entry in done]
-    findings.pin_numbers(
-        EXTENSION, "send_async.offset", "what has flowed of a message's data", gone, among=[ways[0][1]]
-    )
-    _find_segments(findings, [(dump, dump.word(at + member), GONE[entry["label"]]) for dump, at, entry in done])
-    _find_received(findings, member)
-    findings.optionally(EXTENSION, "rreq.match_req", lambda: _find_match(findings, member))
+    ledger.remember(EXTENSION, "send_async.data_sz_left", Solved(ways[0][0], text))
+    done = [
+        (dump, dump.word(at + member), entry)
+        for label in GONE
+        for dump, at, entry in requests_of(ledger, label=label)
+        if dump.word(at + member)
+    ]
+    what = "what has flowed of a message's data"
+    gone = Row("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
+    ledger.pin_rows(EXTENSION, done, gone, among=[ways[0][1]])
+    _find_segments(ledger, done)
+    _find_received(ledger, member)
+    _find_match(ledger, member)
 
 
-def _find_received(findings: MpichFindings, member: int) -> None:
+def _find_received(ledger: PoolLedger, member: int) -> None:
     """Find how much of a message's data has come, by what is still to come of it."""
-    rest = findings.offset(EXTENSION, "recv_async.in_data_sz")
+    rest = ledger.offset(EXTENSION, "recv_async.in_data_sz")
     totals = {
-        entry["tag"]: entry["bytes"]
-        for _, entry in findings.each("requests", label="stalled")
-        if entry["kind"] == "send"
+        entry["tag"]: entry["bytes"] for _, entry in ledger.each("requests", label="stalled") if entry["kind"] == "send"
     }
     parts = [
         _parts(dump, extension + rest, extension, totals[entry["tag"]])
-        for dump, _, entry in requests_of(findings, label="stalled", kind="receive")
-        for _, extension in _with_tag(findings, dump, member, entry["tag"])
+        for dump, _, entry in requests_of(ledger, label="stalled", kind="receive")
+        for _, extension in _with_tag(ledger, dump, member, entry["tag"])
         if 0 < dump.word(extension + rest) < totals[entry["tag"]]
     ]
-    findings.pin_sightings(EXTENSION, "recv_async.offset", parts)
+    ledger.pin(EXTENSION, "recv_async.offset", parts)
 
 
 def _parts(dump: Dump, rest: int, extension: int, total: int) -> Sighting:
@@ -236,25 +207,25 @@ def _parts(dump: Dump, rest: int, extension: int, total: int) -> Sighting:
     return Sighting(what, total, lambda offset: dump.word(extension + offset) + dump.word(rest))
 
 
-def _with_tag(findings: MpichFindings, dump: Dump, member: int, tag: int) -> Iterator[tuple[int, int]]:
+def _with_tag(ledger: PoolLedger, dump: Dump, member: int, tag: int) -> Iterator[tuple[int, int]]:
     """Yield the messages of a process that have a tag: the request and its extension."""
-    for address in findings.objects(dump, handles.REQUEST):
+    for address in ledger.objects(dump, handles.REQUEST):
         extension = dump.word(address + member)
-        if extension and dump.scalar(address + tag_at(findings), "i") == tag:
+        if extension and dump.scalar(address + tag_at(ledger), "i") == tag:
             yield address, extension
 
 
-def _find_segments(findings: MpichFindings, segments: Sequence[Observation]) -> None:
+def _find_segments(ledger: PoolLedger, done: Requests) -> None:
     """Find the number of a message's segments: those given to the transport, and behind it those that it is done with.
 
     Shared memory is done with a segment at once: the two are equal whenever a program is outside MPI. The order is that
     of the declaration (src/mpid/ch4/include/mpidpre.h).
     """
     what = "the segments of a message's data, the first of two equal numbers"
-    sightings = [number(what, dump, at, "i", value) for dump, at, value in segments]
-    room = findings.room(EXTENSION, "i")
+    sightings = [number(what, dump, at, "i", GONE[entry["label"]]) for dump, at, entry in done]
+    room = ledger.room(EXTENSION, "i")
     fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in sightings)]
-    findings.pin(EXTENSION, "send_async.seg_issued", sightings, fitting)
+    ledger.pin(EXTENSION, "send_async.seg_issued", sightings, fitting)
 
 
 def _are_parts(dump: Dump, address: int, total: int, rest: int, flowed: int) -> bool:
@@ -265,31 +236,27 @@ def _are_parts(dump: Dump, address: int, total: int, rest: int, flowed: int) -> 
     return left + gone == total and 0 < gone < left
 
 
-def _find_match(findings: MpichFindings, member: int) -> None:
+def _find_match(ledger: PoolLedger, member: int) -> None:
     """Find the receive that a message has: only one from anywhere keeps a request of its own beside the message's."""
-    tag = tag_at(findings)
-    matched = []
-    for dump, receive, entry in requests_of(findings, label="stalled", kind="receive"):
-        if entry["peer"] == "any":
-            for address, extension in _with_tag(findings, dump, member, entry["tag"]):
-                if address != receive:
-                    matched.append((dump, extension, receive))
+    matched = [
+        (dump, extension, {"receive": receive})
+        for dump, receive, entry in requests_of(ledger, label="stalled", kind="receive", peer="any")
+        for address, extension in _with_tag(ledger, dump, member, entry["tag"])
+        if address != receive
+    ]
     none = [
-        (dump, dump.word(at + member), 0)
-        for dump, at, _, _, entry in unexpected(findings, tag)
+        (dump, dump.word(at + member), {"receive": 0})
+        for dump, at, _, _, entry in unexpected(ledger, tag_at(ledger))
         if entry["label"] in ("eager", "synchronous")
     ]
-    findings.pin_numbers(EXTENSION, "rreq.match_req", "the receive that took the message", [*matched, *none])
+    row = Row("rreq.match_req", "the receive that took the message", "receive")
+    ledger.optionally(EXTENSION, [*matched, *none], row)
 
 
-def find_destination(findings: MpichFindings) -> None:
+def find_destination(ledger: PoolLedger) -> None:
     """Find where a rendezvous goes, within a node."""
-    sends = [
-        (dump, at, entry["peer"])
-        for dump, at, entry in requests_of(findings, "cliques", label="rendezvous")
-        if _is_near(dump, entry)
-    ]
-    findings.pin_numbers(REQUEST, "dev.ch4.am.u.send.dest", "the destination of a rendezvous", sends)
+    sends = [each for each in requests_of(ledger, "cliques", label="rendezvous") if _is_near(each[0], each[2])]
+    ledger.pin_rows(REQUEST, sends, Row("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
 
 
 def _is_near(dump: Dump, entry: dict[str, Any]) -> bool:
@@ -297,27 +264,24 @@ def _is_near(dump: Dump, entry: dict[str, Any]) -> bool:
     return bool(peers[entry["peer"]] % 2 == dump.truth["rank"] % 2)
 
 
-def find_type(findings: MpichFindings) -> None:
+def find_type(ledger: PoolLedger) -> None:
     """Find what tells messages over shared memory from all other requests, since 4.1."""
-    shared = [(dump, at, 1) for dump, at, _ in posted(findings)]
-    others = [(dump, at, 0) for label in OTHERS for dump, at, _ in requests_of(findings, label=label)]
-    what = "whether it is a message over shared memory"
-    findings.optionally(
-        REQUEST, "dev.type", lambda: findings.pin_numbers(REQUEST, "dev.type", what, [*shared, *others])
-    )
+    requests = [*posted(ledger), *(each for label in OTHERS for each in requests_of(ledger, label=label))]
+    shared = Row("dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted")
+    ledger.optionally(REQUEST, requests, shared)
 
 
 # ---------------------------------------------------------------- headers of messages
 
 
-def find_header(findings: MpichFindings) -> None:
+def find_header(ledger: PoolLedger) -> None:
     """Find the parts of a message's header, counted from the address of the send's request that it has."""
     sent = [
         (sender, request, entry)
-        for _, sender, request, entry in surprises(findings)
+        for _, sender, request, entry in surprises(ledger)
         if request and entry["label"] != "eager" and _is_kept(sender)
     ]
-    places = {(sender, request): findings.shared(sender, request) for sender, request, _ in sent}
+    places = {(sender, request): ledger.shared(sender, request) for sender, request, _ in sent}
     found: dict[str, Solved] = {
         "sreq_ptr": Solved(0, f"the address of the send: {len(places)} places, {len(places)} values")
     }
@@ -340,18 +304,18 @@ def find_header(findings: MpichFindings) -> None:
         places[sender, request] = [place for place in at if sender.scalar(place + tag, "i") == entry["tag"]]
     find("data_sz", "Q", "the bytes of the message", lambda _, entry: entry["bytes"])
     find("src_rank", "i", "the sender's rank", lambda dump, entry: dump.of("comms", label=entry["comm"])[0]["rank"])
-    code = _context_code(findings)
+    code = _context_code(ledger)
     find(
         "context_id",
         code,
         "the context id of sending",
-        lambda dump, entry: _context(findings, dump, entry["comm"], "context_id"),
+        lambda dump, entry: _context(ledger, dump, entry["comm"], "context_id"),
     )
     sent = [each for each in sent if each[2]["label"] in FLAGS]
     find("flags", "I", "synchronous or rendezvous", lambda _, entry: FLAGS[entry["label"]], 0xFF)
     begin = min(each.offset for each in found.values())
     for member, each in found.items():
-        findings.remember(HEADER, member, Solved(each.offset - begin, each.evidence))
+        ledger.remember(HEADER, member, Solved(each.offset - begin, each.evidence))
 
 
 def _is_kept(dump: Dump) -> bool:
@@ -372,40 +336,40 @@ def _in_header(what: str, dump: Dump, code: str, places: Sequence[int], expected
 # ---------------------------------------------------------------- other arms
 
 
-def find_inactive(findings: MpichFindings) -> None:
+def find_inactive(ledger: PoolLedger) -> None:
     """Find the arguments of a persistent operation."""
     prefix = "dev.ch4.preq."
-    requests = requests_of(findings, label="inactive")
-    types = [
-        (dump, at, PERSISTENT_TYPES[entry["function"]])
-        for dump, at, entry in requests
-        if entry["function"] in PERSISTENT_TYPES
-    ]
-    _pin_arguments(findings, prefix, requests)
-    for member, key in (("rank", "peer"), ("tag", "tag")):
-        observations = [(dump, at, entry[key]) for dump, at, entry in requests]
-        findings.pin_numbers(REQUEST, prefix + member, f"the {key} that was named", observations)
-    findings.pin_numbers(REQUEST, f"{prefix}p_type", "the kind of persistent operation", types)
+    requests = requests_of(ledger, label="inactive")
+    pin_arguments(ledger, prefix, requests)
+    ledger.pin_rows(
+        REQUEST,
+        requests,
+        Row(f"{prefix}rank", "the peer that was named", "peer"),
+        Row(f"{prefix}tag", "the tag that was named", "tag"),
+        Row(
+            f"{prefix}p_type",
+            "the kind of persistent operation",
+            lambda _, entry: PERSISTENT_TYPES.get(entry["function"]),
+        ),
+    )
 
 
-def find_partitioned(findings: MpichFindings) -> None:
+def find_partitioned(ledger: PoolLedger) -> None:
     """Find the arguments of a partitioned operation, its state and its partner in the other process."""
-    requests = [each for kind in ("send", "receive") for each in requests_of(findings, kind=f"partitioned {kind}")]
-    sends = requests_of(findings, kind="partitioned send")
-    receives = requests_of(findings, kind="partitioned receive")
+    sends, receives = (requests_of(ledger, kind=f"partitioned {kind}") for kind in ("send", "receive"))
+    requests = [*sends, *receives]
     prefix = "dev.ch4.part_req."
-    _pin_arguments(findings, prefix, requests)
-    partitions = [(dump, at, entry["partitions"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, "u.part.partitions", "the number of partitions", partitions)
-    destinations = [(dump, at, entry["peer"]) for dump, at, entry in sends]
-    findings.pin_numbers(REQUEST, f"{prefix}u.send.dest", "the destination", destinations)
-    free = _free(findings, 4, "status.MPI_SOURCE", "status.MPI_TAG")
-    _pin_optional(findings, f"{prefix}u.recv.tag", "the tag", receives, tag_of, free)
-    started = [(dump, at, int(entry["state"] == "started")) for dump, at, entry in requests]
-    free = _free(findings, 4, "cc")
-    findings.pin_numbers(REQUEST, "u.part.active_flag", "whether it was started", started, among=free)
-    partners = [(dump, at, _partner(findings, dump, entry)) for dump, at, entry in requests if _knows_partner(entry)]
-    findings.pin_numbers(REQUEST, f"{prefix}am.peer_req_ptr", "the partner's request", partners)
+    pin_arguments(ledger, prefix, requests)
+    ledger.pin_rows(REQUEST, requests, Row("u.part.partitions", "the number of partitions", "partitions"))
+    ledger.pin_rows(REQUEST, sends, Row(f"{prefix}u.send.dest", "the destination", "peer"))
+    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
+    ledger.optionally(REQUEST, receives, Row(f"{prefix}u.recv.tag", "the tag", tag_of), among=free)
+    started = Row("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
+    ledger.pin_rows(REQUEST, requests, started, among=_free(ledger, "cc"))
+    known = [each for each in requests if _knows_partner(each[2])]
+    what = "the partner's request"
+    partner = Row(f"{prefix}am.peer_req_ptr", what, lambda dump, entry: _partner(ledger, dump, entry))
+    ledger.pin_rows(REQUEST, known, partner)
 
 
 def _knows_partner(entry: dict[str, Any]) -> bool:
@@ -413,28 +377,25 @@ def _knows_partner(entry: dict[str, Any]) -> bool:
     return bool(entry["kind"] == "partitioned receive" or entry["state"] == "started")
 
 
-def _partner(findings: MpichFindings, dump: Dump, entry: dict[str, Any]) -> int:
+def _partner(ledger: PoolLedger, dump: Dump, entry: dict[str, Any]) -> int:
     """Return the address of the other half in its process, 0 where there is none."""
     if entry["label"] == "lonely":
         return 0
-    peer = findings.rank_of_run(dump, entry["peer"])
+    peer = ledger.rank_of_run(dump, entry["peer"])
     other = "receive" if entry["kind"].endswith("send") else "send"
     found = peer.of("requests", kind=f"partitioned {other}", label=entry["label"], tag=entry["tag"])
-    return findings.address(peer, found[0]["handle"])
+    return ledger.address(peer, found[0]["handle"])
 
 
-def find_self(findings: MpichFindings) -> None:
+def find_self(ledger: PoolLedger) -> None:
     """Find what a message of a process to itself has."""
     prefix = "dev.ch4.self."
-    requests = requests_of(findings, label="self")
-    _pin_arguments(findings, prefix, requests, buffer="buf")
-    tags = [(dump, at, entry["tag"]) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, f"{prefix}tag", "the tag", tags)
-    contexts = [(dump, at, _context(findings, dump, entry["comm"])) for dump, at, entry in requests]
-    findings.pin_numbers(REQUEST, f"{prefix}context_id", "the context id", contexts)
-    taken = [(dump, at, _send_of(findings, dump, entry["tag"])) for dump, at, entry in findings.places("messages")]
-    findings.pin_numbers(REQUEST, f"{prefix}match_req", "the send of a message that was taken", taken)
+    requests = requests_of(ledger, label="self")
+    pin_arguments(ledger, prefix, requests, ("buf", "count", "datatype"))
+    ledger.pin_rows(REQUEST, requests, Row(f"{prefix}tag", "the tag", "tag"))
 
+    def send_of(dump: Dump, entry: dict[str, Any]) -> int:
+        return ledger.address(dump, dump.of("requests", label="probed", tag=entry["tag"])[0]["handle"])
 
-def _send_of(findings: MpichFindings, dump: Dump, tag: int) -> int:
-    return findings.address(dump, dump.of("requests", label="probed", tag=tag)[0]["handle"])
+    taken = Row(f"{prefix}match_req", "the send of a message that was taken", send_of)
+    ledger.pin_rows(REQUEST, ledger.places("messages"), taken)

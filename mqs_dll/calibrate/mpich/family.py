@@ -1,21 +1,84 @@
-"""MPICH's calibration, as the command uses it."""
+"""MPICH's calibration, as the command uses it: its runs, and the order in which the structs are found.
+
+Each step builds on those before it. Releases keep the processes of a communicator in one of three ways: the steps for
+all three are tried, and exactly one must succeed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mqs_dll.calibrate.document import missing_members
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
-from mqs_dll.calibrate.installation import Installation
-from mqs_dll.calibrate.mpich import runs, steps
-from mqs_dll.calibrate.mpich.debug_types import debug_layouts
-from mqs_dll.calibrate.mpich.findings import MpichFindings
-from mqs_dll.calibrate.mpich.identity import kind_of, subject_of
-from mqs_dll.layout import Layouts
+from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, objects, processes, requests
+from mqs_dll.calibrate.mpich.identity import Device, kind_of, subject_of
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.mpich.program import PROGRAM
+from mqs_dll.calibrate.mpich.runs import JOBS, OTHERS, OTHERS_OF_INTEL, PLAIN
+from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.identity import ANCHOR
-from mqs_dll.mpi.mpich.views import CONTEXT_ID
+from mqs_dll.view import View
+
+Step = Callable[[PoolLedger], None]
+
+FIRST: tuple[Step, ...] = (allocation.find_pools, communicators.find_process)
+WAYS: tuple[tuple[Step, tuple[type[View], ...]], ...] = (
+    (processes.find_maps, (views.RankMap,)),
+    (processes.find_groups, (views.Group, views.StridedGroup)),
+    (processes.find_connections, (views.Vcrt, views.VirtualConnection)),
+)
+"""From ranks to processes: ch4 to 4.3, 5.0, ch3."""
+
+COMMON: tuple[Step, ...] = (
+    communicators.find_communicator,
+    communicators.find_context_ids,
+    communicators.find_hidden,
+    communicators.find_attributes,
+    objects.find_datatype,
+    objects.find_window,
+    requests.find_request,
+    requests.find_status,
+    requests.find_persistent,
+)
+ARMS_OF_CH4: tuple[Step, ...] = (ch4.find_inactive, ch4.find_partitioned, ch4.find_self)
+DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
+    Device.CH4: (
+        (
+            requests.find_links,
+            requests.find_locality,
+            ch4.find_receive,
+            ch4.find_extension,
+            ch4.find_progress,
+            ch4.find_flow,
+            ch4.find_destination,
+            ch4.find_type,
+            ch4.find_header,
+            *ARMS_OF_CH4,
+        ),
+        views.CH4,
+    ),
+    Device.CH3: ((ch3.find_match, ch3.find_arguments, ch3.find_progress, requests.find_links), views.CH3[2:]),
+    Device.INTEL: (
+        (
+            requests.find_locality,
+            ch4.find_receive,
+            ch4.find_extension,
+            intel.find_queues,
+            intel.find_asked_process,
+            ch4.find_inactive,
+            ch4.find_partitioned,
+        ),
+        (*views.INTEL, views.PartitionedRequest),
+    ),
+    Device.NETWORK: (
+        (requests.find_links, *ARMS_OF_CH4),
+        (views.PersistentRequest, views.PartitionedRequest, views.SelfRequest),
+    ),
+}
+"""What is to be found of each device's requests, and the views that need it."""
 
 
 class Mpich(Family):
@@ -26,27 +89,27 @@ class Mpich(Family):
     anchor = ANCHOR
     launcher_says = r"HYDRA|Intel\(R\) MPI"
 
-    def observe(self, mpi: Installation, directory: Path, tell: Tell, *, compiler: bool = True) -> Observed:
-        """Run the program in each way; it needs no compiler."""
-        return Observed(*runs.observe(mpi, directory, tell))
+    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
+        """Run the program in each way; the first run tells which the others are."""
+        dumps, _ = launch.run_all(mpi, PROGRAM, [PLAIN], directory, tell, attempts=2)
+        runs = OTHERS_OF_INTEL if kind_of(dumps).device is Device.INTEL else OTHERS
+        others, left_out = launch.run_all(mpi, PROGRAM, runs, directory, tell, attempts=2)
+        refusals = [f"{JOBS}: {dump.truth['no_spawn']}" for dump in others if "no_spawn" in dump.truth]
+        return Observed([*dumps, *others], [*left_out, *refusals[:1]])  # each rank has its own words
 
     def solve(self, dumps: Sequence[Dump]) -> Solution:
-        """Find the members of MPICH's structs, each step from those before it."""
+        """Find the members of MPICH's structs, and which views this MPICH has."""
         kind = kind_of(dumps)
-        findings = MpichFindings(dumps)
-        wanted, failures = steps.find_all(findings, kind.device)
-        missing = missing_members(findings.offsets, wanted)
-        if missing:
-            failures.append(f"not found: {', '.join(missing)}")
+        ledger = PoolLedger(dumps)
+        failures = ledger.take(FIRST)
+        ways = [(ledger.take([step]), views_of) for step, views_of in WAYS]
+        found = [views_of for failed, views_of in ways if not failed]
+        if len(found) != 1:
+            reasons = [sentence for failed, _ in ways for sentence in failed]
+            failures += reasons or ["ranks lead to processes in several ways"]
+        steps, views_of_device = DEVICES[kind.device]
+        wanted = (*views.COMMON, *(found[0] if len(found) == 1 else ()), *views_of_device)
+        failures += [*ledger.take([*COMMON, *steps]), *ledger.missing(wanted)]
         structs = {view.struct for view in wanted}
-        return Solution(
-            subject_of(dumps, kind),
-            findings,
-            wanted,
-            [struct for struct in (CONTEXT_ID, "MPIR_Group") if struct not in structs],
-            failures=failures,
-        )
-
-    def debug_layouts(self, mpi: Installation, directory: Path) -> Layouts:
-        """Ask the library's own debug information."""
-        return debug_layouts(mpi.library)
+        sizes_only = [struct for struct in (views.CONTEXT_ID, "MPIR_Group") if struct not in structs]
+        return Solution(subject_of(dumps, kind), ledger, wanted, sizes_only, failures)

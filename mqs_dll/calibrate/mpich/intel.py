@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.findings import number
+from mqs_dll.calibrate.ledger import number
 from mqs_dll.calibrate.mpich.ch4 import EAGER, EXTENSION, POSTED, SYNCHRONOUS, tag_at
-from mqs_dll.calibrate.mpich.findings import MpichFindings
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.requests import REQUEST, posted, unexpected
 from mqs_dll.calibrate.solver import Sighting
 
@@ -19,33 +19,33 @@ STATES = {"eager": EAGER, "synchronous": SYNCHRONOUS}
 """What messages of each label are; larger ones are sent as eager ones in several parts."""
 
 
-def find_queues(findings: MpichFindings) -> None:
+def find_queues(ledger: PoolLedger) -> None:
     """Find what a message is, when it came, and which receive was posted after another."""
-    extension = findings.offset(REQUEST, "dev.ch4.am.req")
+    extension = ledger.offset(REQUEST, "dev.ch4.am.req")
     came = sorted(
         (
             (dump, dump.word(at + extension), id(sender), entry)
-            for dump, at, sender, _, entry in unexpected(findings, tag_at(findings))
+            for dump, at, sender, _, entry in unexpected(ledger, tag_at(ledger))
         ),
         key=lambda each: int(each[3]["tag"]),  # tags go up with each message of a sender
     )
     states = [(dump, at, STATES[entry["label"]]) for dump, at, _, entry in came if entry["label"] in STATES]
-    waiting = [(dump, dump.word(at + extension), POSTED) for dump, at, _ in posted(findings)]
-    findings.pin_numbers(EXTENSION, "status", "how far a message is", [*states, *waiting])
+    waiting = [(dump, dump.word(at + extension), POSTED) for dump, at, _ in posted(ledger)]
+    ledger.pin_numbers(EXTENSION, "status", "how far a message is", [*states, *waiting])
     orders = [
         _order(dump, *pair, expected)
         for dump, one, other in _in_order([(dump, at, (sender, entry["comm"])) for dump, at, sender, entry in came])
         for pair, expected in (((one, other), True), ((other, one), False))
     ]
-    findings.pin_sightings(EXTENSION, "seq_no", orders)
-    receives = [(dump, at, (id(dump), entry["comm"])) for dump, at, entry in posted(findings)]
+    ledger.pin(EXTENSION, "seq_no", orders)
+    receives = [(dump, at, (id(dump), entry["comm"])) for dump, at, entry in posted(ledger)]
     links = [
         number(
             "the receive that was posted after it", dump, dump.word(one + extension), "Q", dump.word(other + extension)
         )
         for dump, one, other in _in_order(receives)
     ]
-    findings.pin_sightings(EXTENSION, "rreq.next", links)
+    ledger.pin(EXTENSION, "rreq.next", links)
 
 
 def _in_order(places: Sequence[tuple[Dump, int, object]]) -> Iterator[tuple[Dump, int, int]]:
@@ -68,14 +68,14 @@ def _order(dump: Dump, one: int, other: int, expected: bool) -> Sighting:
     return Sighting("which of two messages came first", expected, seen)
 
 
-def find_asked_process(findings: MpichFindings) -> None:
+def find_asked_process(ledger: PoolLedger) -> None:
     """Find which process a receive asked for: by its number in the job, whatever its rank in the communicator."""
     processes = [
         (dump, at, dump.truth["any_source"] if entry["peer"] == "any" else _peers(dump, entry["comm"])[entry["peer"]])
-        for dump, at, entry in posted(findings)
+        for dump, at, entry in posted(ledger)
     ]
     what = "the number of the process that was named"
-    findings.pin_numbers(REQUEST, "dev.intel.process", what, processes)
+    ledger.pin_numbers(REQUEST, "dev.intel.process", what, processes)
 
 
 def _peers(dump: Dump, label: str) -> list[int]:

@@ -1,34 +1,31 @@
 """What a rank of MPICH's calibration runs, as ``main`` with the arguments LIBRARY DIRECTORY MODE.
 
 It makes objects and operations whose values can be found again, waits until every message has come, writes down what is
-true (truth.RANK), and copies its memory (memory.RANK). Modes: "plain", all objects and operations; "spawn", few, and a
-process that is spawned; before MPI_Init and after MPI_Finalize it copies its memory too. The ranks wait for each other
-by files, since a barrier would leave traces. They end without MPI_Finalize: what is pending stays so.
+true (truth.RANK), and copies its memory (memory.RANK). Modes: "plain", all objects and operations; "cliques", the same
+on several nodes; "spawn", few, and a process that is spawned.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
+import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mqs_dll.calibrate.bindings import Mpi, MpiError
-from mqs_dll.calibrate.exports import exports
+from mqs_dll.calibrate.copier import Part, find_symbols
+from mqs_dll.calibrate.dump import PAGE
 from mqs_dll.calibrate.launch import python_rank
-from mqs_dll.calibrate.mpich import snapshot
+from mqs_dll.calibrate.rank import Rank
+from mqs_dll.debugger.proc import Mapping, mappings
 from mqs_dll.mpi.mpich.identity import ANCHOR
 
 PROGRAM = "mqs_dll.calibrate.mpich.program"
-POLL_SECONDS = 0.002
 SETTLED_SECONDS = 0.5
-PATIENCE = 30.0
-"""Seconds that the ranks wait for each other."""
-
 PATIENCE_FOR_MESSAGES = 10.0
 """Seconds that a rank waits for the messages that the others sent it."""
 
@@ -67,50 +64,44 @@ SPAWNED = [0, 1, 2]
 
 Ranks = list[int]
 
+TOUCHED = 0b11 << 62
+"""Bits of an entry of /proc/PID/pagemap: the page is in memory, or swapped out (Documentation/admin-guide/mm)."""
 
-class Rank:
-    """One process: its MPI, and what it has made."""
+GAP = 256
+"""Pages that were never touched, between two that were, that are taken along as zeros."""
 
-    def __init__(self, mpi: Mpi, library: Path, directory: Path, mode: str) -> None:
-        self.mpi = mpi
-        self._library = library
-        self._directory = directory
-        self.rank = mpi.create("int", "Comm_rank", mpi.COMM_WORLD)
-        self.size = mpi.create("int", "Comm_size", mpi.COMM_WORLD)
+SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
+"""Files with messages between the processes of a node."""
+
+
+class MpichRank(Rank):
+    """One process of MPICH, and what it has made."""
+
+    def __init__(self, library: Path, directory: Path, mode: str) -> None:
+        mpi = Mpi.load(library)
+        mpi.do("Init", mpi.NULL, mpi.NULL)
+        super().__init__(mpi, directory, mode)
+        self._library = library.resolve()
         self.comms: dict[str, Any] = {"world": mpi.COMM_WORLD, "self": mpi.COMM_SELF}
         self.types: list[Any] = []
-        self.truth: dict[str, Any] = {
-            "rank": self.rank,
-            "size": self.size,
-            "mode": mode,
-            "phase": "running",
-            "process": f"{mode} {os.getpid()}",
-            "machine": platform.machine(),
-            "version": mpi.version(),
-            "library_file": str(library.resolve()),
-            "library": snapshot.base_of(library),
-            "variables": snapshot.variables_of(library),
+        anchor = find_symbols((ANCHOR,))[ANCHOR]
+        self.truth |= {
+            "library_file": str(self._library),
+            "library": min(mapping.begin for mapping in mappings("self") if mapping.path == str(self._library)),
+            "variables": self._variables(),
             "status": [mpi.ffi.offsetof("MPI_Status", "MPI_SOURCE"), mpi.ffi.sizeof("MPI_Status")],
             "any_source": mpi.ANY_SOURCE,
             "any_tag": mpi.ANY_TAG,
-            "symbols": _symbols(library),
-            "comms": [],
-            "datatypes": [],
-            "operations": [],
-            "windows": [],
-            "requests": [],
-            "messages": [],
+            "symbols": {ANCHOR: [anchor.address, anchor.size]},
+            **{kind: [] for kind in ("comms", "datatypes", "operations", "windows", "requests", "messages")},
         }
-        self._kept: list[Any] = []
-        """The requests of the truth."""
-        self._buffers: list[Any] = []
         self._number = 0
 
     # ------------------------------------------------------------ communicators
 
     def know_predefined(self) -> None:
         """Write down MPI_COMM_WORLD and MPI_COMM_SELF."""
-        everyone = list(range(self.size))
+        everyone = list(range(self.ranks))
         self._add_comm("world", self.mpi.COMM_WORLD, everyone, name="MPI_COMM_WORLD")
         self._add_comm("self", self.mpi.COMM_SELF, [self.rank], name="MPI_COMM_SELF")
 
@@ -174,7 +165,7 @@ class Rank:
         ffi = self.mpi.ffi
         key = ffi.new("int *")
         self.mpi.do("Comm_create_keyval", ffi.NULL, ffi.NULL, key, ffi.NULL)
-        values = self._buffer(len(self.truth["comms"]))
+        values = self.allocate(len(self.truth["comms"]))
         for index, entry in enumerate(self.truth["comms"]):
             if entry["label"] in labels:
                 self.mpi.do("Comm_set_attr", self.comms[entry["label"]], key[0], values + index)
@@ -183,8 +174,8 @@ class Rank:
     def spawn(self) -> Any:
         """Spawn processes that run this program, and return the inter-communicator that leads to them."""
         ffi = self.mpi.ffi
-        program, *words = python_rank(PROGRAM, str(self._library), str(self._directory / "spawned"), "spawned")
-        script = self._directory / "spawned.py"  # commands of mpiexec's protocol are short lines
+        program, *words = python_rank(PROGRAM, str(self._library), str(self.directory / "spawned"), "spawned")
+        script = self.directory / "spawned.py"  # commands of mpiexec's protocol are short lines
         script.write_text(f"import sys\nsys.argv[1:] = {words[2:]!r}\n{words[1]}\n")
         texts = [ffi.new("char[]", str(script).encode())]
         arguments = ffi.new("char *[]", [*texts, ffi.NULL])
@@ -198,7 +189,7 @@ class Rank:
 
     def add_inter(self, label: str, comm: Any, peers: Ranks, name: str = "") -> None:
         """Write down an inter-communicator to processes of another job."""
-        self._add_comm(label, comm, list(range(self.size)), peers, name)
+        self._add_comm(label, comm, list(range(self.ranks)), peers, name)
 
     def ask_for_groups(self, *labels: str) -> None:
         """Ask some communicators for their groups: before 5.0 they have none until then."""
@@ -239,7 +230,7 @@ class Rank:
         """Make a window on a communicator."""
         comm = self.comms[label]
         size = 4096 * (len(self.truth["windows"]) + 1)
-        memory = self._buffer(size)
+        memory = self.allocate(size)
         window = self.mpi.create("MPI_Win", "Win_create", memory, size, 1, self.mpi.INFO_NULL, comm)
         if name:
             self.mpi.do("Win_set_name", window, name.encode())
@@ -249,29 +240,64 @@ class Rank:
     # ------------------------------------------------------------ operations
 
     def post(
-        self, function: str, label: str, kind: str, comm: str, peer: int, tag: int, elements: int, holes: bool = False
+        self,
+        function: str,
+        label: str,
+        comm: str,
+        peer: int,
+        tag: int,
+        elements: int = SMALL,
+        *,
+        partitions: int = 0,
+        holes: bool = False,
+        started: bool = False,
     ) -> None:
         """Start an operation, or make a persistent one, and write it down.
 
         Args:
             function: of MPI: "Isend".
             label: what the solver knows it by.
-            kind: "send", "receive", "persistent send", "persistent receive".
             comm: label of the communicator.
             peer: rank in it, or ANY_SOURCE.
             tag: its tag, or ANY_TAG.
             elements: the least count; it is made different from all others.
+            partitions: of a partitioned operation.
             holes: whether the datatype has holes.
+            started: whether to start what is persistent.
         """
         self._number += 1
+        mpi, count = self.mpi, elements + self._number
         which = len(INTS) if holes else self._number % len(INTS)
-        count = elements + self._number
-        buffer = self._buffer(count * self.truth["datatypes"][which]["extent"])
+        datatype = self.truth["datatypes"][which]
+        buffer = self.allocate((partitions or 1) * count * datatype["extent"])
+        kind = "receive" if "recv" in function.lower() else "send"
         if kind == "send":  # what is in the message tells where a copy of it lies
-            self.mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
-        arguments = (buffer, count, self.types[which], peer, tag, self.comms[comm])
-        request = self.mpi.create("MPI_Request", function, *arguments)
-        self._add_request(label, function, kind, comm, peer, tag, request, buffer, which, count)
+            mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
+        arguments = [buffer, count, self.types[which], peer, tag, self.comms[comm]]
+        if partitions:
+            arguments = [buffer, partitions, *arguments[1:], mpi.INFO_NULL]
+        request = mpi.create("MPI_Request", function, *arguments)
+        again = function.endswith("_init")
+        if started:
+            mpi.change("MPI_Request", "Start", request)
+        self.handles.append(request)
+        self.truth["requests"].append(
+            {
+                "label": label,
+                "function": function,
+                "kind": f"{'partitioned ' if partitions else 'persistent ' if again else ''}{kind}",
+                "handle": mpi.number_of(request),
+                "state": "started" if started else "inactive" if again else "pending",
+                "comm": comm,
+                "peer": "any" if peer == mpi.ANY_SOURCE else peer,
+                "tag": "any" if tag == mpi.ANY_TAG else tag,
+                "count": count,
+                "datatype": datatype["handle"],
+                "bytes": count * datatype["size"],
+                "buffer": mpi.number_of(buffer),
+                "partitions": partitions,
+            }
+        )
 
     def take(self, comm: str, tag: int) -> None:
         """Take a message off its queue without receiving it, where MPI can (MPI 3.0)."""
@@ -281,108 +307,42 @@ class Rank:
         if flag[0]:
             self.truth["messages"].append({"handle": self.mpi.number_of(message[0]), "tag": tag})
 
-    def partitioned(self, function: str, label: str, peer: int, tag: int, partitions: int, started: bool) -> None:
-        """Make a partitioned operation on MPI_COMM_WORLD."""
-        self._number += 1
-        which = self._number % len(INTS)
-        count = SMALL + self._number
-        buffer = self._buffer(partitions * count * self.truth["datatypes"][which]["extent"])
-        request = self.mpi.create(
-            "MPI_Request",
-            function,
-            *(buffer, partitions, count, self.types[which], peer, tag, self.mpi.COMM_WORLD, self.mpi.INFO_NULL),
-        )
-        kind = "partitioned send" if function.startswith("Ps") else "partitioned receive"
-        self._add_request(label, function, kind, "world", peer, tag, request, buffer, which, count)
-        self.truth["requests"][-1]["partitions"] = partitions
-        if started:
-            self.start_last()
-
-    def start_last(self) -> None:
-        """Start the persistent operation that was made last."""
-        request = self._kept[-1]
-        self.mpi.change("MPI_Request", "Start", request)
-        self.truth["requests"][-1]["state"] = "started"
-
-    def cancel_last(self) -> None:
-        """Cancel the operation that was posted last."""
-        self.mpi.change("MPI_Request", "Cancel", self._kept[-1])
-
-    def _add_request(
-        self,
-        label: str,
-        function: str,
-        kind: str,
-        comm: str,
-        peer: int,
-        tag: int,
-        request: Any,
-        buffer: Any,
-        which: int,
-        count: int,
-    ) -> None:
-        address = int(self.mpi.ffi.cast("uintptr_t", buffer))
-        self._kept.append(request)
-        self.truth["requests"].append(
-            {
-                "label": label,
-                "function": function,
-                "kind": kind,
-                "handle": self.mpi.number_of(request),
-                "state": "inactive" if "persistent" in kind or "partitioned" in kind else "pending",
-                "comm": comm,
-                "peer": self._spelled(peer, self.mpi.ANY_SOURCE),
-                "tag": self._spelled(tag, self.mpi.ANY_TAG),
-                "count": count,
-                "datatype": self.truth["datatypes"][which]["handle"],
-                "bytes": count * self.truth["datatypes"][which]["size"],
-                "buffer": address,
-            }
-        )
-
-    @staticmethod
-    def _spelled(number: int, wildcard: int) -> int | str:
-        return "any" if number == wildcard else number
-
     def peers_of(self, comm: str) -> int:
         """Return how many processes the ranks in a communicator refer to."""
         return next(len(entry["peers"]) for entry in self.truth["comms"] if entry["label"] == comm)
 
     def many_requests(self) -> None:
         """Make so many inactive requests that their pool needs several blocks."""
-        buffer = self._buffer(64)
+        buffer = self.allocate(64)
         for _ in range(MANY_REQUESTS):
             self.mpi.create("MPI_Request", "Recv_init", buffer, 1, self.mpi.INT, 0, 1, self.mpi.COMM_SELF)
-
-    def _buffer(self, size: int) -> Any:
-        buffer = self.mpi.ffi.new("char[]", size)
-        self._buffers.append(buffer)
-        return buffer
 
     # ------------------------------------------------------------ waiting and writing
 
     def settle(self) -> None:
         """Let MPI take in all messages of all ranks."""
-        note = self._directory / f"sent.{self.rank}"
+        note = self.directory / f"sent.{self.rank}"
         note.write_text(json.dumps(self._sent()))
-        meet(self._directory, "posted", self.rank, self.size, self._poll)
-        notes = [json.loads((self._directory / f"sent.{rank}").read_text()) for rank in range(self.size)]
+        self.meet("posted", self.poll)
+        notes = [json.loads((self.directory / f"sent.{rank}").read_text()) for rank in range(self.ranks)]
         coming = [message for messages in notes for message in messages if message[0] == self.rank]
         self._wait_for([message[1:] for message in coming])
-        self._poll_for(SETTLED_SECONDS)
-        meet(self._directory, "settled", self.rank, self.size, self._poll)
+        self.poll_for(SETTLED_SECONDS)
+        self.meet("settled", self.poll)
 
     def look(self) -> None:
         """Learn which operations are complete."""
-        for entry, request in zip(self.truth["requests"], self._kept, strict=True):
-            if entry["state"] == "pending":
-                self._look_at(entry, request)
+        for entry, request in zip(self.truth["requests"], self.handles, strict=True):
+            status = self.status_of(request) if entry["state"] == "pending" else None
+            if status:
+                entry["state"] = "cancelled" if status.pop("cancelled") else "complete"
+                entry["status"] = status
 
     def _wait_for(self, messages: Sequence[Sequence[Any]]) -> None:
         """Wait until messages have come: communicator, source and tag of each. What doesn't come is missed later."""
         deadline = time.monotonic() + PATIENCE_FOR_MESSAGES
         while not all(self._is_there(*message) for message in messages) and time.monotonic() < deadline:
-            self._poll()
+            self.poll()
 
     def _sent(self) -> list[tuple[int, str, int, int]]:
         """Return the messages that nobody receives: receiver, communicator, the own rank in it, tag."""
@@ -402,106 +362,83 @@ class Rank:
         """Leave the data of messages half-way: a part has come, and who sends doesn't go on."""
         pair, place = divmod(self.rank, 2)
         peer = self.rank + 1 - 2 * place
-        here = peer < self.size
-        if here and place == 0:
-            self.post("Isend", "stalled", "send", "calm", peer, STALLED_TAG + pair, HUGE * (pair + 1), holes=True)
-        meet(self._directory, "asked to send", self.rank, self.size, pause)
-        if here and place == 1:
-            self._wait_for([("calm", peer, STALLED_TAG + pair)])
+        sends, receives = (peer < self.ranks and place == each for each in (0, 1))
+        tag = STALLED_TAG + pair
+        if sends:
+            self.post("Isend", "stalled", "calm", peer, tag, HUGE * (pair + 1), holes=True)
+        self.meet("asked to send")
+        if receives:
+            self._wait_for([("calm", peer, tag)])
             source = peer if pair else self.mpi.ANY_SOURCE
-            self.post("Irecv", "stalled", "receive", "calm", source, STALLED_TAG + pair, HUGE * (pair + 2), holes=True)
-        meet(self._directory, "asked for data", self.rank, self.size, pause)
-        if here and place == 0:
-            self._poll_for(SETTLED_SECONDS)
-        meet(self._directory, "sent what there is room for", self.rank, self.size, pause)
-        if here and place == 1:
-            self._poll_for(SETTLED_SECONDS)
+            self.post("Irecv", "stalled", "calm", source, tag, HUGE * (pair + 2), holes=True)
+        self.meet("asked for data")
+        if sends:
+            self.poll_for(SETTLED_SECONDS)
+        self.meet("sent what there is room for")
+        if receives:
+            self.poll_for(SETTLED_SECONDS)
 
-    def _poll_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self._poll()
+    # ------------------------------------------------------------ the own memory
 
-    def _poll(self) -> None:
-        status, flag = self.mpi.ffi.new("MPI_Status *"), self.mpi.ffi.new("int *")
-        self.mpi.do("Iprobe", self.mpi.ANY_SOURCE, 1, self.comms["world"], flag, status)
-        time.sleep(POLL_SECONDS)
+    def _variables(self) -> list[tuple[int, int]]:
+        """Return the place of the library's variables: what its file backs, and the anonymous mapping behind (.bss)."""
+        found: list[tuple[int, int]] = []
+        for mapping in mappings("self"):
+            follows = bool(found) and mapping.path == "" and mapping.begin == found[-1][1]
+            if mapping.writable and (mapping.path == str(self._library) or follows):
+                found.append((mapping.begin, mapping.end))
+        return found
 
-    def _look_at(self, entry: dict[str, Any], request: Any) -> None:
-        """Write down whether an operation is complete, and its status; it stays as it is."""
-        mpi = self.mpi
-        flag, status, number = mpi.ffi.new("int *"), mpi.ffi.new("MPI_Status *"), mpi.ffi.new("int *")
-        mpi.do("Request_get_status", request, flag, status)
-        if not flag[0]:
-            return
-        mpi.do("Test_cancelled", status, number)
-        entry["state"] = "cancelled" if number[0] else "complete"
-        mpi.do("Get_count", status, mpi.BYTE, number)
-        entry["status"] = {"source": status.MPI_SOURCE, "tag": status.MPI_TAG, "bytes": number[0]}
+    def write_all(self) -> None:
+        """Write down what is true, and copy the memory, as far as MPICH's state can be in it.
 
-    def write(self, directory: Path) -> None:
-        """Copy the memory and write down what is true, the latter as a whole: others wait for it."""
-        self.truth["shared"] = snapshot.shared()
-        self.truth["shared_files"] = snapshot.shared_files()
-        self.truth["regions"] = snapshot.save(self._library, directory / f"memory.{self.rank}")
-        unfinished = directory / f".truth.{self.rank}"
-        unfinished.write_text(json.dumps(self.truth))
-        unfinished.rename(directory / f"truth.{self.rank}")
-
-    def write_phase(self, phase: str, memory: Path, regions: snapshot.Regions) -> None:
-        """Write down what is true of a copy of the memory that was made before or after MPI."""
-        truth = {**self.truth, "phase": phase, "regions": regions}
-        directory = memory.parent / phase
-        directory.mkdir(exist_ok=True)
-        memory.rename(directory / f"memory.{self.rank}")
-        (directory / f"truth.{self.rank}").write_text(json.dumps(truth))
-
-    def finalize(self) -> None:
-        """Wait for all ranks, end MPI, and copy the memory once more."""
-        meet(self._directory, "written", self.rank, self.size, pause)
-        self.mpi.do("Finalize")
-        memory = self._directory / f"late.{os.getpid()}"
-        self.write_phase("after", memory, snapshot.save(self._library, memory))
+        That is the library's header and its variables, the heap, and the anonymous and shared mappings. Intel MPI maps
+        gigabytes of shared memory: of each mapping only the parts that were ever touched count.
+        """
+        mapped = [mapping for mapping in mappings("self") if mapping.readable]
+        shared = [mapping for mapping in mapped if mapping.path.startswith(SHARED_MEMORY)]
+        self.truth["shared"] = [part[:2] for mapping in shared if mapping.writable for part in _touched(mapping)]
+        self.truth["shared_files"] = [mapping.path for mapping in shared]
+        header, variables = self.truth["library"], self._variables()
+        parts = [Part(header, header + PAGE, False), *(Part(begin, end, True) for begin, end in variables)]
+        for mapping in mapped:
+            wanted = mapping.path in ("", "[heap]") or mapping.path.startswith(SHARED_MEMORY)
+            if wanted and mapping.writable and (mapping.begin, mapping.end) not in variables:
+                parts += _touched(mapping)
+        self.write(parts)
 
     def end(self) -> None:
         """Wait for all ranks to have written, remove their shared memory, and end without MPI_Finalize."""
-        meet(self._directory, "written", self.rank, self.size, pause)
-        for name in snapshot.shared_files():
+        self.meet("written")
+        for name in self.truth["shared_files"]:  # some are deleted as soon as all have them
             Path(name).unlink(missing_ok=True)
         os._exit(0)
 
 
-def _symbols(library: Path) -> dict[str, tuple[int, int]]:
-    """Return address and size of the function that tells MPICH, as a debugger would find it."""
-    base = snapshot.base_of(library)
-    return {name: (base + found.value, found.size) for name, found in exports(library, (ANCHOR,)).items()}
-
-
-def pause() -> None:
-    """Wait outside MPI."""
-    time.sleep(POLL_SECONDS)
-
-
-def meet(directory: Path, what: str, rank: int, size: int, poll: Callable[[], None]) -> None:
-    """Wait until all ranks have come here.
-
-    Raises:
-        TimeoutError: one didn't.
-    """
-    (directory / f"{what}.{rank}").touch()
-    deadline = time.monotonic() + PATIENCE
-    while not all((directory / f"{what}.{other}").exists() for other in range(size)):
-        poll()
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not all ranks have {what}")
+def _touched(mapping: Mapping) -> Iterator[Part]:
+    """Yield the parts of a mapping that were touched."""
+    with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
+        entries = os.pread(file.fileno(), (mapping.end - mapping.begin) // PAGE * 8, mapping.begin // PAGE * 8)
+    begin = end = None
+    for index, (entry,) in enumerate(struct.iter_unpack("<Q", entries)):
+        if not entry & TOUCHED:
+            continue
+        if begin is None or end is None:
+            begin = index
+        elif index - end > GAP:
+            yield Part(mapping.begin + begin * PAGE, mapping.begin + end * PAGE, True)
+            begin = index
+        end = index + 1
+    if begin is not None and end is not None:
+        yield Part(mapping.begin + begin * PAGE, mapping.begin + end * PAGE, True)
 
 
 # ---------------------------------------------------------------- what is made
 
 
-def make_communicators(rank: Rank) -> None:
+def make_communicators(rank: MpichRank) -> None:
     """Make communicators of every shape of ranks that MPICH stores in its own way."""
-    everyone = list(range(rank.size))
+    everyone = list(range(rank.ranks))
     rank.know_predefined()
     rank.intra("quiet", everyone)
     rank.intra("calm", everyone)
@@ -509,11 +446,11 @@ def make_communicators(rank: Rank) -> None:
     rank.intra("done", everyone[::-1], name="reversed")
     shapes = ([0, 2, 4], [4, 2, 0], [1, 3], [0, 3], [0, 1, 3, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [2, 1], [0, 1, 2, 4])
     for number, shape in enumerate(shapes):
-        members = [member for member in shape if member < rank.size]
+        members = [member for member in shape if member < rank.ranks]
         rank.intra(f"shape {number}", members, name=f"shape {number}" if number % 2 else "")
     halves = (([0, 1, 2], [4, 3]), ([4, 0, 2], [1, 3]), ([3], [0, 2, 1, 4]), ([0, 1], [2, 3, 4]), ([0, 3], [1, 2, 4]))
     for number, (one, other) in enumerate(halves):
-        left, right = ([member for member in half if member < rank.size] for half in (one, other))
+        left, right = ([member for member in half if member < rank.ranks] for half in (one, other))
         rank.inter(f"inter {number}", left, right, name=f"inter {number}" if number % 2 else "", used=number % 2 == 0)
     alone = [rank.rank]
     for number in range(2):
@@ -523,7 +460,7 @@ def make_communicators(rank: Rank) -> None:
     rank.ask_for_groups("done", "shape 1", "shape 4", "inter 0", "inter 1", "inter 3", "quiet")
 
 
-def make_objects(rank: Rank) -> None:
+def make_objects(rank: MpichRank) -> None:
     """Make datatypes and windows."""
     rank.make_datatypes()
     rank.make_operation()
@@ -532,27 +469,28 @@ def make_objects(rank: Rank) -> None:
     rank.make_window("self", "lonely window")
 
 
-def post_receives(rank: Rank) -> None:
+def post_receives(rank: MpichRank) -> None:
     """Post receives that nothing matches, also on inter-communicators, and from anywhere."""
+    anyone, anything = rank.mpi.ANY_SOURCE, rank.mpi.ANY_TAG
     for entry in list(rank.truth["comms"]):
         label, peers = entry["label"], len(entry["peers"])
         if label not in ("world", "quiet", "done") and not label.startswith(("shape", "inter ")):
             continue
         for source in range(peers):
-            rank.post("Irecv", "posted", "receive", label, source, 1000 + rank._number, SMALL)
+            rank.post("Irecv", "posted", label, source, 1000 + rank._number)
         if label in ("quiet", "inter 1"):
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
-            rank.post("Irecv", "posted", "receive", label, 0, rank.mpi.ANY_TAG, SMALL)
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, rank.mpi.ANY_TAG, SMALL)
-            rank.post("Irecv", "posted", "receive", label, rank.mpi.ANY_SOURCE, 1000 + rank._number, SMALL)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
+            rank.post("Irecv", "posted", label, 0, anything)
+            rank.post("Irecv", "posted", label, anyone, anything)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
 
 
-def send_messages(rank: Rank) -> None:
+def send_messages(rank: MpichRank) -> None:
     """Send messages that nobody receives, each to two ranks and on two communicators."""
     for comm in ("busy", "done"):
         place = next(entry["rank"] for entry in rank.truth["comms"] if entry["label"] == comm)
         for distance in (1, 2):
-            peer = (place + distance) % rank.size
+            peer = (place + distance) % rank.ranks
             for function, label, elements in (
                 ("Isend", "eager", SMALL),
                 ("Issend", "synchronous", SMALL),
@@ -561,62 +499,61 @@ def send_messages(rank: Rank) -> None:
                 ("Issend", "synchronous", SMALL),
                 ("Isend", "rendezvous", LARGE),
             ):
-                rank.post(function, label, "send", comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
+                rank.post(function, label, comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
 
 
-def complete_some(rank: Rank) -> None:
+def complete_some(rank: MpichRank) -> None:
     """Complete receives, those too that took what came, and cancel some."""
-    peers, mpi = rank.size, rank.mpi
+    peers, mpi = rank.ranks, rank.mpi
     named = ((False, False), (True, False), (False, True), (True, True))
     for distance, (any_source, any_tag) in enumerate(named):
         source, target = (rank.rank - distance - 1) % peers, (rank.rank + distance + 1) % peers
         if target == rank.rank:
             continue
         tag = 30_000 + distance
-        rank.post("Isend", "received", "send", "calm", target, tag + 10 * rank.rank, SMALL * (distance + 1))
+        rank.post("Isend", "received", "calm", target, tag + 10 * rank.rank, SMALL * (distance + 1))
         wanted = mpi.ANY_SOURCE if any_source else source, mpi.ANY_TAG if any_tag else tag + 10 * source
-        rank.post("Irecv", "received", "receive", "calm", *wanted, ROOMY)
-        rank.post("Irecv", "cancelled", "receive", "busy", source, 31_000 + distance, SMALL)
-        rank.cancel_last()
+        rank.post("Irecv", "received", "calm", *wanted, ROOMY)
+        rank.post("Irecv", "cancelled", "busy", source, 31_000 + distance)
+        mpi.change("MPI_Request", "Cancel", rank.handles[-1])
 
 
-def make_persistent(rank: Rank) -> None:
+def make_persistent(rank: MpichRank) -> None:
     """Make persistent operations, some started."""
     for index, function in enumerate(("Send_init", "Recv_init", "Ssend_init", "Rsend_init", "Recv_init", "Bsend_init")):
-        kind = "persistent receive" if function == "Recv_init" else "persistent send"
         for comm in ("busy", "quiet", "inter 1", "inter 4"):
             peer = (index + rank.rank) % rank.peers_of(comm)
-            rank.post(function, "inactive", kind, comm, peer, 5000 + rank._number, SMALL)
+            rank.post(function, "inactive", comm, peer, 5000 + rank._number)
     for comm in ("world", "busy"):  # nowhere else: it would meet the receives that take anything
-        rank.post("Recv_init", "started", "persistent receive", comm, 1, 6000 + rank._number, SMALL)
-        rank.start_last()
-        rank.post("Ssend_init", "started", "persistent send", comm, 1, 6000 + rank._number, SMALL)
-        rank.start_last()
+        rank.post("Recv_init", "started", comm, 1, 6000 + rank._number, started=True)
+        rank.post("Ssend_init", "started", comm, 1, 6000 + rank._number, started=True)
 
 
-def make_partitioned(rank: Rank) -> None:
+def make_partitioned(rank: MpichRank) -> None:
     """Make partitioned operations; some find their partner, some are started."""
     if not rank.mpi.has("Psend_init"):
         return
-    left, right = (rank.rank - 1) % rank.size, (rank.rank + 1) % rank.size
+    left, right = (rank.rank - 1) % rank.ranks, (rank.rank + 1) % rank.ranks
     for number in range(4):
-        started = number % 2 == 0
-        rank.partitioned("Psend_init", "partitioned", right, 7000 + 10 * rank.rank + number, 2 + number, started)
-        rank.partitioned("Precv_init", "partitioned", left, 7000 + 10 * left + number, 2 + number, started)
-        rank.partitioned("Precv_init", "lonely", right, 7500 + number, 3 + number, started)
+        for function, label, peer, tag, partitions in (
+            ("Psend_init", "partitioned", right, 7000 + 10 * rank.rank + number, 2 + number),
+            ("Precv_init", "partitioned", left, 7000 + 10 * left + number, 2 + number),
+            ("Precv_init", "lonely", right, 7500 + number, 3 + number),
+        ):
+            rank.post(function, label, "world", peer, tag, partitions=partitions, started=number % 2 == 0)
 
 
-def talk_to_itself(rank: Rank) -> None:
+def talk_to_itself(rank: MpichRank) -> None:
     """Post receives and sends on communicators of one process; none of them match."""
     for number, comm in enumerate(("self", "alone 0", "alone 1")):
         for index in range(2):
-            rank.post("Irecv", "self", "receive", comm, 0, 8000 + 10 * number + index, SMALL)
-            rank.post("Isend", "self", "send", comm, 0, 8500 + 10 * number + index, SMALL)
-        rank.post("Isend", "probed", "send", comm, 0, 8900 + number, SMALL)
+            rank.post("Irecv", "self", comm, 0, 8000 + 10 * number + index)
+            rank.post("Isend", "self", comm, 0, 8500 + 10 * number + index)
+        rank.post("Isend", "probed", comm, 0, 8900 + number)
         rank.take(comm, 8900 + number)
 
 
-ALL: Sequence[Callable[[Rank], None]] = (
+ALL: Sequence[Callable[[MpichRank], None]] = (
     make_communicators,
     make_objects,
     complete_some,
@@ -625,44 +562,35 @@ ALL: Sequence[Callable[[Rank], None]] = (
     make_persistent,
     make_partitioned,
     talk_to_itself,
-    Rank.many_requests,
-    Rank.settle,
-    Rank.look,
+    MpichRank.many_requests,
+    MpichRank.settle,
+    MpichRank.look,
 )
 
 
-def plain(library: Path, directory: Path, mode: str) -> None:
+def plain(rank: MpichRank) -> None:
     """Make everything."""
-    mpi = Mpi.load(library)
-    mpi.do("Init", mpi.NULL, mpi.NULL)
-    rank = Rank(mpi, library, directory, mode)
     for step in ALL:
         step(rank)
-    if mode == "plain":  # over a network a message doesn't come while its sender waits
+    if rank.truth["mode"] == "plain":  # over a network a message doesn't come while its sender waits
         rank.stall()
-    rank.write(directory)
+    rank.write_all()
     rank.end()
 
 
-def spawn(library: Path, directory: Path, mode: str) -> None:
-    """Spawn processes, and copy the memory before MPI_Init, while they run, and after MPI_Finalize."""
-    mpi = Mpi.load(library)
-    directory.mkdir(exist_ok=True)
-    memory = directory / f"early.{os.getpid()}"
-    early = snapshot.save(library, memory)
-    mpi.do("Init", mpi.NULL, mpi.NULL)
-    rank = Rank(mpi, library, directory, mode)
-    rank.write_phase("before", memory, early)
+def spawn(rank: MpichRank) -> None:
+    """Spawn processes, or be spawned."""
     rank.know_predefined()
-    if mode == "spawned":
-        rank.add_inter("parent", mpi.create("MPI_Comm", "Comm_get_parent"), SPAWNERS, name="MPI_COMM_PARENT")
+    if rank.truth["mode"] == "spawned":
+        rank.add_inter("parent", rank.mpi.create("MPI_Comm", "Comm_get_parent"), SPAWNERS, name="MPI_COMM_PARENT")
     else:
         try:
             rank.add_inter("children", rank.spawn(), SPAWNED)
         except MpiError as error:  # some transports can't
             rank.truth["no_spawn"] = str(error)
-    rank.write(directory)
-    rank.finalize()
+    rank.write_all()
+    rank.meet("written")
+    rank.mpi.do("Finalize")
 
 
 MODES = {"plain": plain, "cliques": plain, "spawn": spawn, "spawned": spawn}
@@ -671,4 +599,5 @@ MODES = {"plain": plain, "cliques": plain, "spawn": spawn, "spawned": spawn}
 def main() -> None:
     """Run one rank."""
     library, directory, mode = sys.argv[1:]
-    MODES[mode](Path(library), Path(directory), mode)
+    Path(directory).mkdir(exist_ok=True)  # that of spawned processes is not there yet
+    MODES[mode](MpichRank(Path(library), Path(directory), mode))

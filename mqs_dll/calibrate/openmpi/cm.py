@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import NotFoundYet, number
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
-from mqs_dll.calibrate.openmpi.requests import MODES, Requests
+from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
+from mqs_dll.calibrate.openmpi.requests import MODES, Entry
 from mqs_dll.calibrate.solver import Sighting, solve
 from mqs_dll.mpi.openmpi.cm import CONVERTOR_SEND
 
@@ -28,187 +28,153 @@ PROC = "ompi_proc_t"
 PML_TYPES = {("send", True): 0, ("send", False): 1, ("receive", True): 2, ("receive", False): 3}
 
 # opal/datatype/opal_convertor.h
-CONVERTOR_RECV = 0x20000
-CONVERTOR_HOMOGENEOUS = 0x80000
+HOMOGENEOUS = 0x80000
+FLAGS = {"send": HOMOGENEOUS | CONVERTOR_SEND, "receive": HOMOGENEOUS | 0x20000}
+ALL_FLAGS = FLAGS["send"] | FLAGS["receive"]
 
 ANY_ADDRESS = (1 << 64) - 1
 OFI_REQUEST_BYTES = 256
 """More than mtl/ofi adds to a request; what follows is another element."""
 
 
-def messages(findings: OpalFindings, kind: str = "") -> Requests:
+def messages(ledger: OpalLedger, kind: str = "", *, heavy: bool | None = None) -> list[Place]:
     """Return the requests of pml/cm that are still the program's; freed sends may be another's already."""
-    kinds = (kind,) if kind else ("receive", "send")
     return [
-        (dump, request)
-        for dump in findings.cm_dumps
+        (dump, request["address"], request)
+        for dump in ledger.cm_dumps
         for request in dump.of("requests")
-        if request["kind"] in kinds
+        if kind in ("", request["kind"])
+        and heavy in (None, is_heavy(request))
         and request["state"] != "gone"
         and not (request["kind"] == "send" and request["freed"])
     ]
 
 
-def is_heavy(request: dict[str, Any]) -> bool:
+def is_heavy(request: Entry) -> bool:
     """Tell whether a request keeps its arguments: those that are started again, or sent from a copy."""
     return bool(request["persistent"]) or request["mode"] == "buffered"
 
 
-def _numbers(what: str, code: str, key: str, requests: Iterable[tuple[Dump, dict[str, Any]]]) -> list[Sighting]:
-    return [number(what, dump, request["address"], code, request[key]) for dump, request in requests]
+def _is_delivered(_: Dump, request: Entry) -> bool | None:
+    """Tell whether the transport is done; libfabric may have taken over what isn't sure to wait for its receiver."""
+    known = request["state"] in ("pending", "complete") and not is_heavy(request)
+    return request["state"] == "complete" if known and request["mode"] in ("", "synchronous") else None
 
 
-def find_cm_request(findings: OpalFindings) -> None:
+REQUEST_ROWS = (
+    Row("req_comm", "the communicator", "comm"),
+    Row("req_datatype", "the datatype", lambda _, each: None if each["mode"] == "buffered" else each["datatype"]),
+    Row("req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]),
+    Row("req_free_called", "whether the program freed the request", "freed"),
+    Row("req_pml_complete", "whether the transport is done with it", _is_delivered),
+)
+"""What sends and receives of pml/cm have in common."""
+
+ARGUMENT_ROWS = (
+    Row("req_tag", "the tag that was named", "tag"),
+    Row("req_peer", "the peer that was named", "peer"),
+)
+"""What heavy requests have of their own."""
+
+
+def find_cm_request(ledger: OpalLedger) -> None:
     """Find what sends and receives of pml/cm have in common."""
-    requests = messages(findings)
+    requests = messages(ledger)
     if not requests:
         raise NotFoundYet("there is no run with pml/cm")
-    instances = [(dump, request["address"]) for dump, request in requests]
-    own = {size: findings.own_offsets(REQUEST, size, instances) for size in (1, 4, WORD)}
-    unchanged = [(dump, request) for dump, request in requests if request["mode"] != "buffered"]
-    findings.pin(REQUEST, "req_comm", _numbers("the communicator", "Q", "comm", requests), own[WORD])
-    findings.pin(REQUEST, "req_datatype", _numbers("the datatype", "Q", "datatype", unchanged), own[WORD])
-    types = [
-        number("send or receive, thin or heavy", dump, request["address"], "I", _type(request))
-        for dump, request in requests
-    ]
-    findings.pin(REQUEST, "req_pml_type", types, own[4])
-    freed = _numbers("whether the program freed the request", "B", "freed", requests)
-    findings.pin(REQUEST, "req_free_called", freed, own[1])
-    # libfabric may have taken over any other message
-    done = [
-        number("whether the transport is done with it", dump, request["address"], "B", request["state"] == "complete")
-        for dump, request in requests
-        if request["state"] in ("pending", "complete")
-        and not is_heavy(request)
-        and request["mode"] in ("", "synchronous")
-    ]
-    findings.pin(REQUEST, "req_pml_complete", done, own[1])
-    convertors = [_convertor(findings, dump, request) for dump, request in unchanged]
-    findings.pin(REQUEST, "req_convertor", convertors, findings.own_offsets(REQUEST, WORD))
+    ledger.pin_rows(REQUEST, requests, *REQUEST_ROWS)
+    convertors = [_convertor(ledger, *each) for each in requests if each[2]["mode"] != "buffered"]
+    ledger.pin(REQUEST, "req_convertor", convertors, range(0, ledger.size(REQUEST), WORD))
 
 
-def _type(request: dict[str, Any]) -> int:
-    return PML_TYPES[request["kind"], is_heavy(request)]
-
-
-def _convertor(findings: OpalFindings, dump: Dump, request: dict[str, Any]) -> Sighting:
+def _convertor(ledger: OpalLedger, dump: Dump, address: int, request: Entry) -> Sighting:
     """Sight an object of class opal_convertor_t that refers to the request's datatype."""
 
     def seen(offset: int) -> Hashable:
-        address = request["address"] + offset
-        if findings.class_of(dump, address) != CONVERTOR:
+        if ledger.class_of(dump, address + offset) != CONVERTOR:
             return None
-        words = dump.words(address, findings.size(CONVERTOR) // WORD)
+        words = dump.words(address + offset, ledger.size(CONVERTOR) // WORD)
         return request["datatype"] if request["datatype"] in words else None
 
     return Sighting("a convertor for the datatype", request["datatype"], seen)
 
 
-def find_convertor(findings: OpalFindings) -> None:
+def find_convertor(ledger: OpalLedger) -> None:
     """Find how a convertor describes a buffer."""
-    base = findings.offset(REQUEST, "req_convertor")
-    thin = [(dump, request) for dump, request in messages(findings) if not is_heavy(request)]
-    words = findings.own_offsets(CONVERTOR, WORD)
-
-    def sight(what: str, key: str) -> list[Sighting]:
-        return [number(what, dump, request["address"] + base, "Q", request[key]) for dump, request in thin]
-
-    findings.pin(CONVERTOR, "count", sight("the count", "count"), words)
-    sizes = [*sight("the bytes of a buffer", "bytes"), *_packs(findings)]
-    findings.pin(CONVERTOR, "local_size", sizes, words)
-    findings.pin(CONVERTOR, "pBaseBuf", sight("the program's buffer", "buffer"), words)
-    flags = [
-        _convertor_flags(dump, request["address"] + base, request["kind"])
-        for dump, request in messages(findings)
-        if request["kind"] == "receive" or request["persistent"]
+    base = ledger.offset(REQUEST, "req_convertor")
+    thin = [(dump, at + base, request) for dump, at, request in messages(ledger, heavy=False)]
+    ledger.pin_rows(
+        CONVERTOR, thin, Row("count", "the count", "count"), Row("pBaseBuf", "the program's buffer", "buffer")
+    )
+    sizes = [number("the bytes of a buffer", dump, at, "Q", request["bytes"]) for dump, at, request in thin]
+    ledger.pin(CONVERTOR, "local_size", [*sizes, *_packs(ledger)], places=thin)
+    flags = Row("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
+    kept = [
+        (dump, at + base, each)
+        for dump, at, each in messages(ledger)
+        if each["kind"] == "receive" or each["persistent"]
     ]
-    findings.pin(CONVERTOR, "flags", flags, findings.own_offsets(CONVERTOR, 4))
+    ledger.pin_rows(CONVERTOR, kept, flags)
 
 
-def _packs(findings: OpalFindings) -> Iterator[Sighting]:
+def _packs(ledger: OpalLedger) -> Iterator[Sighting]:
     """Sight the bytes here, not there, in convertors for a format with a long of another size."""
-    count = findings.offset(CONVERTOR, "count")
-    for dump in findings.all_dumps:
-        places = dump.find_word(findings.descriptor(dump, CONVERTOR))
+    count = ledger.offset(CONVERTOR, "count")
+    for dump in ledger.all_dumps:
+        places = dump.find_word(ledger.descriptor(dump, CONVERTOR))
         for pack in dump.of("packs"):
             stack = range(pack["stack"], pack["stack"] + pack["stack_bytes"])
             for place in places:
-                address = place - findings.offset("opal_object_t", "obj_class")
+                address = place - ledger.offset("opal_object_t", "obj_class")
                 if place in stack and dump.word(address + count) == pack["count"]:
                     yield number("the bytes here of what is packed for there", dump, address, "Q", pack["bytes"])
 
 
-def _convertor_flags(dump: Dump, address: int, kind: str) -> Sighting:
-    known = CONVERTOR_SEND | CONVERTOR_RECV | CONVERTOR_HOMOGENEOUS
-    expected = CONVERTOR_HOMOGENEOUS | (CONVERTOR_SEND if kind == "send" else CONVERTOR_RECV)
-    what = "the flags send, receive, homogeneous of a convertor"
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, "I") & known)
-
-
-def find_cm_directions(findings: OpalFindings) -> None:
+def find_cm_directions(ledger: OpalLedger) -> None:
     """Find what sends and receives of pml/cm have of their own."""
-    sends = messages(findings, "send")
-    modes = [
-        number("the mode of a send", dump, request["address"], "I", MODES[request["mode"]]) for dump, request in sends
-    ]
-    findings.pin(SEND, "req_send_mode", modes, findings.own_offsets(SEND, 4))
-    heavy = [(dump, request) for dump, request in sends if is_heavy(request)]
-    numbers = findings.own_offsets(HEAVY_SEND, 4)
-    buffers = _numbers("the program's buffer", "Q", "buffer", heavy)
-    findings.pin(HEAVY_SEND, "req_addr", buffers, findings.own_offsets(HEAVY_SEND, WORD))
-    findings.pin(HEAVY_SEND, "req_tag", _numbers("the tag that was named", "i", "tag", heavy), numbers)
-    findings.pin(HEAVY_SEND, "req_peer", _numbers("the peer that was named", "i", "peer", heavy), numbers)
-    heavy = [(dump, request) for dump, request in messages(findings, "receive") if is_heavy(request)]
-    numbers = findings.own_offsets(HEAVY_RECV, 4)
-    findings.pin(HEAVY_RECV, "req_tag", _numbers("the tag that was named", "i", "tag", heavy), numbers)
-    findings.pin(HEAVY_RECV, "req_peer", _numbers("the peer that was named", "i", "peer", heavy), numbers)
+    mode = Row("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]])
+    ledger.pin_rows(SEND, messages(ledger, "send"), mode)
+    address = Row("req_addr", "the program's buffer", "buffer")
+    ledger.pin_rows(HEAVY_SEND, messages(ledger, "send", heavy=True), address, *ARGUMENT_ROWS)
+    ledger.pin_rows(HEAVY_RECV, messages(ledger, "receive", heavy=True), *ARGUMENT_ROWS)
     own = [
-        number("the request itself, as the transport's owner", dump, request["address"], "Q", request["address"])
-        for dump, request in _thin_receives(findings)
+        number("the request itself, as the transport's owner", dump, at, "Q", at)
+        for dump, at, _ in messages(ledger, "receive", heavy=False)
     ]
-    findings.pin(THIN_RECV, "req_mtl", own, findings.own_offsets(THIN_RECV, WORD))
-
-
-def _thin_receives(findings: OpalFindings) -> Requests:
-    return [(dump, request) for dump, request in messages(findings, "receive") if not is_heavy(request)]
+    ledger.pin(THIN_RECV, "req_mtl", own)
 
 
 # ---------------------------------------------------------------- mtl/ofi
 
 
-def find_ofi_request(findings: OpalFindings) -> None:
+def find_ofi_request(ledger: OpalLedger) -> None:
     """Find what mtl/ofi keeps of a receive, counted from where pml/cm lets it begin."""
-    base = findings.offset(THIN_RECV, "req_mtl")
-    receives = [(dump, request, request["address"] + base) for dump, request in _thin_receives(findings)]
+    base = ledger.offset(THIN_RECV, "req_mtl")
+    receives = [(dump, at + base, request) for dump, at, request in messages(ledger, "receive", heavy=False)]
+    convertor = ledger.offset(REQUEST, "req_convertor")
     words = range(0, OFI_REQUEST_BYTES, WORD)
-    comms, lengths, convertors, started, bits = [], [], [], [], []
-    for dump, request, address in receives:
-        comms.append(number("the communicator", dump, address, "Q", request["comm"]))
-        lengths.append(number("the bytes of a buffer", dump, address, "Q", request["bytes"]))
-        convertor = request["address"] + findings.offset(REQUEST, "req_convertor")
-        convertors.append(number("the request's convertor", dump, address, "Q", convertor))
-        if request["state"] != "in progress":
-            complete = int(request["state"] == "complete")
-            started.append(number("whether a message has come", dump, address, "B", complete))
-        if request["tag"] >= 0:
-            bits.append(_tag_bits(dump, address, request["tag"]))
-    findings.pin(OFI_REQUEST, "comm", comms, words)
-    findings.pin(OFI_REQUEST, "length", lengths, words)
-    findings.pin(OFI_REQUEST, "convertor", convertors, words)
-    findings.pin(OFI_REQUEST, "req_started", started, range(OFI_REQUEST_BYTES))
-    findings.pin(OFI_REQUEST, "match_bits", bits, words)
+    ledger.pin_rows(
+        OFI_REQUEST,
+        receives,
+        Row("comm", "the communicator", "comm"),
+        Row("length", "the bytes of a buffer", "bytes"),
+        Row("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
+        Row("match_bits", "bits that end with the tag", _tag_of, 0x7FFF),
+        among=words,
+    )
+    settled = [each for each in receives if each[2]["state"] != "in progress"]
+    started = Row("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
+    ledger.pin_rows(OFI_REQUEST, settled, started, among=range(OFI_REQUEST_BYTES))
     peers = [
         _address_of_peer(dump, request["address"] + base, request["peer"])
-        for dump in _directed(findings)
+        for dump in _directed(ledger)
         for request in _waiting(dump)
     ]
-    findings.pin(OFI_REQUEST, "remote_addr", peers, words)
+    ledger.pin(OFI_REQUEST, "remote_addr", peers, words)
 
 
-def _tag_bits(dump: Dump, address: int, tag: int) -> Sighting:
-    what = "bits that end with the tag"
-    return Sighting(what, tag, lambda offset: dump.word(address + offset) & 0x7FFF)
+def _tag_of(_: Dump, request: Entry) -> int | None:
+    return int(request["tag"]) if request["tag"] >= 0 else None
 
 
 def _address_of_peer(dump: Dump, address: int, peer: int) -> Sighting:
@@ -225,9 +191,9 @@ def _waiting(dump: Dump) -> list[dict[str, Any]]:
     return dump.of("requests", kind="receive", persistent=0, state="pending")
 
 
-def _directed(findings: OpalFindings) -> list[Dump]:
+def _directed(ledger: OpalLedger) -> list[Dump]:
     """Return the dumps of processes that name a source by its address, and not in the match bits."""
-    return [dump for dump in findings.cm_dumps if not _shifts(findings, dump).source]
+    return [dump for dump in ledger.cm_dumps if not _shifts(ledger, dump).source]
 
 
 class Shifts(NamedTuple):
@@ -237,10 +203,10 @@ class Shifts(NamedTuple):
     source: int
 
 
-def _shifts(findings: OpalFindings, dump: Dump) -> Shifts:
+def _shifts(ledger: OpalLedger, dump: Dump) -> Shifts:
     """Return how the match bits of the receives that were posted are made up of slot, source and tag."""
-    base = findings.offset(THIN_RECV, "req_mtl") + findings.offset(OFI_REQUEST, "match_bits")
-    slots = findings.slots(dump, "ompi_mpi_communicators")
+    base = ledger.offset(THIN_RECV, "req_mtl") + ledger.offset(OFI_REQUEST, "match_bits")
+    slots = ledger.slots(dump, "ompi_mpi_communicators")
     receives = [
         (dump.word(request["address"] + base), slots[request["comm"]], request["peer"], max(request["tag"], 0))
         for request in _waiting(dump)
@@ -256,85 +222,76 @@ def _shifts(findings: OpalFindings, dump: Dump) -> Shifts:
     raise NotFoundYet("match bits are not made up of slot, source and tag")
 
 
-def find_ofi_module(findings: OpalFindings) -> None:
+def find_ofi_module(ledger: OpalLedger) -> None:
     """Find how mtl/ofi uses libfabric, from runs that make it do so in different ways."""
-    places = [(dump, dump.symbols["ompi_mtl_ofi"]) for dump in findings.cm_dumps]
-    if not places:
+    if not ledger.cm_dumps:
         raise NotFoundYet("there is no run with mtl/ofi")
-    size = places[0][1].size
-    findings.sizes[OFI_MODULE] = size
-    directed, tags, sources, contexts, anywhere = [], [], [], [], []
-    for dump, place in places:
-        address, shifts = place.address, _shifts(findings, dump)
-        directed.append(number("whether match bits leave the source out", dump, address, "B", not shifts.source))
-        if shifts.source:
-            bits = int(dump.truth["largest_tag"]).bit_length() + 1
-            tags.append(number("the bits of the largest tag", dump, address, "i", bits))
-            width = shifts.comm - shifts.source
-        else:
-            width = 0
-        sources.append(number("the bits of the source in match bits", dump, address, "i", width))
-        bits = int(dump.truth["contexts"]).bit_length()
-        contexts.append(number("the bits that number the contexts asked for", dump, address, "i", bits))
-        what = "the address that receives from anywhere have"
-        anywhere.append(number(what, dump, address, "Q", ANY_ADDRESS))
-    numbers = range(0, size - 3, 4)
-    findings.pin(OFI_MODULE, "fi_cq_data", directed, range(size))
-    findings.pin(OFI_MODULE, "num_bits_mpi_tag", tags, numbers)
-    findings.pin(OFI_MODULE, "num_bits_source_rank", sources, numbers)
-    findings.pin(OFI_MODULE, "any_addr", anywhere, range(0, size, WORD), constant=True)
-    findings.pin(OFI_MODULE, "rx_ctx_bits", contexts, numbers)
+    modules = [(dump, dump.symbols["ompi_mtl_ofi"].address, dict(dump.truth)) for dump in ledger.cm_dumps]
+    ledger.sizes[OFI_MODULE] = ledger.cm_dumps[0].symbols["ompi_mtl_ofi"].size
+    shifts = {id(dump): _shifts(ledger, dump) for dump in ledger.cm_dumps}
+
+    def bits_of_tag(dump: Dump, truth: Entry) -> int | None:
+        return int(truth["largest_tag"]).bit_length() + 1 if shifts[id(dump)].source else None
+
+    def bits_of_source(dump: Dump, _: Entry) -> int:
+        return shifts[id(dump)].comm - shifts[id(dump)].source if shifts[id(dump)].source else 0
+
+    ledger.pin_rows(
+        OFI_MODULE,
+        modules,
+        Row("fi_cq_data", "whether match bits leave the source out", lambda dump, _: not shifts[id(dump)].source),
+        Row("num_bits_mpi_tag", "the bits of the largest tag", bits_of_tag),
+        Row("num_bits_source_rank", "the bits of the source in match bits", bits_of_source),
+        Row(
+            "rx_ctx_bits",
+            "the bits that number the contexts asked for",
+            lambda _, truth: int(truth["contexts"]).bit_length(),
+        ),
+    )
+    what = "the address that receives from anywhere have"
+    ledger.pin_numbers(
+        OFI_MODULE, "any_addr", what, [(dump, at, ANY_ADDRESS) for dump, at, _ in modules], constant=True
+    )
 
 
-def find_endpoint(findings: OpalFindings) -> None:
+def find_endpoint(ledger: OpalLedger) -> None:
     """Find the address that libfabric has for a process, and where the process refers to it."""
-    base = findings.offset(THIN_RECV, "req_mtl") + findings.offset(OFI_REQUEST, "remote_addr")
+    base = ledger.offset(THIN_RECV, "req_mtl") + ledger.offset(OFI_REQUEST, "remote_addr")
     endpoints, addresses = [], []
-    for dump in _directed(findings):
+    for dump in _directed(ledger):
         known = {
             request["peer"]: dump.word(request["address"] + base) for request in _waiting(dump) if request["peer"] >= 0
         }
         for peer, address in known.items():
-            proc = _process(findings, dump, peer)
-            endpoints.append(_endpoint("an endpoint of mtl/ofi", findings, dump, proc, OFI_ENDPOINT))
+            proc = _process(ledger, dump, peer)
+            endpoints.append(ledger.points_at("an endpoint of mtl/ofi", dump, proc, OFI_ENDPOINT, proc))
             addresses.append((dump, proc, address))
-    slots = findings.own_offsets(PROC, WORD)
+    slots = ledger.room(PROC, "Q")
     slot = solve(f"{PROC}: the slot of mtl/ofi", endpoints, slots).offset
-    first = [
-        _endpoint("an endpoint of pml/ob1 in the first slot", findings, dump, _process(findings, dump, rank), BML)
-        for dump in findings.dumps
-        for rank in range(dump.truth["ranks"])
-    ]
-    findings.pin(PROC, "proc_endpoints", first, [offset for offset in slots if offset < slot])
-    del findings.sizes[PROC]  # which differs from build to build: there is a slot for each transport that was built
+    procs = [(dump, _process(ledger, dump, rank)) for dump in ledger.dumps for rank in range(dump.truth["ranks"])]
+    what = "an endpoint of pml/ob1 in the first slot"
+    first = [ledger.points_at(what, dump, proc, BML, proc) for dump, proc in procs]
+    ledger.pin(PROC, "proc_endpoints", first, [offset for offset in slots if offset < slot])
+    del ledger.sizes[PROC]  # which differs from build to build: there is a slot for each transport that was built
     found = [
         number("the address that receives from a peer have", dump, dump.word(proc + slot), "Q", address)
         for dump, proc, address in addresses
     ]
-    findings.pin(OFI_ENDPOINT, "peer_fiaddr", found, findings.own_offsets(OFI_ENDPOINT, WORD))
-    _find_request_size(findings)
+    ledger.pin(OFI_ENDPOINT, "peer_fiaddr", found)
+    _find_request_size(ledger)
 
 
-def _process(findings: OpalFindings, dump: Dump, rank: int) -> int:
+def _process(ledger: OpalLedger, dump: Dump, rank: int) -> int:
     """Return what Open MPI keeps of a process of MPI_COMM_WORLD."""
     world = next(comm["address"] for comm in dump.of("communicators", label="world"))
-    group = findings.member(dump, world, "ompi_communicator_t", "c_local_group")
-    return dump.word(findings.member(dump, group, "ompi_group_t", "grp_proc_pointers") + WORD * rank)
+    group = ledger.member(dump, world, "ompi_communicator_t", "c_local_group")
+    return dump.word(ledger.member(dump, group, "ompi_group_t", "grp_proc_pointers") + WORD * rank)
 
 
-def _endpoint(what: str, findings: OpalFindings, dump: Dump, proc: int, name: str) -> Sighting:
-    """Sight a pointer to what a transport keeps of a process."""
-
-    def seen(offset: int) -> Hashable:
-        return proc if findings.class_of(dump, dump.word(proc + offset)) == name else None
-
-    return Sighting(what, proc, seen)
-
-
-def _find_request_size(findings: OpalFindings) -> None:
+def _find_request_size(ledger: OpalLedger) -> None:
     """Find the size of mtl/ofi's request: what the pool's elements have beyond pml/cm's own part."""
-    dump = findings.cm_dumps[0]
+    dump = ledger.cm_dumps[0]
     pool = dump.symbols["mca_pml_base_recv_requests"].address
-    element = findings.member(dump, pool, "opal_free_list_t", "fl_frag_size")
-    head = findings.size(THIN_RECV) - findings.offset(THIN_RECV, "req_mtl")
-    findings.sizes[OFI_REQUEST] = element - findings.size(HEAVY_RECV) + head
+    element = ledger.member(dump, pool, "opal_free_list_t", "fl_frag_size")
+    head = ledger.size(THIN_RECV) - ledger.offset(THIN_RECV, "req_mtl")
+    ledger.sizes[OFI_REQUEST] = element - ledger.size(HEAVY_RECV) + head

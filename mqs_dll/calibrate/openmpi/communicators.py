@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.ledger import Place, Row, number, text
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting
 from mqs_dll.mpi.openmpi.communicators import INTER, NAME_IS_SET
 from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED
@@ -18,32 +18,31 @@ CARTESIAN = 0x100
 GRAPH = 0x200
 GROUP_DENSE = 0x4
 
+COMM = "ompi_communicator_t"
+
 INFO_KEY = "mpi_assert_allow_overtaking"
 EXTENDED_ID_BYTES = 16
 LARGEST_HASH_TABLE = 1 << 14
 """Words that are searched for an entry."""
 
 
-def has_index(findings: OpalFindings) -> bool:
+def has_index(ledger: OpalLedger) -> bool:
     """Tell whether this is the series in which a communicator's number and its context id are different things."""
-    return "ompi_comm_hash" in findings.dumps[0].symbols
+    return "ompi_comm_hash" in ledger.dumps[0].symbols
 
 
-def find_info(findings: OpalFindings) -> None:
+def find_info(ledger: OpalLedger) -> None:
     """Find the info keys of the objects that can have some."""
-    sightings = []
-    for dump, entry in findings.each("communicators", info=1):
-        sightings.append(_info(findings, dump, entry["address"], entry["label"]))
-    struct = "opal_infosubscriber_t"
-    findings.pin(struct, "s_info", sightings, findings.own_offsets(struct, WORD))
+    sightings = [_info(ledger, dump, at, entry["label"]) for dump, at, entry in ledger.places("communicators", info=1)]
+    ledger.pin("opal_infosubscriber_t", "s_info", sightings)
 
 
-def _info(findings: OpalFindings, dump: Dump, address: int, label: str) -> Sighting:
+def _info(ledger: OpalLedger, dump: Dump, address: int, label: str) -> Sighting:
     def seen(offset: int) -> Hashable:
         info = dump.word(address + offset)
-        if findings.class_of(dump, info) != "opal_info_t":
+        if ledger.class_of(dump, info) != "opal_info_t":
             return None
-        items = findings.ring(dump, info + findings.offset("opal_list_t", "opal_list_sentinel"))
+        items = ledger.ring(dump, info + ledger.offset("opal_list_t", "opal_list_sentinel"))
         return label if any(_mentions(dump, item) for item in items) else None
 
     return Sighting("the info object that has the key that was set", label, seen)
@@ -66,103 +65,69 @@ def _mentions(dump: Dump, item: int) -> bool:
 # ---------------------------------------------------------------- communicators
 
 
-def find_communicator(findings: OpalFindings) -> None:
-    """Find the members of communicators."""
-    struct = "ompi_communicator_t"
-    comms = list(findings.each("communicators"))
-    instances = [(dump, comm["address"]) for dump, comm in comms]
-    words = findings.own_offsets(struct, WORD, instances)
-    numbers = findings.own_offsets(struct, 4, instances)
-
-    _find_name(findings, comms, findings.own_offsets(struct, WORD, instances))
-    ranks, flags, local, remote, pml = [], [], [], [], []
-    for dump, comm in comms:
-        address = comm["address"]
-        ranks.append(number("the rank in a communicator", dump, address, "i", comm["rank"]))
-        flags.append(_flags(dump, comm))
-        local.append(number("the group of a communicator", dump, address, "Q", comm["group"]))
-        peers = comm["remote_group"] if comm["inter"] else comm["group"]
-        what = "the group that messages go to, the remote one of inter-communicators"
-        remote.append(number(what, dump, address, "Q", peers))
-        pml.append(_points_at(findings, dump, address, "mca_pml_ob1_comm_t", comm["label"]))
-    findings.pin(struct, "c_my_rank", ranks, numbers)
-    findings.pin(struct, "c_flags", flags, numbers)
-    findings.pin(struct, "c_local_group", local, words)
-    findings.pin(struct, "c_remote_group", remote, words)
-    findings.pin(struct, "c_pml_comm", pml, words)
-    _find_numbers(findings, comms, words, numbers)
-    _find_local_half(findings, words)
+def _flags_of(_: Dump, comm: dict[str, Any]) -> int:
+    flags = INTER * comm["inter"] | NAME_IS_SET * comm["named"] | INTRINSIC * comm["predefined"]
+    return int(flags | (0, CARTESIAN, GRAPH)[comm["topology"]])
 
 
-def _find_name(findings: OpalFindings, comms: list[tuple[Dump, dict[str, Any]]], candidates: list[int]) -> None:
-    """Find the name, which lies in the struct in 4.1 and behind a pointer since 5.0.0."""
-    inline, behind = [], []
-    for dump, comm in comms:
-        if not comm["named"]:  # it may have a name that MPI_Comm_get_name doesn't tell
-            continue
-        name, address = comm["name"], comm["address"]
-        inline.append(_text("the name of a communicator", dump, address, name, pointer=False))
-        behind.append(_text("the name of a communicator, behind a pointer", dump, address, name, pointer=True))
-    findings.pin("ompi_communicator_t", "c_name", behind if has_index(findings) else inline, candidates)
-
-
-def _text(what: str, dump: Dump, address: int, name: str, *, pointer: bool) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        place = dump.word(address + offset) if pointer else address + offset
-        return dump.text(place, 64) if place else ""
-
-    return Sighting(what, name, seen)
-
-
-def _flags(dump: Dump, comm: dict[str, Any]) -> Sighting:
-    known = INTER | NAME_IS_SET | INTRINSIC | CARTESIAN | GRAPH
-    expected = INTER * comm["inter"] | NAME_IS_SET * comm["named"] | INTRINSIC * comm["predefined"]
-    expected |= (0, CARTESIAN, GRAPH)[comm["topology"]]
-    address = comm["address"]
-    return Sighting(
+COMMUNICATOR_ROWS = (
+    Row("c_my_rank", "the rank in a communicator", "rank"),
+    Row(
+        "c_flags",
         "the flags inter, named, predefined, cartesian, graph",
-        expected,
-        lambda offset: dump.scalar(address + offset, "I") & known,
-    )
+        _flags_of,
+        INTER | NAME_IS_SET | INTRINSIC | CARTESIAN | GRAPH,
+    ),
+    Row("c_local_group", "the group of a communicator", "group"),
+    Row(
+        "c_remote_group",
+        "the group that messages go to, the remote one of inter-communicators",
+        lambda _, comm: comm["remote_group" if comm["inter"] else "group"],
+    ),
+)
 
 
-def _points_at(findings: OpalFindings, dump: Dump, address: int, name: str, label: str) -> Sighting:
-    """Sight a pointer to an object of a class; the label says of which of several."""
-
-    def seen(offset: int) -> Hashable:
-        return label if findings.class_of(dump, dump.word(address + offset)) == name else None
-
-    return Sighting(f"a pointer to an object of class {name}", label, seen)
-
-
-def _find_numbers(
-    findings: OpalFindings, comms: list[tuple[Dump, dict[str, Any]]], words: list[int], numbers: list[int]
-) -> None:
-    """Find the communicator's number: its slot; since 5.0.0 the context id is another one."""
-    struct = "ompi_communicator_t"
-    slots = {id(dump): findings.slots(dump, "ompi_mpi_communicators") for dump in findings.dumps}
-    by_slot = [
-        number("the slot in the table of communicators", dump, comm["address"], "I", slots[id(dump)][comm["address"]])
-        for dump, comm in comms
+def find_communicator(ledger: OpalLedger) -> None:
+    """Find the members of communicators; the name lies in the struct in 4.1 and behind a pointer since 5.0.0."""
+    comms = ledger.places("communicators")
+    ledger.pin_rows(COMM, comms, *COMMUNICATOR_ROWS)
+    names = [
+        text("the name of a communicator", dump, at, comm["name"], behind=has_index(ledger))
+        for dump, at, comm in comms
+        if comm["named"]  # another may have a name that MPI_Comm_get_name doesn't tell
     ]
-    findings.pin(struct, "c_index" if has_index(findings) else "c_contextid", by_slot, numbers)
-    if not has_index(findings):
+    ledger.pin(COMM, "c_name", names)
+    what = "a pointer to an object of class mca_pml_ob1_comm_t"
+    of_pml = [ledger.points_at(what, dump, at, "mca_pml_ob1_comm_t", comm["label"]) for dump, at, comm in comms]
+    ledger.pin(COMM, "c_pml_comm", of_pml)
+    _find_numbers(ledger, comms)
+    _find_local_half(ledger)
+
+
+def _find_numbers(ledger: OpalLedger, comms: list[Place]) -> None:
+    """Find the communicator's number: its slot; since 5.0.0 the context id is another one."""
+    slots = {id(dump): ledger.slots(dump, "ompi_mpi_communicators") for dump in ledger.dumps}
+    what = "the slot in the table of communicators"
+    by_slot = [number(what, dump, at, "I", slots[id(dump)][at]) for dump, at, _ in comms]
+    numbers = ledger.room(COMM, "I")
+    if not has_index(ledger):
+        ledger.pin(COMM, "c_contextid", by_slot, numbers)
         return
-    index = findings.offset(struct, "c_index")
-    others = [offset for offset in words if offset + EXTENDED_ID_BYTES <= index or offset > index]
-    findings.pin(struct, "c_contextid", list(_extended_ids(findings, comms)), others)
+    index = ledger.pin(COMM, "c_index", by_slot, numbers)
+    others = [at for at in ledger.room(COMM, "Q") if at + EXTENDED_ID_BYTES <= index or at > index]
+    ledger.pin(COMM, "c_contextid", list(_extended_ids(ledger, comms)), others)
 
 
-def _extended_ids(findings: OpalFindings, comms: list[tuple[Dump, dict[str, Any]]]) -> Iterator[Sighting]:
+def _extended_ids(ledger: OpalLedger, comms: list[Place]) -> Iterator[Sighting]:
     """Sight the 16 bytes of a context id: made of the slot, or from a session and then a key in a hash table."""
-    for dump, comm in comms:
+    for dump, address, comm in comms:
         if comm["session"]:
-            key = _hash_key(dump, comm["address"])
+            key = _hash_key(dump, address)
             if key is not None:
-                yield _words("the key in the hash table of communicators", dump, comm["address"], key)
+                yield _words("the key in the hash table of communicators", dump, address, key)
         elif not comm["predefined"]:
-            slot = findings.slots(dump, "ompi_mpi_communicators")[comm["address"]]
-            yield _words("0 and the slot, of a communicator made from another", dump, comm["address"], (0, slot))
+            slot = ledger.slots(dump, "ompi_mpi_communicators")[address]
+            yield _words("0 and the slot, of a communicator made from another", dump, address, (0, slot))
 
 
 def _hash_key(dump: Dump, comm: int) -> tuple[int, int] | None:
@@ -183,25 +148,24 @@ def _words(what: str, dump: Dump, address: int, expected: tuple[int, int]) -> Si
     return Sighting(what, expected, lambda offset: (dump.word(address + offset), dump.word(address + offset + WORD)))
 
 
-def _find_local_half(findings: OpalFindings, words: list[int]) -> None:
+def _find_local_half(ledger: OpalLedger) -> None:
     """Find the intra-communicator that an inter-communicator keeps for its local group."""
-    struct = "ompi_communicator_t"
     sightings = []
-    for dump, comm in findings.each("communicators", inter=1):
-        slots = findings.slots(dump, "ompi_mpi_communicators")
+    for dump, comm in ledger.each("communicators", inter=1):
         known = {entry["address"] for entry in dump.of("communicators")}
-        sightings.append(_local_half(findings, dump, comm, set(slots) - known))
-    findings.pin(struct, "c_local_comm", sightings, words)
+        hidden = {*ledger.slots(dump, "ompi_mpi_communicators")} - known
+        sightings.append(_local_half(ledger, dump, comm, hidden))
+    ledger.pin(COMM, "c_local_comm", sightings)
 
 
-def _local_half(findings: OpalFindings, dump: Dump, comm: dict[str, Any], hidden: set[int]) -> Sighting:
+def _local_half(ledger: OpalLedger, dump: Dump, comm: dict[str, Any], hidden: set[int]) -> Sighting:
     def seen(offset: int) -> Hashable:
         local = dump.word(comm["address"] + offset)
         if local not in hidden:
             return None
-        group = findings.member(dump, local, "ompi_communicator_t", "c_local_group")
-        rank = findings.member(dump, local, "ompi_communicator_t", "c_my_rank", "i")
-        size = findings.member(dump, group, "ompi_group_t", "grp_proc_count", "i")
+        group = ledger.member(dump, local, "ompi_communicator_t", "c_local_group")
+        rank = ledger.member(dump, local, "ompi_communicator_t", "c_my_rank", "i")
+        size = ledger.member(dump, group, "ompi_group_t", "grp_proc_count", "i")
         return (comm["label"], rank, size)
 
     what = "a communicator that the program has no handle of, with the local group's size and rank"
@@ -211,31 +175,36 @@ def _local_half(findings: OpalFindings, dump: Dump, comm: dict[str, Any], hidden
 # ---------------------------------------------------------------- groups and processes
 
 
-def find_group(findings: OpalFindings) -> None:
+SPARSE = {"strided": STRIDED, "bitmap": BITMAP}
+
+
+def find_group(ledger: OpalLedger) -> None:
     """Find the members of groups."""
     struct = "ompi_group_t"
-    words, numbers = findings.own_offsets(struct, WORD), findings.own_offsets(struct, 4)
-    sizes, ranks, members, flags = [], [], [], []
-    for dump, group in findings.each("groups"):
-        address = group["address"]
-        sizes.append(number("the size of a group", dump, address, "i", group["size"]))
-        ranks.append(number("the rank in a group", dump, address, "i", group["rank"]))
-        if group["rank"] >= 0:
-            members.append(_own_process(dump, group))
-        flags.append(_group_flags(dump, address, GROUP_DENSE))
-    findings.pin(struct, "grp_proc_count", sizes, numbers)
-    findings.pin(struct, "grp_my_rank", ranks, numbers)
-    findings.pin(struct, "grp_proc_pointers", members, words)
-    parents, data = [], []
-    for dump, group in findings.each("sparse_groups"):
-        flags.append(_group_flags(dump, group["address"], {"strided": STRIDED, "bitmap": BITMAP}[group["kind"]]))
-        parents.append(number("the parent of a sparse group", dump, group["address"], "Q", group["parent"]))
-        data.append(_sparse_data(dump, group))
-    for dump, group in findings.each("groups", predefined=1):
-        parents.append(number("no parent of the empty group", dump, group["address"], "Q", 0))
-    findings.pin(struct, "grp_flags", flags, numbers)
-    findings.pin(struct, "grp_parent_group_ptr", parents, words)
-    findings.pin(struct, "sparse_data", data, words)
+    groups, sparse = ledger.places("groups"), ledger.places("sparse_groups")
+    ledger.pin_rows(
+        struct,
+        groups,
+        Row("grp_proc_count", "the size of a group", "size"),
+        Row("grp_my_rank", "the rank in a group", "rank"),
+    )
+    ledger.pin(struct, "grp_proc_pointers", [_own_process(dump, each) for dump, _, each in groups if each["rank"] >= 0])
+    empty = [each for each in groups if each[2]["predefined"]]
+    ledger.pin_rows(
+        struct,
+        [*groups, *sparse],
+        Row(
+            "grp_flags",
+            "how a group is stored: dense, sporadic, strided, bitmap",
+            lambda _, group: SPARSE.get(group.get("kind", ""), GROUP_DENSE),
+            GROUP_DENSE | SPORADIC | STRIDED | BITMAP,
+        ),
+    )
+    what = "the parent of a sparse group, none of the empty one"
+    parent = Row("grp_parent_group_ptr", what, lambda _, group: group.get("parent", 0))
+    ledger.pin_rows(struct, [*sparse, *empty], parent)
+    data = [_sparse_data(dump, group) for dump, _, group in sparse]
+    ledger.pin(struct, "sparse_data", data, ledger.room(struct, "Q"))
 
 
 def _own_process(dump: Dump, group: dict[str, Any]) -> Sighting:
@@ -247,12 +216,6 @@ def _own_process(dump: Dump, group: dict[str, Any]) -> Sighting:
         return group["rank"] if dump.word(table + WORD * group["rank"]) == own else None
 
     return Sighting("a table with this process at its rank", group["rank"], seen)
-
-
-def _group_flags(dump: Dump, address: int, expected: int) -> Sighting:
-    known = GROUP_DENSE | SPORADIC | STRIDED | BITMAP
-    what = "how a group is stored: dense, sporadic, strided, bitmap"
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, "I") & known)
 
 
 def _sparse_data(dump: Dump, group: dict[str, Any]) -> Sighting:
@@ -275,13 +238,13 @@ def _sparse_data(dump: Dump, group: dict[str, Any]) -> Sighting:
     return Sighting("the bits of a group's members in its parent", tuple(members), bitmap)
 
 
-def find_proc(findings: OpalFindings) -> None:
+def find_proc(ledger: OpalLedger) -> None:
     """Find the name of processes: their job, and their rank in it."""
     sightings = []
-    for dump in findings.dumps:
+    for dump in ledger.dumps:
         world = next(entry["address"] for entry in dump.of("communicators", label="world"))
-        group = findings.member(dump, world, "ompi_communicator_t", "c_local_group")
-        table = findings.member(dump, group, "ompi_group_t", "grp_proc_pointers")
+        group = ledger.member(dump, world, "ompi_communicator_t", "c_local_group")
+        table = ledger.member(dump, group, "ompi_group_t", "grp_proc_pointers")
         namespace = dump.truth["namespace"]
         job = int(namespace) if namespace.isdigit() else None
         for rank in range(dump.truth["ranks"]):
@@ -290,8 +253,7 @@ def find_proc(findings: OpalFindings) -> None:
                 continue
             own = dump.word(dump.symbols["ompi_proc_local_proc"].address)
             sightings.append(_proc_name(dump, proc, rank, own, job))
-    struct = "opal_proc_t"
-    findings.pin(struct, "proc_name", sightings, findings.own_offsets(struct, 4))
+    ledger.pin("opal_proc_t", "proc_name", sightings)
 
 
 def _proc_name(dump: Dump, proc: int, rank: int, own: int, job: int | None) -> Sighting:

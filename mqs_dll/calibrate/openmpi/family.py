@@ -1,24 +1,76 @@
-"""Open MPI's calibration, as the command uses it."""
+"""Open MPI's calibration, as the command uses it: its runs, and the order in which the structs are found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mqs_dll.calibrate.document import missing_members
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
-from mqs_dll.calibrate.installation import Installation
-from mqs_dll.calibrate.openmpi import program, steps
-from mqs_dll.calibrate.openmpi.debug_types import debug_layouts
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
 from mqs_dll.calibrate.openmpi.identity import subject_of
-from mqs_dll.errors import CalibrationError
-from mqs_dll.layout import Layouts
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
+from mqs_dll.calibrate.openmpi.runs import RUNS
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
-from mqs_dll.view import View
+from mqs_dll.view import wanted_members
+
+STEPS: tuple[Callable[[OpalLedger], None], ...] = (
+    opal.find_classes,
+    opal.find_object,
+    opal.find_list,
+    opal.find_pointer_array,
+    opal.find_free_list,
+    communicators.find_info,
+    communicators.find_group,
+    communicators.find_communicator,
+    communicators.find_proc,
+    requests.find_request,
+    requests.find_pml_request,
+    requests.find_ob1_requests,
+    matching.find_comm,
+    matching.find_proc,
+    matching.find_fragment,
+    matching.find_early,
+    matching.find_component,
+    objects.find_datatype,
+    objects.find_window,
+    objects.find_component,
+)
+
+CM_STEPS: tuple[Callable[[OpalLedger], None], ...] = (
+    cm.find_cm_request,
+    cm.find_convertor,
+    cm.find_cm_directions,
+    cm.find_ofi_request,
+    cm.find_ofi_module,
+    cm.find_endpoint,
+)
+"""Those for a transport that not every MPI has."""
+
+SIZES_ONLY = ("opal_free_list_item_t",)
+"""Structs of which only the size is wanted."""
+
+OTHER_SYMBOLS = (
+    *opal.OBJECTS,
+    *opal.FORTRAN_TABLES,
+    *objects.COMPONENTS,
+    *opal.POOLS,
+    "mca_pml_ob1",
+    "ompi_mtl_ofi",
+    "ompi_comm_hash",
+    "ompi_proc_local_proc",
+    "ompi_version_string",
+)
+
+
+def wanted_symbols() -> list[str]:
+    """Return the names of the symbols that the program looks for."""
+    structs = {*wanted_members(ALL_VIEWS), *opal.PARENTS, *opal.PARENTS.values(), "opal_convertor_t", "opal_info_t"}
+    structs |= {"opal_mutex_t", "ompi_message_t"}
+    return sorted({*(f"{struct}_class" for struct in structs), *OTHER_SYMBOLS})
 
 
 class OpenMpi(Family):
@@ -29,33 +81,13 @@ class OpenMpi(Family):
     anchor = "ompi_mpi_communicators"
     launcher_says = r"OpenRTE|Open MPI|PRTE|open-mpi\.org"
 
-    def observe(self, mpi: Installation, directory: Path, tell: Tell, *, compiler: bool = True) -> Observed:
-        """Run the program in each way: compiled where there is a compiler, else in Python."""
-        command = program.python_program(mpi)
-        if compiler and mpi.mpicc:
-            tell("compiling the calibration program")
-            with suppress(CalibrationError):  # an mpicc without a compiler, or of another MPI
-                command = [str(program.compile_program(mpi, directory))]
-        dumps, reason = program.observe(mpi, command, directory, tell=tell)
-        return Observed(dumps, [f"pml/cm with mtl/ofi: {reason}"] if reason else [])
+    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
+        """Run the program in each way."""
+        return Observed(*launch.run_all(mpi, "mqs_dll.calibrate.openmpi.program", RUNS, directory, tell))
 
     def solve(self, dumps: Sequence[Dump]) -> Solution:
         """Find the members of Open MPI's structs, each step from those before it."""
-        findings, failures, left_out = steps.find_all(dumps)
-        return Solution(
-            subject_of(dumps),
-            findings,
-            ALL_VIEWS,
-            steps.SIZES_ONLY,
-            failures=[*failures, *_missing(findings, views.ALL)],
-            left_out=[*left_out, *_missing(findings, cm_views.ALL)] if findings.cm_dumps else [],
-        )
-
-    def debug_layouts(self, mpi: Installation, directory: Path) -> Layouts:
-        """Ask a process of the program."""
-        return debug_layouts(mpi, program.python_program(mpi), directory)
-
-
-def _missing(findings: OpalFindings, wanted_by: Sequence[type[View]]) -> list[str]:
-    members = missing_members(findings.offsets, wanted_by)
-    return [f"not found: {', '.join(members)}"] if members else []
+        ledger = OpalLedger(dumps)
+        failures = [*ledger.take(STEPS), *ledger.missing(views.ALL)]
+        left_out = [*ledger.take(CM_STEPS), *ledger.missing(cm_views.ALL)] if ledger.cm_dumps else []
+        return Solution(subject_of(dumps), ledger, ALL_VIEWS, SIZES_ONLY, failures, left_out)

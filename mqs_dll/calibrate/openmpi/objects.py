@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.ledger import Row, text
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.mpi.openmpi.datatypes import PREDEFINED
 
@@ -27,61 +27,51 @@ COMPONENTS = {
 MODULE_BYTES = 1024
 
 
-def _text(what: str, dump: Dump, address: int, text: str) -> Sighting:
-    return Sighting(what, text, lambda offset: dump.text(address + offset, 64))
-
-
-def find_datatype(findings: OpalFindings) -> None:
+def find_datatype(ledger: OpalLedger) -> None:
     """Find names, sizes and flags of datatypes."""
     struct, parent = "ompi_datatype_t", "opal_datatype_t"
-    names, sizes, flags, bounds = [], [], [], []
-    for dump, entry in findings.each("datatypes"):
-        address = entry["address"]
-        names.append(_text("the name of a datatype", dump, address, entry["name"]))
-        sizes.append(number("the size of a datatype", dump, address, "Q", entry["size"]))
-        bounds.append(number("the true lower bound", dump, address, "q", entry["true_lower_bound"]))
-        expected = PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"]
-        flags.append(_flags("the flags predefined and committed of a datatype", dump, address, expected))
-    findings.pin(struct, "name", names, findings.own_offsets(struct))
-    findings.pin(parent, "size", sizes, findings.own_offsets(parent, WORD))
-    findings.pin(parent, "true_lb", bounds, findings.own_offsets(parent, WORD))
-    findings.pin(parent, "flags", flags, findings.own_offsets(parent, 2))
-    if findings.parents[struct] == parent:
-        findings.remember(struct, "super", Solved(0, f"the class's descriptor: its parent is {parent}"))
+    datatypes = ledger.places("datatypes")
+    names = [text("the name of a datatype", dump, at, entry["name"]) for dump, at, entry in datatypes]
+    ledger.pin(struct, "name", names)
+    ledger.pin_rows(
+        parent,
+        datatypes,
+        Row("size", "the size of a datatype", "size"),
+        Row("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
+        Row(
+            "flags",
+            "the flags predefined and committed of a datatype",
+            lambda _, entry: PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"],
+            PREDEFINED | COMMITTED,
+        ),
+    )
+    if ledger.parents[struct] == parent:
+        ledger.remember(struct, "super", Solved(0, f"the class's descriptor: its parent is {parent}"))
 
 
-def _flags(what: str, dump: Dump, address: int, expected: int, known: int = PREDEFINED | COMMITTED) -> Sighting:
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, "H") & known)
-
-
-def find_window(findings: OpalFindings) -> None:
+def find_window(ledger: OpalLedger) -> None:
     """Find names, groups, flags and modules of windows."""
     struct = "ompi_win_t"
-    windows = list(findings.each("windows"))
-    instances = [(dump, entry["address"]) for dump, entry in windows]
-    names, groups, flags, modules = [], [], [], []
-    for dump, entry in windows:
-        address = entry["address"]
-        names.append(_text("the name of a window", dump, address, entry["name"]))
-        groups.append(number("the group of a window", dump, address, "Q", entry["group"]))
-        what = "whether a window refuses locks"
-        flags.append(_flags(what, dump, address, NO_LOCKS * entry["no_locks"], NO_LOCKS))
-        modules.append(_module(findings, dump, address, entry["name"]))
-    words = findings.own_offsets(struct, WORD, instances)
-    findings.pin(struct, "w_name", names, findings.own_offsets(struct, 1, instances))
-    findings.pin(struct, "w_group", groups, words)
-    findings.pin(struct, "w_flags", flags, findings.own_offsets(struct, 2, instances))
-    findings.pin(struct, "w_osc_module", modules, words)
+    windows = ledger.places("windows")
+    what = "whether a window refuses locks"
+    ledger.pin_rows(
+        struct,
+        windows,
+        Row("w_group", "the group of a window", "group"),
+        Row("w_flags", what, lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
+    )
+    ledger.pin(struct, "w_name", [text("the name of a window", dump, at, each["name"]) for dump, at, each in windows])
+    ledger.pin(struct, "w_osc_module", [_module(ledger, dump, at, each["name"]) for dump, at, each in windows])
 
 
-def _module(findings: OpalFindings, dump: Dump, address: int, name: str) -> Sighting:
+def _module(ledger: OpalLedger, dump: Dump, address: int, name: str) -> Sighting:
     """Sight a pointer to memory with pointers to a communicator that the program has no handle of."""
     known = {entry["address"] for entry in dump.of("communicators")}
-    hidden = set(findings.slots(dump, "ompi_mpi_communicators")) - known
+    hidden = set(ledger.slots(dump, "ompi_mpi_communicators")) - known
 
     def seen(offset: int) -> Hashable:
         module = dump.word(address + offset)
-        if not module or findings.class_of(dump, module):
+        if not module or ledger.class_of(dump, module):
             return None
         words = [_word(dump, module + at) for at in range(0, MODULE_BYTES, WORD)]
         return name if hidden.intersection(words) else None
@@ -96,13 +86,13 @@ def _word(dump: Dump, address: int) -> int:
         return 0
 
 
-def find_component(findings: OpalFindings) -> None:
+def find_component(ledger: OpalLedger) -> None:
     """Find the name of components."""
     sightings = [
-        _text("the name of a component", dump, dump.symbols[symbol].address, name)
-        for dump in findings.dumps
+        text("the name of a component", dump, dump.symbols[symbol].address, name)
+        for dump in ledger.dumps
         for symbol, name in COMPONENTS.items()
         if symbol in dump.symbols
     ]
-    size = min(dump.symbols[symbol].size for dump in findings.dumps for symbol in COMPONENTS if symbol in dump.symbols)
-    findings.pin("mca_base_component_t", "mca_component_name", sightings, range(size))
+    size = min(dump.symbols[symbol].size for dump in ledger.dumps for symbol in COMPONENTS if symbol in dump.symbols)
+    ledger.pin("mca_base_component_t", "mca_component_name", sightings, range(size))

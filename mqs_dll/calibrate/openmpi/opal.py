@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.openmpi.findings import OpalFindings
+from mqs_dll.calibrate.ledger import Row, number, text
+from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting
 
 PARENTS = {
@@ -33,55 +33,51 @@ HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_
 LARGEST_HEADER = 512
 
 
-def find_classes(findings: OpalFindings) -> None:
+def find_classes(ledger: OpalLedger) -> None:
     """Find the layout of class descriptors, and from them the size and the parent of each class."""
-    names, sizes, parents = [], [], []
-    for dump in findings.all_dumps:
-        for symbol, place in dump.symbols.items():
-            if symbol.endswith("_t_class"):
-                names.append(_text_behind("the name of a class", dump, place.address, symbol.removesuffix("_class")))
-        for name, of in OBJECTS.items():
-            if name in dump.symbols:
-                descriptor = findings.descriptor(dump, of)
-                what = "the linker's size of an object of the class"
-                sizes.append(number(what, dump, descriptor, "Q", dump.symbols[name].size))
-        for child, parent in PARENTS.items():
-            address = findings.descriptor(dump, parent)
-            parents.append(
-                number("the descriptor of the parent class", dump, findings.descriptor(dump, child), "Q", address)
-            )
-    findings.sizes["opal_class_t"] = findings.all_dumps[0].symbols["opal_list_t_class"].size
-    candidates = range(0, findings.size("opal_class_t"), WORD)
-    name_at = findings.pin("opal_class_t", "cls_name", names, candidates)
-    size_at = findings.pin("opal_class_t", "cls_sizeof", sizes, candidates)
-    parent_at = findings.pin("opal_class_t", "cls_parent", parents, candidates)
-    for dump in findings.all_dumps:
-        for symbol, place in dump.symbols.items():
-            if symbol.endswith("_t_class"):
-                found = symbol.removesuffix("_class")
-                findings.sizes[found] = dump.word(place.address + size_at)
-                above = dump.word(place.address + parent_at)
-                if above:
-                    findings.parents[found] = dump.text(dump.word(above + name_at))
-
-
-def _text_behind(what: str, dump: Dump, address: int, expected: str) -> Sighting:
-    return Sighting(what, expected, lambda offset: dump.text(dump.word(address + offset)))
-
-
-def find_object(findings: OpalFindings) -> None:
-    """Find the head of every object."""
-    classes = []
-    for kind, name in HANDLE_CLASSES.items():
-        for dump, entry in findings.each(kind):
-            descriptor = findings.descriptor(dump, name)
-            classes.append(number("the class of a known object", dump, entry["address"], "Q", descriptor))
-    findings.pin("opal_object_t", "obj_class", classes, findings.own_offsets("opal_object_t", WORD))
-    counts = [
-        number("the references to an error handler", dump, entry["address"], "i", entry["references"])
-        for dump, entry in findings.each("error_handlers")
+    struct = "opal_class_t"
+    descriptors = [
+        (dump, place.address, symbol.removesuffix("_class"))
+        for dump in ledger.all_dumps
+        for symbol, place in dump.symbols.items()
+        if symbol.endswith("_t_class")
     ]
-    findings.pin("opal_object_t", "obj_reference_count", counts, findings.own_offsets("opal_object_t", 4))
+    names = [text("the name of a class", dump, at, name, behind=True) for dump, at, name in descriptors]
+    sizes = [
+        number("the linker's size of an object of the class", dump, ledger.descriptor(dump, of), "Q", symbol.size)
+        for dump in ledger.all_dumps
+        for name, of in OBJECTS.items()
+        if (symbol := dump.symbols.get(name))
+    ]
+    what = "the descriptor of the parent class"
+    parents = [
+        number(what, dump, ledger.descriptor(dump, child), "Q", ledger.descriptor(dump, parent))
+        for dump in ledger.all_dumps
+        for child, parent in PARENTS.items()
+    ]
+    ledger.sizes[struct] = ledger.all_dumps[0].symbols["opal_list_t_class"].size
+    words = range(0, ledger.size(struct), WORD)
+    name_at, size_at, parent_at = (
+        ledger.pin(struct, member, sightings, words)
+        for member, sightings in (("cls_name", names), ("cls_sizeof", sizes), ("cls_parent", parents))
+    )
+    for dump, at, name in descriptors:
+        ledger.sizes[name] = dump.word(at + size_at)
+        above = dump.word(at + parent_at)
+        if above:
+            ledger.parents[name] = dump.text(dump.word(above + name_at))
+
+
+def find_object(ledger: OpalLedger) -> None:
+    """Find the head of every object."""
+    classes = [
+        (dump, at, ledger.descriptor(dump, name))
+        for kind, name in HANDLE_CLASSES.items()
+        for dump, at, _ in ledger.places(kind)
+    ]
+    ledger.pin_numbers("opal_object_t", "obj_class", "the class of a known object", classes)
+    count = Row("obj_reference_count", "the references to an error handler", "references")
+    ledger.pin_rows("opal_object_t", ledger.places("error_handlers"), count)
 
 
 # ---------------------------------------------------------------- lists
@@ -97,38 +93,32 @@ def posted_lists(dump: Dump) -> list[tuple[str, tuple[int, ...]]]:
     return [(name, tuple(items)) for name, items in lists.items()]
 
 
-def find_list(findings: OpalFindings) -> None:
+def find_list(ledger: OpalLedger) -> None:
     """Find links and heads of lists from the known order of posted receives."""
-    following, preceding = [], []
-    for dump in findings.dumps:
-        for _, items in posted_lists(dump):
-            for one, other in pairwise(items):
-                following.append(number("the receive that was posted next", dump, one, "Q", other))
-                preceding.append(number("the receive that was posted before", dump, other, "Q", one))
-    candidates = findings.own_offsets("opal_list_item_t", WORD)
-    link = findings.pin("opal_list_item_t", "opal_list_next", following, candidates)
-    back = findings.pin("opal_list_item_t", "opal_list_prev", preceding, candidates)
-    sentinels, lengths = [], []
-    for dump in findings.dumps:
-        descriptor = findings.descriptor(dump, "opal_list_t")
-        for name, items in posted_lists(dump):
-            sentinel = dump.word(items[0] + back)
-            if dump.word(items[-1] + link) == sentinel:
-                sentinels.append(_head_before(findings, dump, sentinel, descriptor, name))
-    sentinel_offset = findings.pin(
-        "opal_list_t", "opal_list_sentinel", sentinels, findings.own_offsets("opal_list_t", WORD)
-    )
-    for dump in findings.dumps:
-        for _, items in posted_lists(dump):
-            head = dump.word(items[0] + back) - sentinel_offset
-            lengths.append(number("the length of a known list", dump, head, "Q", len(items)))
-    findings.pin("opal_list_t", "opal_list_length", lengths, findings.own_offsets("opal_list_t", WORD))
+    item, head = "opal_list_item_t", "opal_list_t"
+    lists = [(dump, name, items) for dump in ledger.dumps for name, items in posted_lists(dump)]
+    pairs = [(dump, *pair) for dump, _, items in lists for pair in pairwise(items)]
+    following = [number("the receive that was posted next", dump, one, "Q", other) for dump, one, other in pairs]
+    preceding = [number("the receive that was posted before", dump, other, "Q", one) for dump, one, other in pairs]
+    link = ledger.pin(item, "opal_list_next", following)
+    back = ledger.pin(item, "opal_list_prev", preceding, ledger.room(item, "Q"))
+    rings = [(dump, dump.word(items[0] + back), name, items) for dump, name, items in lists]
+    sentinels = [
+        _head_before(ledger, dump, sentinel, name)
+        for dump, sentinel, name, items in rings
+        if dump.word(items[-1] + link) == sentinel
+    ]
+    at = ledger.pin(head, "opal_list_sentinel", sentinels)
+    lengths = [(dump, sentinel - at, len(items)) for dump, sentinel, _, items in rings]
+    ledger.pin_numbers(head, "opal_list_length", "the length of a known list", lengths)
 
 
-def _head_before(findings: OpalFindings, dump: Dump, sentinel: int, descriptor: int, name: str) -> Sighting:
+def _head_before(ledger: OpalLedger, dump: Dump, sentinel: int, name: str) -> Sighting:
+    descriptor = ledger.descriptor(dump, "opal_list_t")
+
     def seen(offset: int) -> Hashable:
         head = sentinel - offset
-        return name if dump.word(head + findings.offset("opal_object_t", "obj_class")) == descriptor else ""
+        return name if dump.word(head + ledger.offset("opal_object_t", "obj_class")) == descriptor else ""
 
     return Sighting("an object of class opal_list_t before the link that closes a known ring", name, seen)
 
@@ -145,26 +135,20 @@ FORTRAN_TABLES = {
 """Tables whose slots are Fortran handles, and the truth's entries that are in them."""
 
 
-def find_pointer_array(findings: OpalFindings) -> None:
+def find_pointer_array(ledger: OpalLedger) -> None:
     """Find the members of tables from the objects whose Fortran handles, which are slots, are known."""
-    candidates = findings.own_offsets("opal_pointer_array_t", WORD)
-    numbers = findings.own_offsets("opal_pointer_array_t", 4)
+    struct = "opal_pointer_array_t"
     tables = [
-        (dump, dump.symbols[table].address, kind) for dump in findings.dumps for table, kind in FORTRAN_TABLES.items()
+        (dump, dump.symbols[table].address, kind) for dump in ledger.dumps for table, kind in FORTRAN_TABLES.items()
     ]
-    slots = [_slots_of(dump, array, kind) for dump, array, kind in tables]
-    addr = findings.pin("opal_pointer_array_t", "addr", slots, candidates)
+    addr = ledger.pin(struct, "addr", [_slots_of(*each) for each in tables])
     sizes = [_allocated_for(dump, array, dump.word(array + addr)) for dump, array, _ in tables]
-    size = findings.pin("opal_pointer_array_t", "size", sizes, numbers)
-    lowest, free = [], []
-    for dump, array, _ in tables:
-        count = dump.scalar(array + size, "i")
-        pointers = [dump.word(dump.word(array + addr) + WORD * slot) for slot in range(count)]
-        lowest_free = pointers.index(0) if 0 in pointers else count
-        lowest.append(number("the first empty slot", dump, array, "i", lowest_free))
-        free.append(number("the number of empty slots", dump, array, "i", pointers.count(0)))
-    findings.pin("opal_pointer_array_t", "lowest_free", lowest, numbers)
-    findings.pin("opal_pointer_array_t", "number_free", free, numbers)
+    size = ledger.pin(struct, "size", sizes)
+    free = [
+        (dump, array, dump.words(dump.word(array + addr), dump.scalar(array + size, "i")).count(0))
+        for dump, array, _ in tables
+    ]
+    ledger.pin_numbers(struct, "number_free", "the number of empty slots", free)
 
 
 def _slots_of(dump: Dump, array: int, kind: str) -> Sighting:
@@ -191,10 +175,10 @@ def _allocated_for(dump: Dump, array: int, block: int) -> Sighting:
 # ---------------------------------------------------------------- pools
 
 
-def elements(findings: OpalFindings, dump: Dump, name: str) -> list[list[int]]:
+def elements(ledger: OpalLedger, dump: Dump, name: str) -> list[list[int]]:
     """Return the chunks of objects of a class, each the addresses of its objects at equal distances."""
-    descriptor = findings.descriptor(dump, name)
-    at = findings.offset("opal_object_t", "obj_class")
+    descriptor = ledger.descriptor(dump, name)
+    at = ledger.offset("opal_object_t", "obj_class")
     addresses = [address - at for address in dump.find_word(descriptor)]
     distances = Counter(second - first for first, second in pairwise(addresses))
     if not distances:
@@ -216,40 +200,39 @@ POOLS = {
 }
 
 
-def find_free_list(findings: OpalFindings) -> None:
+def find_free_list(ledger: OpalLedger) -> None:
     """Find the members of pools from their elements, which lie in memory at equal distances."""
     struct = "opal_free_list_t"
-    words = findings.own_offsets(struct, WORD)
-    classes, allocated, per_chunk, chunks_seen, sizes, alignments = [], [], [], [], [], []
-    for dump in findings.dumps:
-        for symbol, name in POOLS.items():
-            pool = dump.symbols[symbol].address
-            chunks = elements(findings, dump, name)
-            if not chunks:
-                continue
-            stride = chunks[0][1] - chunks[0][0]
-            lengths = Counter(map(len, chunks))
-            total = sum(map(len, chunks))
-            classes.append(number("the class of a pool's elements", dump, pool, "Q", findings.descriptor(dump, name)))
-            allocated.append(number("the number of elements in memory", dump, pool, "Q", total))
-            if len(chunks) > 2:
-                per_chunk.append(number("the elements in most chunks", dump, pool, "Q", lengths.most_common(1)[0][0]))
-            chunks_seen.append(_chunks(findings, dump, pool, [chunk[0] for chunk in chunks]))
-            sizes.append(_size(dump, pool, stride, findings.size(name)))
-            alignments.append(_alignment(dump, pool, [address for chunk in chunks for address in chunk]))
-    findings.pin(struct, "fl_frag_class", classes, words)
-    findings.pin(struct, "fl_num_allocated", allocated, words)
-    findings.pin(struct, "fl_num_per_alloc", per_chunk, words)
-    findings.pin(struct, "fl_allocations", chunks_seen, words)
-    findings.pin(struct, "fl_frag_size", sizes, words)
-    findings.pin(struct, "fl_frag_alignment", alignments, words)
+    pools = [
+        (dump, dump.symbols[symbol].address, name, chunks)
+        for dump in ledger.dumps
+        for symbol, name in POOLS.items()
+        if (chunks := elements(ledger, dump, name))
+    ]
+    lengths = [(dump, pool, Counter(map(len, chunks))) for dump, pool, _, chunks in pools]
+    for member, what, values in (
+        ("fl_frag_class", "the class of the elements", [(d, at, ledger.descriptor(d, of)) for d, at, of, _ in pools]),
+        ("fl_num_allocated", "the number of elements in memory", [(d, at, sum(n.elements())) for d, at, n in lengths]),
+        (
+            "fl_num_per_alloc",
+            "the elements in most chunks",
+            [(dump, at, n.most_common(1)[0][0]) for dump, at, n in lengths if n.total() > 2],
+        ),
+    ):
+        ledger.pin_numbers(struct, member, what, values)
+    lists = [_chunks(ledger, dump, pool, [chunk[0] for chunk in chunks]) for dump, pool, _, chunks in pools]
+    ledger.pin(struct, "fl_allocations", lists)
+    strides = [(dump, pool, chunks[0][1] - chunks[0][0], ledger.size(name)) for dump, pool, name, chunks in pools]
+    ledger.pin(struct, "fl_frag_size", [_size(*each) for each in strides])
+    alignments = [_alignment(dump, pool, [at for chunk in chunks for at in chunk]) for dump, pool, _, chunks in pools]
+    ledger.pin(struct, "fl_frag_alignment", alignments)
 
 
-def _chunks(findings: OpalFindings, dump: Dump, pool: int, starts: list[int]) -> Sighting:
+def _chunks(ledger: OpalLedger, dump: Dump, pool: int, starts: list[int]) -> Sighting:
     """Sight a list whose items lie right before the first elements of the chunks."""
 
     def seen(offset: int) -> Hashable:
-        items = findings.list_items(dump, pool + offset)
+        items = ledger.list_items(dump, pool + offset)
         near = sorted(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER)
         return (*near, len(items))
 

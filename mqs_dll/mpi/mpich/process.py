@@ -40,7 +40,10 @@ def find_process(
     reader = views.Process.bind(layouts)
     offset = reader.offsets["comm_world"]
     pair = struct.pack("<QQ", builtin, builtin + comm_size)
-    found = [symbol + offset] if symbol else places(memory, library, pair, LARGEST_SEARCH, builtin)
+    found = chain(
+        [symbol + offset] if symbol else [],  # unless the layout doesn't count from the struct's begin
+        places(memory, library, pair, LARGEST_SEARCH, symbol or builtin),
+    )
     for place in found:
         try:
             process = reader.at(memory, place - offset)

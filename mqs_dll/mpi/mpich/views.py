@@ -41,8 +41,6 @@ class ObjectAlloc(View):
     indirect: int = pointer()
     indirect_size: int = int32()
     indirect_block_size: int | None = int32(optional=True)  # since 4.3
-    num_allocated: int | None = int32(optional=True)  # since 4.0
-    num_avail: int | None = int32(optional=True)  # since 4.0
     kind: int = int32()
     size: int = int32()
     direct: int = pointer()
@@ -65,12 +63,9 @@ class Process(View):
     """The variable MPIR_Process."""
 
     struct = "MPIR_Process_t"
-    mpich_state: int = int32()
     rank: int = int32()
     size: int = int32()
     comm_world: int = pointer()
-    comm_self: int = pointer()
-    comm_parent: int = pointer()
 
 
 # ---------------------------------------------------------------- communicators, groups
@@ -125,10 +120,7 @@ class Group(View):
     """From ranks to processes, since 5.0."""
 
     struct = "MPIR_Group"
-    handle: int = uint32()
-    ref_count: int = int32()
     size: int = int32()
-    rank: int = int32()
     use_map: int = uint8(name="pmap.use_map")
     map: int = pointer(name="pmap.u.map")
 
@@ -155,7 +147,6 @@ class VirtualConnection(View):
     struct = "MPIDI_VC"
     pg: int = pointer()
     pg_rank: int = int32()
-    lpid: int = int32()
 
 
 # ---------------------------------------------------------------- datatypes, windows
@@ -175,7 +166,6 @@ class Win(View):
     """A window."""
 
     struct = "MPIR_Win"
-    handle: int = uint32()
     comm_ptr: int = pointer()
     name: bytes = chars(128)
 
@@ -200,7 +190,6 @@ class Request(View):
     status_error: int = int32(name="status.MPI_TAG", plus=4)  # MPI_ERROR is behind it in every ABI (mpi.h)
     real_request: int = pointer(name="u.persist.real_request")
     next: int | None = pointer(optional=True)  # since 4.0
-    prev: int | None = pointer(optional=True)
     is_local: int | None = int32(name="dev.is_local", optional=True)  # ch4 with shared memory
     anysrc_partner: int | None = pointer(name="dev.anysrc_partner", optional=True)
     type: int | None = int32(name="dev.type", optional=True)  # ch4 since 4.1: 1 is an active message
@@ -246,7 +235,6 @@ class AmExtension(View):
     """ch4, the part of a message's request that lies outside of it (MPIDIG_req_ext_t), 4.0 to 5.0."""
 
     struct = "MPIDIG_req_ext_t"
-    peer_req_ptr: int = pointer(name="rreq.peer_req_ptr")
     match_req: int | None = pointer(name="rreq.match_req", optional=True)  # since 4.1
     in_data_sz: int = uint64(name="recv_async.in_data_sz")  # less by what has come
     came: int = uint64(name="recv_async.offset")  # of an earlier message, until the first of this one's data come
@@ -307,7 +295,6 @@ class SelfRequest(View):
     count: int = uint64(name="dev.ch4.self.count")
     datatype: int = uint32(name="dev.ch4.self.datatype")
     tag: int = int32(name="dev.ch4.self.tag")
-    context_id: int = int32(name="dev.ch4.self.context_id")
     match_req: int = pointer(name="dev.ch4.self.match_req")
 
 

@@ -33,7 +33,6 @@ class OpalListItem(View):
 
     struct = "opal_list_item_t"
     opal_list_next: int = pointer()
-    opal_list_prev: int = pointer()
 
 
 class OpalList(View):
@@ -56,7 +55,6 @@ class OpalPointerArray(View):
     """A table of pointers with holes (0)."""
 
     struct = "opal_pointer_array_t"
-    lowest_free: int = int32()
     number_free: int = int32()
     size: int = int32()
     addr: int = pointer()
@@ -130,7 +128,6 @@ class Request(View):
 
     struct = "ompi_request_t"
     obj_class: int = pointer("opal_object_t")
-    req_type: int = int32()
     status_source: int = int32("ompi_request_t", "req_status", "ompi_status_public_t", name="MPI_SOURCE")
     status_tag: int = int32("ompi_request_t", "req_status", "ompi_status_public_t", name="MPI_TAG")
     status_cancelled: int = int32("ompi_request_t", "req_status", "ompi_status_public_t", name="_cancelled")
@@ -222,7 +219,6 @@ class Ob1Header(View):
     hdr_ctx: int = uint16()
     hdr_src: int = int32()
     hdr_tag: int = int32()
-    hdr_seq: int = uint16()
     hdr_padding: bytes | None = chars(2, optional=True)  # builds for heterogeneous clusters, and debug builds of 5.0
     hdr_msg_length: int = uint64("mca_pml_ob1_rendezvous_hdr_t")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import SIZES, Findings, NotFoundYet, number
-from mqs_dll.calibrate.solver import Sighting, Solved
+from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
+from mqs_dll.calibrate.solver import Solved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles, views
 
@@ -26,12 +25,6 @@ LARGEST_HANDLE = (1 << 32) - 1
 INDEX_BITS = 12
 """Of a handle: the place in a block; the block's number is above."""
 
-Place = tuple[Dump, int]
-"""An object: in which process, and at which address."""
-
-Observation = tuple[Dump, int, int]
-"""A place, and the value of a member there."""
-
 
 @dataclass(frozen=True)
 class Array:
@@ -47,8 +40,10 @@ class Array:
         return range(self.address, self.address + self.count * self.stride, self.stride)
 
 
-class MpichFindings(Findings):
+class PoolLedger(Ledger):
     """What is found so far, and where the objects are."""
+
+    views = views.ALL
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         super().__init__(dumps)
@@ -60,12 +55,10 @@ class MpichFindings(Findings):
         self._read: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
         self.of_maps: set[int] = set()
         """Offsets in a communicator that belong to its maps of ranks."""
-        self.unmapped: list[str] = []
-        """Members that not every release has: why they weren't found."""
 
     def of_mode(self, mode: str) -> list[Dump]:
         """Return the dumps of one kind of run; none where that run could not be made."""
-        return [each for each in self.all_dumps if each.truth["mode"] == mode and each.truth["phase"] == "running"]
+        return [each for each in self.all_dumps if each.truth["mode"] == mode]
 
     # ------------------------------------------------------------ objects
 
@@ -122,10 +115,10 @@ class MpichFindings(Findings):
                 if self.member(dump, address, "MPIR_Handle_common", "ref_count", "i"):
                     yield address
 
-    def phases_of(self, dump: Dump) -> list[Dump]:
-        """Return the dumps of one process, which may have copied its memory several times."""
-        process = dump.truth["process"]
-        return [each for each in self.all_dumps if each.truth["process"] == process]
+    def shape(self, dump: Dump, comm: int) -> tuple[int, int]:
+        """Return the rank in a communicator, and how many processes it has."""
+        rank, size = (self.member(dump, comm, "MPIR_Comm", member, "i") for member in ("rank", "local_size"))
+        return rank, size
 
     def inherit_head(self, struct: str) -> None:
         """Take over the members that all objects begin with."""
@@ -133,7 +126,7 @@ class MpichFindings(Findings):
             offset = self.offset("MPIR_Handle_common", member)
             self.remember(struct, member, Solved(offset, self.evidence["MPIR_Handle_common"][member]))
 
-    def places_in(self, mode: str, kind: str, /, **where: object) -> list[tuple[Dump, int, dict[str, Any]]]:
+    def places_in(self, mode: str, kind: str, /, **where: object) -> list[Place]:
         """Return the objects that the truth has of a kind in another run, as ``places``."""
         return [
             (dump, self.address(dump, entry["handle"]), entry)
@@ -141,7 +134,7 @@ class MpichFindings(Findings):
             for entry in dump.of(kind, **where)
         ]
 
-    def places(self, kind: str, /, **where: object) -> list[tuple[Dump, int, dict[str, Any]]]:
+    def places(self, kind: str, /, **where: object) -> list[Place]:
         """Return the objects that the truth has of a kind: process, address and entry."""
         return [(dump, self.address(dump, entry["handle"]), entry) for dump, entry in self.each(kind, **where)]
 
@@ -171,58 +164,19 @@ class MpichFindings(Findings):
 
     # ------------------------------------------------------------ members
 
-    def pin_numbers(
-        self,
-        struct: str,
-        member: str,
-        what: str,
-        observations: Iterable[Observation],
-        *,
-        constant: bool = False,
-        among: Iterable[int] | None = None,
-    ) -> int:
-        """Find a member that is a number by its values in some objects.
-
-        Args:
-            struct: its struct.
-            member: its name.
-            what: the value in words.
-            observations: the value in each object.
-            constant: see ``solver.solve``.
-            among: candidates; all places in the struct where it can lie, if not given.
-
-        Raises:
-            Unsolved: they don't pin it.
-        """
-        code = code_of(struct, member)
-        sightings = [number(what, dump, address, code, value) for dump, address, value in observations]
-        return self.pin_sightings(struct, member, sightings, constant=constant, among=among)
-
-    def pin_sightings(
-        self,
-        struct: str,
-        member: str,
-        sightings: Sequence[Sighting],
-        *,
-        constant: bool = False,
-        among: Iterable[int] | None = None,
-    ) -> int:
-        """Find a member, as ``pin``; where no candidates are given, all places where its type can lie are."""
-        candidates = self.room(struct, code_of(struct, member)) if among is None else among
-        return self.pin(struct, member, sightings, candidates, constant=constant)
-
-    def room(self, struct: str, code: str) -> range:
+    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return the offsets that a member of a type can have in a struct."""
         size = SIZES.get(code, 0)
         room = self.rooms[struct] if struct in self.rooms else self.size(struct)
         return range(0, room - max(size, 1) + 1, size or 4)
 
-    def optionally(self, struct: str, member: str, attempt: Callable[[], object]) -> None:
-        """Try to find a member that not every release has; remember why, where it isn't found."""
+    def optionally(self, struct: str, places: Sequence[Place], row: Row, among: Iterable[int] | None = None) -> bool:
+        """Try to find a member that not every release has; tell whether it was found."""
         try:
-            attempt()
-        except CalibrationError as error:
-            self.unmapped.append(f"{struct}.{member}: {error}")
+            self.pin_rows(struct, places, row, among=among)
+        except CalibrationError:
+            return False
+        return True
 
     def first_that_works(self, *attempts: Callable[[], object]) -> None:
         """Try several ways to find the same, the best first.
@@ -246,12 +200,3 @@ def _not_empty(dump: Dump, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         data = dump.read(address, min(PART, end - address))
         if data.count(0) != len(data):
             yield address, data
-
-
-def code_of(struct: str, member: str) -> str:
-    """Return the type of a member, as some view declares it."""
-    for view in views.ALL:
-        for attribute, declared in view.members.items():
-            if view.struct == struct and (declared.name or attribute) == member:
-                return declared.code
-    raise LookupError(f"no view has {struct}.{member}")

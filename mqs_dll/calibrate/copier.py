@@ -1,4 +1,4 @@
-"""A rank's view of itself, from /proc/self: the exported symbols of its objects, and a copy of its memory.
+"""A rank's view of itself, from /proc/self: the exported symbols of its objects, and a copy of its memory for dump.py.
 
 Addresses of symbols come from the objects' files, and are Python numbers throughout: a pointer in this process's own
 heap would look like a part of an MPI's object.
@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from mqs_dll.calibrate.dump import PAGE
 from mqs_dll.calibrate.exports import exports
-from mqs_dll.debugger.proc import Mapping, mappings
-
-PAGE = 4096
-LARGEST_REGION = 256 << 20
-"""Bytes; larger mappings hold payloads, not structs."""
+from mqs_dll.debugger.proc import mappings
 
 PIECE = 64 * PAGE
 ZEROS = memoryview(bytes(PAGE)).cast("Q")
@@ -29,6 +26,19 @@ class Loaded(NamedTuple):
     address: int
     size: int
     path: str
+
+
+class Part(NamedTuple):
+    """Memory to be copied, in whole pages."""
+
+    begin: int
+    end: int
+    """The address behind it."""
+    writable: bool
+
+
+Region = tuple[int, int, int, bool]
+"""Address, bytes, place in the file, whether it can be written: as dump.py wants it."""
 
 
 def find_symbols(wanted: Collection[str]) -> dict[str, Loaded]:
@@ -44,32 +54,20 @@ def find_symbols(wanted: Collection[str]) -> dict[str, Loaded]:
     return found
 
 
-Region = tuple[int, int, int, bool]
-"""Address, bytes, place in the file, whether it can be written: as dump.py wants it."""
-
-
-def copy_memory(copy: Path, objects: Collection[str]) -> list[Region]:
-    """Copy what can be written, and of some objects everything; return the regions. Pages of zeros stay holes."""
+def copy_memory(path: Path, parts: Iterable[Part]) -> list[Region]:
+    """Copy parts of this process's memory to a file; return the regions. Pages of zeros stay holes in the file."""
     regions: list[Region] = []
     place = 0
-    with copy.open("wb") as file, Path("/proc/self/mem").open("rb", buffering=0) as memory:
+    with path.open("wb") as file, Path("/proc/self/mem").open("rb", buffering=0) as memory:
         window = _Window(memory.fileno())
-        for mapping in mappings("self"):
-            if not _is_wanted(mapping, objects):
-                continue
-            for address, page in window.pages(mapping):
-                os.pwrite(file.fileno(), page, place + address - mapping.begin)
-            size = mapping.end - mapping.begin
-            regions.append((mapping.begin, size, place, "w" in mapping.permissions))
+        for part in parts:
+            for address, page in window.pages(part):
+                os.pwrite(file.fileno(), page, place + address - part.begin)
+            size = part.end - part.begin
+            regions.append((part.begin, size, place, part.writable))
             place += size
         file.truncate(place)
     return regions
-
-
-def _is_wanted(mapping: Mapping, objects: Collection[str]) -> bool:
-    readable = mapping.readable and not mapping.permissions.endswith("s")
-    small = mapping.end - mapping.begin <= LARGEST_REGION
-    return readable and small and ("w" in mapping.permissions or mapping.path in objects)
 
 
 class _Window:
@@ -80,11 +78,11 @@ class _Window:
         self._bytes = memoryview(mmap.mmap(-1, PIECE))
         self._words = self._bytes.cast("Q")
 
-    def pages(self, mapping: Mapping) -> Iterator[tuple[int, memoryview]]:
-        """Yield the pages of a mapping that can be read and are not all zeros; each is good until the next."""
-        address = mapping.begin
-        while address < mapping.end:
-            read = self._read(address, min(PIECE, mapping.end - address))
+    def pages(self, part: Part) -> Iterator[tuple[int, memoryview]]:
+        """Yield the pages of a part that can be read and are not all zeros; each is good until the next."""
+        address = part.begin
+        while address < part.end:
+            read = self._read(address, min(PIECE, part.end - address))
             for at in range(0, read, PAGE):
                 if self._words[at // 8 : (at + PAGE) // 8] != ZEROS:
                     yield address + at, self._bytes[at : at + PAGE]

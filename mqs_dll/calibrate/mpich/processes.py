@@ -11,8 +11,8 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.findings import number
-from mqs_dll.calibrate.mpich.findings import MpichFindings, Observation
+from mqs_dll.calibrate.ledger import SIZES, Place, Row, number
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 
 COMM = "MPIR_Comm"
@@ -30,7 +30,7 @@ NONE = 11
 LARGEST_MAP = 64
 POINTER = 0x10000
 
-Comms = list[tuple[Dump, int, dict[str, Any]]]
+Comms = list[Place]
 
 
 @dataclass(frozen=True)
@@ -59,54 +59,42 @@ def regular(ranks: Sequence[int]) -> Regular:
 # ---------------------------------------------------------------- ch4 to 4.3
 
 
-def find_maps(findings: MpichFindings) -> None:
+def find_maps(ledger: PoolLedger) -> None:
     """Find the map of a communicator's ranks, and of the own group's of an inter-communicator."""
-    comms = [each for each in findings.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
-    kinds = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
-    words = findings.room(COMM, "i")
+    comms = [each for each in ledger.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
+    rules = [(dump, at, {"rule": regular(entry["peers"]), "ranks": entry["peers"]}) for dump, at, entry in comms]
     found: dict[str, Solved] = {}
 
     def solved(member: str, sightings: list[Sighting], among: Sequence[int]) -> int:
         found[member] = solve(f"{MAP}.{member}", sightings, among)
         return found[member].offset
 
-    tables = [_table(dump, at, ranks) for dump, at, rule, ranks in kinds if rule.kind == LUT]
-    lut = solved("irreg.lut.lpid", tables, findings.room(COMM, "Q"))
-    near = [offset for offset in words if lut - LARGEST_MAP < offset < lut]
-    modes = [_mode(dump, at, rule.kind) for dump, at, rule, _ in kinds]
-    begin = solved("mode", modes, near)
+    tables = [_table(dump, at, each["ranks"], "i") for dump, at, each in rules if each["rule"].kind == LUT]
+    lut = solved("irreg.lut.lpid", tables, ledger.room(COMM, "Q"))
+    near = [offset for offset in ledger.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
+    begin = solved("mode", [_mode(dump, at, each["rule"].kind) for dump, at, each in rules], near)
     inside = [offset for offset in near if offset > begin]
-    strided = [(dump, at, rule) for dump, at, rule, _ in kinds if rule.kind in (STRIDE, STRIDE_BLOCK)]
-    offsets = [
-        number("the first process", dump, at, "i", rule.offset)
-        for dump, at, rule, _ in kinds
-        if rule.kind in (OFFSET, STRIDE, STRIDE_BLOCK)
-    ]
-    first = solved("reg.stride.offset", offsets, inside)
-    inside.remove(first)
-    strides = [number("the stride", dump, at, "i", rule.stride) for dump, at, rule in strided]
-    stride = solved("reg.stride.stride", strides, inside)
-    inside.remove(stride)
-    blocks = [
-        number("the processes of a block", dump, at, "i", rule.blocksize)
-        for dump, at, rule in strided
-        if rule.kind == STRIDE_BLOCK
-    ]
-    ones = [number("no block", dump, at, "i", 1) for dump, at, rule in strided if rule.kind == STRIDE]
-    inside.remove(solved("reg.stride.blocksize", [*blocks, *ones], inside))
-    sizes = [number("the number of processes", dump, at, "i", len(ranks)) for dump, at, _, ranks in kinds]
-    inside.remove(solved("size", sizes, inside))
-    _remember_map(findings, found, begin)
-    _find_tables_number(findings, begin, inside)
-    _find_local_map(findings, begin)
+    strided = (STRIDE, STRIDE_BLOCK)
+    for member, what, kinds, value in (
+        ("reg.stride.offset", "the first process", (OFFSET, *strided), lambda each: each["rule"].offset),
+        ("reg.stride.stride", "the stride", strided, lambda each: each["rule"].stride),
+        ("reg.stride.blocksize", "the processes of a block", strided, lambda each: each["rule"].blocksize),
+        ("size", "the number of processes", range(LUT + 1), lambda each: len(each["ranks"])),
+    ):
+        known = [(dump, at, value(each)) for dump, at, each in rules if each["rule"].kind in kinds]
+        inside.remove(solved(member, [number(what, dump, at, "i", expected) for dump, at, expected in known], inside))
+    _remember_map(ledger, found, begin)
+    _find_tables_number(ledger, begin, inside)
+    _find_local_map(ledger, begin)
 
 
-def _table(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
-    expected = tuple(ranks)
+def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Sighting:
+    """Sight a pointer to numbers of a type: the processes one by one."""
+    expected, step = tuple(ranks), SIZES[code]
 
     def seen(offset: int) -> Hashable:
         table = dump.word(address + offset)
-        return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(len(expected)))
+        return tuple(dump.scalar(table + step * rank, code) for rank in range(len(expected)))
 
     return Sighting("the processes one by one", expected, seen)
 
@@ -115,55 +103,55 @@ def _mode(dump: Dump, address: int, kind: int) -> Sighting:
     return Sighting("the kind of map", kind, lambda offset: dump.scalar(address + offset, "I") // 2)
 
 
-def _remember_map(findings: MpichFindings, found: dict[str, Solved], begin: int) -> None:
+def _remember_map(ledger: PoolLedger, found: dict[str, Solved], begin: int) -> None:
     for member, each in found.items():
-        findings.remember(MAP, member, Solved(each.offset - begin, each.evidence))
-    findings.remember(COMM, "dev.ch4.map", Solved(begin, found["mode"].evidence))
+        ledger.remember(MAP, member, Solved(each.offset - begin, each.evidence))
+    ledger.remember(COMM, "dev.ch4.map", Solved(begin, found["mode"].evidence))
     end = found["irreg.lut.lpid"].offset + WORD
-    findings.of_maps |= set(range(begin, end))
-    findings.sizes[MAP] = end - begin
+    ledger.of_maps |= set(range(begin, end))
+    ledger.sizes[MAP] = end - begin
 
 
-def _find_tables_number(findings: MpichFindings, begin: int, inside: Sequence[int]) -> None:
+def _find_tables_number(ledger: PoolLedger, begin: int, inside: Sequence[int]) -> None:
     """Find the number of the table of processes: 0 for those of MPI_COMM_WORLD, another for spawned ones."""
-    sightings = [number("the table of the own processes", dump, at, "i", 0) for dump, at, _ in findings.places("comms")]
-    spawned = [each for mode in ("spawn", "spawned") for each in findings.places_in(mode, "comms") if each[2]["inter"]]
+    sightings = [number("the table of the own processes", dump, at, "i", 0) for dump, at, _ in ledger.places("comms")]
+    spawned = [each for mode in ("spawn", "spawned") for each in ledger.places_in(mode, "comms") if each[2]["inter"]]
     sightings += [Sighting("another table for other jobs", True, _is_number(dump, at)) for dump, at, _ in spawned]
     solved = solve(f"{MAP}.avtid", sightings, inside, constant=not spawned)
-    findings.remember(MAP, "avtid", Solved(solved.offset - begin, solved.evidence))
+    ledger.remember(MAP, "avtid", Solved(solved.offset - begin, solved.evidence))
 
 
 def _is_number(dump: Dump, address: int) -> Any:
     return lambda offset: 0 < abs(dump.scalar(address + offset, "i")) < 1 << 16
 
 
-def _find_local_map(findings: MpichFindings, begin: int) -> None:
+def _find_local_map(ledger: PoolLedger, begin: int) -> None:
     sightings = [
-        _local_map(findings, dump, at, tuple(entry["members"]) if entry["inter"] else None)
-        for dump, at, entry in findings.places("comms")
+        _local_map(ledger, dump, at, tuple(entry["members"]) if entry["inter"] else None)
+        for dump, at, entry in ledger.places("comms")
     ]
-    among = [offset for offset in findings.room(COMM, "Q") if offset != begin]
-    local = findings.pin(COMM, "dev.ch4.local_map", sightings, among)
-    findings.of_maps |= set(range(local, local + findings.size(MAP)))
+    among = [offset for offset in ledger.room(COMM, "Q") if offset != begin]
+    local = ledger.pin(COMM, "dev.ch4.local_map", sightings, among)
+    ledger.of_maps |= set(range(local, local + ledger.size(MAP)))
 
 
-def _local_map(findings: MpichFindings, dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
+def _local_map(ledger: PoolLedger, dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
     def seen(offset: int) -> Hashable:
-        mode = findings.member(dump, address + offset, MAP, "mode", "I")
-        return None if mode == NONE else _decode(findings, dump, address + offset, mode)
+        mode = ledger.member(dump, address + offset, MAP, "mode", "I")
+        return None if mode == NONE else _decode(ledger, dump, address + offset, mode)
 
     return Sighting("the processes of the own group", ranks, seen)
 
 
-def _decode(findings: MpichFindings, dump: Dump, address: int, mode: int) -> Hashable:
+def _decode(ledger: PoolLedger, dump: Dump, address: int, mode: int) -> Hashable:
     def member(name: str) -> int:
-        return findings.member(dump, address, MAP, name, "i")
+        return ledger.member(dump, address, MAP, name, "i")
 
     count = member("size")
     if not 0 < count < 1 << 10 or mode // 2 > LUT:
         return "no map"
     if mode // 2 == LUT:
-        table = findings.member(dump, address, MAP, "irreg.lut.lpid")
+        table = ledger.member(dump, address, MAP, "irreg.lut.lpid")
         return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(count))
     first = 0 if mode // 2 == DIRECT else member("reg.stride.offset")
     if mode // 2 in (DIRECT, OFFSET):
@@ -175,27 +163,28 @@ def _decode(findings: MpichFindings, dump: Dump, address: int, mode: int) -> Has
 # ---------------------------------------------------------------- 5.0
 
 
-def find_groups(findings: MpichFindings) -> None:
+def find_groups(ledger: PoolLedger) -> None:
     """Find the map of a group: a first process and a stride, or the processes one by one."""
-    findings.inherit_head(GROUP)
-    groups: list[tuple[Dump, int, list[int], int | None]] = []
-    for dump, _, entry in findings.places("comms"):
-        for key, ranks, rank in (("group", "members", entry["rank"]), ("remote_group", "peers", None)):
+    groups: list[tuple[Dump, int, list[int]]] = []
+    for dump, _, entry in ledger.places("comms"):
+        for key, ranks in (("group", "members"), ("remote_group", "peers")):
             if entry[key]:
-                groups.append((dump, findings.address(dump, entry[key]), entry[ranks], rank))
-    own = [(dump, at, ranks, rank) for dump, at, ranks, rank in groups if rank is not None]
-    findings.pin_numbers(GROUP, "size", "the number of processes", [(d, at, len(ranks)) for d, at, ranks, _ in groups])
-    findings.pin_numbers(GROUP, "rank", "the own rank", [(dump, at, rank) for dump, at, _, rank in own])
-    several = [(dump, at, ranks) for dump, at, ranks, _ in groups if len(ranks) > 1]
-    strided = [each for each in several if _stride(each[2])]
-    listed = [each for each in several if not _stride(each[2])]
-    tables = [_table64(dump, at, ranks) for dump, at, ranks in listed]
-    findings.pin(GROUP, "pmap.u.map", tables, findings.room(GROUP, "Q"))
-    findings.pin_numbers(GROUP, "pmap.u.stride.offset", "the first process", [(d, at, r[0]) for d, at, r in strided])
-    strides = [(dump, at, _stride(ranks) % (1 << 64)) for dump, at, ranks in strided]
-    findings.pin_numbers(GROUP, "pmap.u.stride.stride", "the stride", strides)
-    kinds: list[Observation] = [*((d, at, 0) for d, at, _ in strided), *((d, at, 1) for d, at, _ in listed)]
-    findings.pin_numbers(GROUP, "pmap.use_map", "whether there is a table", kinds)
+                groups.append((dump, ledger.address(dump, entry[key]), entry[ranks]))
+    ledger.pin_numbers(GROUP, "size", "the number of processes", [(d, at, len(ranks)) for d, at, ranks in groups])
+    several: list[Place] = [
+        (dump, at, {"ranks": ranks, "stride": _stride(ranks)}) for dump, at, ranks in groups if len(ranks) > 1
+    ]
+    strided = [each for each in several if each[2]["stride"]]
+    tables = [_table(dump, at, each["ranks"], "q") for dump, at, each in several if not each["stride"]]
+    ledger.pin(GROUP, "pmap.u.map", tables)
+    ledger.pin_rows(
+        GROUP,
+        strided,
+        Row("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
+        Row("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
+    )
+    table = Row("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
+    ledger.pin_rows(GROUP, several, table)
 
 
 def _stride(ranks: Sequence[int]) -> int:
@@ -204,46 +193,36 @@ def _stride(ranks: Sequence[int]) -> int:
     return distances.pop() if len(distances) == 1 else 0
 
 
-def _table64(dump: Dump, address: int, ranks: Sequence[int]) -> Sighting:
-    expected = tuple(ranks)
-
-    def seen(offset: int) -> Hashable:
-        table = dump.word(address + offset)
-        return tuple(dump.scalar(table + 8 * rank, "q") for rank in range(len(expected)))
-
-    return Sighting("the processes one by one", expected, seen)
-
-
 # ---------------------------------------------------------------- ch3
 
 
-def find_connections(findings: MpichFindings) -> None:
+def find_connections(ledger: PoolLedger) -> None:
     """Find a communicator's table of virtual connections, and in a connection the process that it leads to.
 
     Raises:
         Unsolved: there is not exactly one way from ranks to processes.
     """
-    comms = findings.places("comms")
+    comms = ledger.places("comms")
     intra = [(dump, at, entry["members"]) for dump, at, entry in comms if not entry["inter"]]
     ways = [
         (vcrt, table)
-        for vcrt, table in product(findings.room(COMM, "Q"), range(0, 64, WORD))
+        for vcrt, table in product(ledger.room(COMM, "Q"), range(0, 64, WORD))
         if all(_leads_to_distinct(dump, at, ranks, vcrt, table) for dump, at, ranks in intra)
     ]
-    pins = {way: _process_numbers(findings, intra, *way) for way in ways}
+    pins = {way: _process_numbers(ledger, intra, *way) for way in ways}
     good = [way for way in ways if pins[way]]
     if len(good) != 1:
         raise Unsolved(f"{COMM}.dev.vcrt: {len(good)} ways lead from ranks to processes: {good}")
     vcrt, table = good[0]
     values = {tuple(members) for *_, members in intra}
     text = f"a table that leads to the process of each rank: {len(intra)} places, {len(values)} values"
-    findings.remember(COMM, "dev.vcrt", Solved(vcrt, text))
-    findings.remember(VCRT, "vcr_table", Solved(table, text))
+    ledger.remember(COMM, "dev.vcrt", Solved(vcrt, text))
+    ledger.remember(VCRT, "vcr_table", Solved(table, text))
     tables = [(dump, dump.word(at + vcrt), len(entry["peers"])) for dump, at, entry in comms if _is_own(entry)]
     sizes = [number("the number of processes", dump, at, "i", count) for dump, at, count in tables]
-    findings.pin(VCRT, "size", sizes, range(0, table, 4))
-    _find_local_vcrt(findings, pins[good[0]][0])
-    _find_processes(findings, pins[good[0]])
+    ledger.pin(VCRT, "size", sizes, range(0, table, 4))
+    _find_local_vcrt(ledger, pins[good[0]][0])
+    _find_processes(ledger, pins[good[0]])
 
 
 def _is_own(entry: dict[str, Any]) -> bool:
@@ -264,7 +243,7 @@ def _leads_to_distinct(dump: Dump, address: int, ranks: Sequence[int], vcrt: int
 
 
 def _process_numbers(
-    findings: MpichFindings, intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int
+    ledger: PoolLedger, intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int
 ) -> list[int]:
     """Return the offsets in a connection of what is the process's rank in MPI_COMM_WORLD."""
     sightings = [
@@ -275,8 +254,8 @@ def _process_numbers(
     return [offset for offset in range(0, 128, 4) if all(sighting.fits(offset) for sighting in sightings)]
 
 
-def _find_local_vcrt(findings: MpichFindings, process: int) -> None:
-    table = findings.offset(VCRT, "vcr_table")
+def _find_local_vcrt(ledger: PoolLedger, process: int) -> None:
+    table = ledger.offset(VCRT, "vcr_table")
 
     def sighting(dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
         def seen(offset: int) -> Hashable:
@@ -289,36 +268,27 @@ def _find_local_vcrt(findings: MpichFindings, process: int) -> None:
 
     sightings = [
         sighting(dump, at, tuple(entry["members"]) if entry["inter"] else None)
-        for dump, at, entry in findings.places("comms")
+        for dump, at, entry in ledger.places("comms")
     ]
-    among = [offset for offset in findings.room(COMM, "Q") if offset != findings.offset(COMM, "dev.vcrt")]
-    findings.pin(COMM, "dev.local_vcrt", sightings, among)
+    among = [offset for offset in ledger.room(COMM, "Q") if offset != ledger.offset(COMM, "dev.vcrt")]
+    ledger.pin(COMM, "dev.local_vcrt", sightings, among)
 
 
-def _find_processes(findings: MpichFindings, numbers: Sequence[int]) -> None:
-    """Find rank, group and number of a connection's process; those differ for spawned processes alone."""
-    vcrt, table = findings.offset(COMM, "dev.vcrt"), findings.offset(VCRT, "vcr_table")
+def _find_processes(ledger: PoolLedger, numbers: Sequence[int]) -> None:
+    """Find rank and group of a connection's process."""
+    vcrt, table = ledger.offset(COMM, "dev.vcrt"), ledger.offset(VCRT, "vcr_table")
     own: list[tuple[Dump, int, int]] = []
     others: list[tuple[Dump, int, int]] = []
     for mode in ("spawn", "spawned"):
-        for dump, at, entry in findings.places_in(mode, "comms"):
+        for dump, at, entry in ledger.places_in(mode, "comms"):
             found = [
                 (dump, _connection(dump, at, vcrt, table, rank), process) for rank, process in enumerate(entry["peers"])
             ]
             (others if entry["inter"] else own).extend(found)
     ranks = [number("the rank in its MPI_COMM_WORLD", dump, at, "i", process) for dump, at, process in [*own, *others]]
-    findings.pin(VC, "pg_rank", ranks, numbers)
-    sightings = [number("the number of a process", dump, at, "i", process) for dump, at, process in own]
-    sightings += [
-        Sighting("another number than the own processes'", True, _is_beyond(dump, at)) for dump, at, _ in others
-    ]
-    findings.pin(VC, "lpid", sightings, numbers)
+    ledger.pin(VC, "pg_rank", ranks, numbers)
     groups = list(_groups(own, others))
-    findings.pin(VC, "pg", groups, range(0, 128, WORD))
-
-
-def _is_beyond(dump: Dump, address: int) -> Any:
-    return lambda offset: dump.truth["size"] <= dump.scalar(address + offset, "i") < 1 << 16
+    ledger.pin(VC, "pg", groups, range(0, 128, WORD))
 
 
 Connections = Sequence[tuple[Dump, int, int]]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from mqs_dll.calibrate.dump import LONGEST_LIST, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.findings import Findings, NotFoundYet
+from mqs_dll.calibrate.ledger import INSIDE, SIZES, Ledger, NotFoundYet, Place
+from mqs_dll.calibrate.solver import Sighting
+from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 
 
-class OpalFindings(Findings):
+class OpalLedger(Ledger):
     """The layouts as far as they are found, and readers of objects that need no more than them."""
+
+    views = ALL_VIEWS
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         super().__init__(dumps)
@@ -17,33 +21,32 @@ class OpalFindings(Findings):
         """Those of processes with pml/ob1."""
         self.cm_dumps = [dump for dump in dumps if dump.truth["pml"] == "cm"]
         self.parents: dict[str, str] = {}
+        self._embedded: dict[str, list[tuple[int, int]]] = {}
         self._class_names: dict[tuple[int, int], str] = {}
 
-    def own_offsets(self, struct: str, step: int = 1, instances: Iterable[tuple[Dump, int]] = ()) -> list[int]:
+    def places(self, kind: str, /, **where: object) -> list[Place]:
+        """Return the objects that the truth has of a kind: process, address and entry."""
+        return [(dump, entry["address"], entry) for dump, entry in self.each(kind, **where)]
+
+    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> list[int]:
         """Return the offsets of a class's own members: behind those of its parent, and not inside an embedded object.
 
-        An embedded object is recognised by its descriptor's address, at the same offset in each of ``instances``.
+        An embedded object is recognised by its descriptor's address, at the same offset in all of ``places``.
         """
-        end = self.size(struct)
-        taken: set[int] = set()
-        for offset, size in self.embedded(struct, instances):
-            taken.update(range(offset, offset + size))
-        return [offset for offset in range(self._begin(struct), end - step + 1, step) if offset not in taken]
-
-    def _begin(self, struct: str) -> int:
+        step = WORD if code == INSIDE else SIZES.get(code, 1)
         parent = self.parents.get(struct)
-        return self.size(parent) if parent else 0
+        begin, end = self.size(parent) if parent else 0, self.size(struct)
+        if places and struct not in self._embedded:
+            self._embedded[struct] = [*self._find_embedded(range(begin, end - WORD + 1, WORD), places)]
+        taken = {at for offset, size in self._embedded.get(struct, ()) for at in range(offset, offset + size)}
+        return [offset for offset in range(begin, end - step + 1, step) if offset not in taken]
 
-    def embedded(self, struct: str, instances: Iterable[tuple[Dump, int]]) -> list[tuple[int, int]]:
-        """Return offset and size of each object that lies inside all instances of a class."""
-        places = list(instances)
-        found = []
-        for offset in range(self._begin(struct), self.size(struct) - WORD + 1, WORD) if places else ():
-            names = {self.class_of(dump, address + offset) for dump, address in places}
-            name = names.pop()
-            if not names and name in self.sizes:
-                found.append((offset, self.sizes[name]))
-        return found
+    def _find_embedded(self, offsets: range, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
+        """Yield offset and size of each object that lies inside all instances of a class."""
+        for offset in offsets:
+            name = self.class_of(places[0][0], places[0][1] + offset)
+            if name in self.sizes and all(self.class_of(dump, at + offset) == name for dump, at, _ in places):
+                yield offset, self.sizes[name]
 
     def class_of(self, dump: Dump, address: int) -> str:
         """Return the name of the class of an object, "" where there is none."""
@@ -63,6 +66,14 @@ class OpalFindings(Findings):
         except UnreadableError:
             return ""
         return name if name.endswith("_t") and size < 1 << 20 and self.sizes.get(name, size) == size else ""
+
+    def points_at(self, what: str, dump: Dump, address: int, name: str, expected: Hashable) -> Sighting:
+        """Sight a pointer, in the object at an address, to an object of a class; ``expected`` says which it is."""
+
+        def seen(offset: int) -> Hashable:
+            return expected if self.class_of(dump, dump.word(address + offset)) == name else None
+
+        return Sighting(what, expected, seen)
 
     def descriptor(self, dump: Dump, name: str) -> int:
         """Return the address of a class's descriptor.

@@ -1,0 +1,229 @@
+"""What is known of an MPI's structs so far: sizes, offsets of members, and what pins each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.solver import Sighting, Solved, solve
+from mqs_dll.errors import CalibrationError
+from mqs_dll.view import View, wanted_members
+
+SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
+
+
+Place = tuple[Dump, int, dict[str, Any]]
+"""An object that the truth knows: in which process, at which address, and the truth's entry of it."""
+
+
+Observation = tuple[Dump, int, int]
+"""A process, an address in it, and the value of a member of the object there."""
+
+
+class Row(NamedTuple):
+    """A member that is a number, a flag or a pointer, and its value in objects that the truth knows."""
+
+    member: str
+    what: str
+    """The value in words."""
+    value: str | Callable[[Dump, dict[str, Any]], int | None]
+    """A key of the truth's entry, or what makes the value of it; None leaves the object out."""
+    mask: int = -1
+    """The bits that are known."""
+
+
+INSIDE = "0s"
+"""The type of a member that is a struct, as views declare it."""
+
+
+class NotFoundYet(CalibrationError):
+    """An offset that a step builds on was not found."""
+
+
+class Ledger(ABC):
+    """The layouts as far as they are found."""
+
+    views: ClassVar[Sequence[type[View]]]
+    """Those that declare the members that are wanted, and their types."""
+
+    def __init__(self, dumps: Sequence[Dump]) -> None:
+        self.all_dumps = dumps
+        self.dumps = list(dumps)
+        """Those that most sightings are of."""
+        self.sizes: dict[str, int] = {}
+        self.offsets: dict[str, dict[str, int]] = {}
+        self.evidence: dict[str, dict[str, str]] = {}
+
+    def offset(self, struct: str, member: str) -> int:
+        """Return an offset that was found.
+
+        Raises:
+            NotFoundYet: it wasn't.
+        """
+        try:
+            return self.offsets[struct][member]
+        except KeyError:
+            raise NotFoundYet(f"{struct}.{member} is not known") from None
+
+    def size(self, struct: str) -> int:
+        """Return the size of a class that was found, as ``offset``."""
+        try:
+            return self.sizes[struct]
+        except KeyError:
+            raise NotFoundYet(f"the size of {struct} is not known") from None
+
+    def pin(
+        self,
+        struct: str,
+        member: str,
+        sightings: Sequence[Sighting],
+        among: Iterable[int] | None = None,
+        *,
+        places: Sequence[Place] = (),
+        constant: bool = False,
+    ) -> int:
+        """Find a member and remember it; return its offset.
+
+        Args:
+            struct: that it is a member of.
+            member: its name.
+            sightings: where its value is known.
+            among: candidates; all offsets at which a member of its type can lie, if not given.
+            places: objects that the struct has been seen in, to tell those offsets by.
+            constant: see ``solver.solve``.
+
+        Raises:
+            Unsolved: the sightings don't pin it.
+        """
+        candidates = self.room(struct, self.code_of(struct, member), places) if among is None else among
+        solved = solve(f"{struct}.{member}", sightings, candidates, constant=constant)
+        self.remember(struct, member, solved)
+        return solved.offset
+
+    def pin_rows(self, struct: str, places: Sequence[Place], *rows: Row, among: Iterable[int] | None = None) -> None:
+        """Find members by their values in some objects, each as ``pin``."""
+        for row in rows:
+            observations: list[Observation] = []
+            for dump, at, entry in places:
+                value = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
+                if value is not None:
+                    observations.append((dump, at, int(value)))
+            sightings = self.numbers(struct, row.member, row.what, observations, row.mask)
+            self.pin(struct, row.member, sightings, among, places=places)
+
+    def pin_numbers(
+        self,
+        struct: str,
+        member: str,
+        what: str,
+        observations: Iterable[Observation],
+        *,
+        constant: bool = False,
+        among: Iterable[int] | None = None,
+    ) -> int:
+        """Find a member that is a number by its values in some objects, as ``pin``."""
+        return self.pin(struct, member, self.numbers(struct, member, what, observations), among, constant=constant)
+
+    def numbers(
+        self, struct: str, member: str, what: str, observations: Iterable[Observation], mask: int = -1
+    ) -> list[Sighting]:
+        """Return sightings of a member that is a number."""
+        code = self.code_of(struct, member)
+        return [number(what, dump, address, code, value, mask) for dump, address, value in observations]
+
+    def take(self, steps: Iterable[Callable[[Any], None]]) -> list[str]:
+        """Find what some steps find, each from those before it; return a sentence for each that failed."""
+        failures = []
+        for step in steps:
+            try:
+                step(self)
+            except CalibrationError as error:
+                failures.append(str(error))
+            except LookupError as error:
+                failures.append(f"{step.__name__}: the dumps have no {error}")
+        return failures
+
+    def missing(self, wanted_by: Sequence[type[View]]) -> list[str]:
+        """Return a sentence that names the members that some views want and that were not found, if there are any.
+
+        Those that some releases lack don't count.
+        """
+        optional = {
+            step
+            for view in wanted_by
+            for attribute, member in view.members.items()
+            if member.optional
+            for step in member.steps(view.struct, attribute)
+        }
+        missing = [
+            f"{struct}.{member}"
+            for struct, members in wanted_members(wanted_by).items()
+            for member in members
+            if member not in self.offsets.get(struct, {}) and (struct, member) not in optional
+        ]
+        return [f"not found: {', '.join(missing)}"] if missing else []
+
+    @abstractmethod
+    def room(self, struct: str, code: str, places: Sequence[Place]) -> Sequence[int]:
+        """Return the offsets that a member of a type can have in a struct, of which some objects are known."""
+
+    def code_of(self, struct: str, member: str) -> str:
+        """Return the type of a member, as some view declares it.
+
+        Raises:
+            LookupError: none does.
+        """
+        for view in self.views:
+            for attribute, declared in view.members.items():
+                *outer, last = declared.steps(view.struct, attribute)
+                if (struct, member) == last:
+                    return declared.code
+                if (struct, member) in outer:
+                    return INSIDE
+        raise LookupError(f"no view has {struct}.{member}")
+
+    def remember(self, struct: str, member: str, solved: Solved) -> None:
+        """Take over an offset."""
+        self.offsets.setdefault(struct, {})[member] = solved.offset
+        self.evidence.setdefault(struct, {})[member] = solved.evidence
+
+    def member(self, dump: Dump, address: int, struct: str, member: str, code: str = "Q") -> int:
+        """Read a member of a struct whose offset was found."""
+        return dump.scalar(address + self.offset(struct, member), code)
+
+    def each(self, kind: str, /, **where: object) -> Iterator[tuple[Dump, dict[str, Any]]]:
+        """Yield the truth's entries of a kind, of all ranks and runs."""
+        for dump in self.dumps:
+            for entry in dump.of(kind, **where):
+                yield dump, entry
+
+    def rank_of_run(self, dump: Dump, rank: int) -> Dump:
+        """Return the dump of another rank of the same run."""
+        return next(each for each in self.all_dumps if each.run == dump.run and each.truth["rank"] == rank)
+
+
+def number(what: str, dump: Dump, address: int, code: str, expected: int, mask: int = -1) -> Sighting:
+    """Sight a number, a pointer, or some bits of a number in the object at an address."""
+    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code) & mask)
+
+
+def text(what: str, dump: Dump, address: int, expected: str, *, behind: bool = False) -> Sighting:
+    """Sight a text in the object at an address, or behind a pointer in it, where NULL is for none."""
+
+    def seen(offset: int) -> Hashable:
+        place = dump.word(address + offset) if behind else address + offset
+        return dump.text(place) if place else ""
+
+    return Sighting(what, expected, seen)
+
+
+def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Sighting:
+    """Sight the difference between the numbers of two objects."""
+    limit = 1 << 8 * SIZES[code]
+
+    def seen(offset: int) -> Hashable:
+        return (dump.scalar(second + offset, code) - dump.scalar(first + offset, code)) % limit
+
+    return Sighting(what, expected % limit, seen)
