@@ -33,8 +33,8 @@ class Joined:
             if each.peer is not None:
                 self.to_process[each.peer].append(each)
         everything = [each for operations in self.operations for each in operations]
-        set_standings(everything, self.communicators)
-        pair(everything, self.communicators)
+        set_standings(everything)
+        pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
         """Yield what is in one queue of all processes."""
@@ -76,6 +76,7 @@ class Joined:
         return Pending(
             process=place,
             communicator=communicator,
+            channel=self.communicators.channel(communicator),
             queue=queue,
             status=operation.status,
             peer=self._peer(world, communicator, rank, world_rank),
