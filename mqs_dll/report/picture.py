@@ -131,7 +131,7 @@ class _Painter:
         self._waits = _by_process(verdict.waits)
         self._nodes = [self._node(places) for places in self._groups]
         self._stand_ins: dict[tuple[Shape, str, frozenset[int]], int] = {}
-        self._known_peers: dict[int, frozenset[int]] = {}
+        self._among: dict[tuple[int, ...], frozenset[int]] = {}
 
     def paint(self) -> Picture:
         """Return the nodes, the arrows, and what there is to say about them."""
@@ -179,7 +179,8 @@ class _Painter:
         if key not in self._stand_ins:
             self._stand_ins[key] = len(self._nodes)
             lines = (communicator,) if communicator else ()
-            self._nodes.append(Node(shape, words, lines, None, tuple(sorted(peers))))
+            title = f"{words} {name_many(self._job, sorted(peers))}" if peers else words
+            self._nodes.append(Node(shape, title, lines, None, tuple(sorted(peers))))
         return self._stand_ins[key]
 
     # ------------------------------------------------------------ arrows
@@ -205,18 +206,18 @@ class _Painter:
             words = "any rank" if wait.any_source else "a rank that isn't known"
             return [self._stand_in(Shape.UNKNOWN, words, name, peers)]
         if wait.any_source and len(peers) > 1:
-            among = peers | {wait.process}  # shared by all that wait so on a communicator
-            return [self._stand_in(Shape.ANY, f"any of {name_many(self._job, sorted(among))}", name, among)]
+            among = peers if wait.process in peers else peers | {wait.process}  # shared by all on a communicator
+            return [self._stand_in(Shape.ANY, "any of", name, among)]
         nodes = {self._group_of[peer] for peer in peers}
         if len(nodes) > _MOST_TARGETS:
-            return [self._stand_in(Shape.ALL, f"all of {name_many(self._job, sorted(peers))}", name, peers)]
+            return [self._stand_in(Shape.ALL, "all of", name, peers)]
         return sorted(nodes)
 
     def _peers(self, wait: Wait) -> frozenset[int]:
         """Return the peers as a set, made once: thousands of waits may share one tuple of thousands."""
-        if id(wait.peers) not in self._known_peers:
-            self._known_peers[id(wait.peers)] = frozenset(wait.peers)
-        return self._known_peers[id(wait.peers)]
+        if wait.peers not in self._among:
+            self._among[wait.peers] = frozenset(wait.peers)
+        return self._among[wait.peers]
 
     def _communicator(self, wait: Wait) -> str:
         if wait.window is not None:
