@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from mqs_dll.report.layout import layout
 from mqs_dll.report.layout.boxes import Edge, Layout, Point, Route, Size
-from mqs_dll.report.picture import MEANINGS, Arrow, Node, Picture, Shape, folded
+from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded
+from mqs_dll.report.words import SURE
 from mqs_dll.verdict.results import Certainty
 
 _CHARACTER = 7.3
@@ -68,10 +69,10 @@ def drawn(picture: Picture) -> tuple[Size, list[str]]:
 
 def legend(picture: Picture) -> Iterator[tuple[str, str]]:
     """Yield a short arrow or a small box, in an <svg> element, and what it means: of those that the picture has."""
-    for certainty, meaning in MEANINGS.items():
+    for certainty in Certainty:
         if any(arrow.certainty is certainty for arrow in picture.arrows):
             line = f'<path class="line" d="M2 9H46" marker-end="url(#head-{certainty.value})"/>'
-            yield _sample("arrow", certainty.value, line), meaning
+            yield _sample("arrow", certainty.value, line), SURE[certainty].meaning
     for shape in Shape:
         if shape is not Shape.RANK and any(node.shape is shape for node in picture.nodes):
             yield _sample("node", _CLASSES[shape], _outline(shape, (26.0, 9.0), (40.0, 14.0), 4.0)), shape.value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from string import Template
 
@@ -15,12 +15,12 @@ from mqs_dll import __version__
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.escape import visible
 from mqs_dll.report.drawing import asset, draw, legend
+from mqs_dll.report.names import titled
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.picture import picture
 from mqs_dll.report.tables import Places, Table, activities, communicators, waits
 from mqs_dll.report.text.facts import NOT_COUNTED
-from mqs_dll.report.text.names import name_many
-from mqs_dll.verdict.results import Certainty, Finding, Outcome, Verdict
+from mqs_dll.verdict.results import Finding, Outcome, Verdict
 
 _SYMBOLS = {
     Outcome.NOTHING_STUCK: '<circle cx="12" cy="12" r="10"/><path d="M7 12.5l3.5 3.5L17 8.5"/>',
@@ -34,7 +34,6 @@ _CLASSES = {
     Outcome.SUSPECTED: "suspected",
     Outcome.NOT_READ: "unread",
 }
-_SURE = {Certainty.PROVED: "Proved", Certainty.SUSPECTED: "Suspected", Certainty.NOTED: "Noted"}
 
 
 def render(job: Job, verdict: Verdict) -> str:
@@ -85,7 +84,7 @@ def _headline(headline: str) -> str:
 def _findings(findings: Iterable[Finding]) -> str:
     items = "".join(
         f'<li class="finding {finding.certainty.value}">'
-        f'<p class="sure">{_SURE[finding.certainty]}: {finding.cause.value}</p>'
+        f'<p class="sure">{finding.certainty.value.capitalize()}: {finding.cause.value}</p>'
         f"<p>{_text(finding.sentence)}</p>{_advice(finding.advice)}</li>"
         for finding in findings
     )
@@ -106,18 +105,13 @@ def _warnings(job: Job) -> str:
         return ""
     count = sum(map(len, unread.values()))
     items = "".join(
-        f"<li>{_text(_ranks(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
+        f"<li>{_text(titled(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
         for (why, way_out), members in unread.items()
     )
     return (
         f'<section class="warning" aria-label="Ranks that were not read"><p class="sure">{count} of '
         f"{len(job.processes)} ranks could not be read: they may wait or compute</p><ul>{items}</ul></section>"
     )
-
-
-def _ranks(job: Job, places: Sequence[int]) -> str:
-    name = name_many(job, places)
-    return name if name.startswith("PID") else f"rank {name}" if len(places) == 1 else f"ranks {name}"
 
 
 # ---------------------------------------------------------------- the graph's tables, the job

@@ -15,8 +15,8 @@ from rich.text import Text
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
 from mqs_dll.report import process_text as process_report
+from mqs_dll.report.names import name_one
 from mqs_dll.report.text import explained, facts, stacks, table, unread
-from mqs_dll.report.text.names import name_one
 from mqs_dll.verdict.results import Outcome, Verdict
 
 _STYLES = {
