@@ -17,9 +17,8 @@ from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.report.names import name_many
-from mqs_dll.report.process_text import peer_words
 from mqs_dll.report.words import ranks_of
-from mqs_dll.verdict.entries import is_note
+from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.results import Activity, Certainty, Verdict, Wait
 
 COLUMNS = (
@@ -140,8 +139,8 @@ def _operation(snapshot: CommunicatorSnapshot, queue: Queue, operation: Operatio
         "communicator_id": f"{snapshot.communicator.unique_id:#x}",
         "communicator_description": printable(snapshot.label.description),
         "status": operation.status.name.lower(),
-        "peer": _rank(queue, operation, operation.desired_local_rank, operation.actual_local_rank),
-        "peer_world_rank": _rank(queue, operation, operation.desired_global_rank, operation.actual_global_rank),
+        "peer": _rank(queue, operation, operation.desired_local_rank),
+        "peer_world_rank": _rank(queue, operation, operation.desired_global_rank),
         "tag": _ANY if operation.tag_wild else _number(operation.desired_tag),
         "bytes": _number(operation.desired_length),
         "buffer": f"{operation.buffer:#x}" if operation.buffer else _NOT_KNOWN,
@@ -149,10 +148,10 @@ def _operation(snapshot: CommunicatorSnapshot, queue: Queue, operation: Operatio
     }
 
 
-def _rank(queue: Queue, operation: Operation, desired: int, actual: int) -> Cell:
+def _rank(queue: Queue, operation: Operation, desired: int) -> Cell:
     if desired != INVALID_RANK:
         return desired
-    return _ANY if peer_words(queue, operation, desired, actual).startswith(_ANY) else _NOT_KNOWN
+    return _ANY if leaves_peer_open(queue, operation) else _NOT_KNOWN
 
 
 def _number(value: int) -> Cell:

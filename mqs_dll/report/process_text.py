@@ -131,7 +131,7 @@ def _texts(operation: Operation) -> Iterator[str]:
         yield f"buffer {operation.buffer:#x}{' of the MPI' if operation.system_buffer else ''}"
 
 
-def peer_words(queue: Queue, operation: Operation, desired: int, actual: int) -> str:
+def peer_words(queue: Queue, operation: Operation, desired: int = INVALID_RANK, actual: int = INVALID_RANK) -> str:
     """Return a peer's rank, "any", "any: 3" once a message has been found, or "?"; local ranks or global ones."""
     if desired != INVALID_RANK:
         return str(desired)

@@ -2,4 +2,19 @@
 
 Everything here is a function of records: no process is touched, and a saved job gets the same verdict on any
 machine.
+
+- ``results``: what a verdict says; ``conclude``: the one call that makes it, where a reader begins
+- ``analysis``: who can never go on, by what each waits for
+- ``progress``: who went on between two looks
+- ``communicators``: those of the job, joined from what each rank says of its own
+- ``entries``: what an entry of a queue says of itself; ``pending``: one operation, with the rank that it waits for
+- ``join``: all operations; ``order``: which messages are under way before those that can be seen; ``matching``: which
+  receives and messages are about to meet
+- ``calls``: what ends each MPI call; ``states``: what a rank is in; ``waits``: what it waits for there
+- ``needs``: what would end one wait; ``missing``: who has not entered a collective call
+- ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
+- ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there
+- ``graph``: who can go on in the end; ``parts``: who of the rest waits for whom; ``circles``: who needs whom
+- ``findings``: what explains the rest, in sentences
+- ``naming``: what these call ranks, communicators and calls; ``ranges``: ranks in brackets
 """

@@ -1,4 +1,10 @@
-"""Findings: what is wrong with a job, in sentences. A room for each kind; ``find`` asks them all."""
+"""Findings: what is wrong with a job, in sentences. ``find`` asks the rooms, one for each kind.
+
+- ``common``: what all rooms need
+- ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
+- ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
+- ``remarks``: what is worth a line without being wrong
+"""
 
 from __future__ import annotations
 
