@@ -206,6 +206,13 @@ def test_arrows_that_are_too_many_are_counted() -> None:
     assert drawn.remarks == ("150 of 300 arrows are left out, the least grave ones.",)
 
 
+def test_the_tag_of_an_arrow_is_a_number_any_or_a_question_mark() -> None:
+    """Whichever it is; a tag that one asks for and one that isn't known are never shown as another."""
+    waits = [wait(0, 1), wait(0, 2, tag=None), wait(0, 3, tag=None, any_tag=True)]
+    drawn = picture(job_of(4), verdict([does(), *[OUTSIDE] * 3], *waits))
+    assert {label.tag for arrow in drawn.arrows for label in arrow.labels} == {"7", "?", "any"}
+
+
 # ---------------------------------------------------------------- DOT
 
 
