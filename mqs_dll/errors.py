@@ -237,13 +237,6 @@ class ReportError(MqsError):
     help = "Name another file, or print the text, --json or --dot instead, which need nothing but standard output."
 
 
-class GraphvizError(ReportError):
-    """Graphviz's program `dot`, which draws --svg, is missing or failed. Never crosses the C interface."""
-
-    code = 231
-    help = "Install Graphviz (apt-get install graphviz, dnf install graphviz); --html and --dot work without it."
-
-
 class CoreError(MqsError):
     """A core file can't be looked at. Never crosses the C interface."""
 

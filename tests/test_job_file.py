@@ -19,6 +19,7 @@ from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operatio
 from mqs_dll.debugger.job import saved as job_file
 from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
 from mqs_dll.debugger.job.saved import load, save
+from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.errors import SavedFileError
 from tests.support.made_up_job import ANY, collective, communicator, gone, job, note, rank, receive, send, unexpected
@@ -137,6 +138,7 @@ def test_what_ranks_have_in_common_stands_in_the_file_once(tmp_path: Path) -> No
     loaded = job_file.from_bytes(content, "job")
     assert loaded == made
     assert len({id(group_of(process)) for process in loaded.processes}) == 1
+    assert isinstance(group_of(loaded.processes[0]), Shared)  # so that it is hashed once
 
 
 # ---------------------------------------------------------------- writing

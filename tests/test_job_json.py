@@ -18,6 +18,7 @@ from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.report import csv as csv_report
 from mqs_dll.report import json as json_report
+from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import (
     Activity,
     Cause,
@@ -233,6 +234,14 @@ def test_what_a_wait_and_an_operation_say() -> None:
     assert told[6] == ("", "MPI_COMM_WORLD", "complete", "0", "0", "-16", "8", "")
     assert told[7] == ("3 messages", "MPI_COMM_WORLD", "pending", "", "", "", "", "")
     assert told[8][:1] == ("outside MPI (computes)",)
+
+
+def test_messages_of_which_the_sender_is_known_are_no_note() -> None:
+    """Though nothing else is known of them, the row says whom they are from."""
+    a_job = job(rank(0, unexpected(1, -1, length=-1, status=Status.PENDING, text=("2 messages",))), rank(1))
+    table = csv_report.render(a_job, conclude(a_job))
+    told = [(row["row"], row["peer"], row["what"]) for row in csv.DictReader(io.StringIO(table))]
+    assert ("message", "1", "2 messages") in told
 
 
 def test_no_cell_is_a_formula() -> None:

@@ -6,19 +6,19 @@ import re
 import shutil
 import subprocess
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.errors import GraphvizError
 from mqs_dll.report import dot, svg
 from mqs_dll.report.drawing import draw
 from mqs_dll.report.layout import layout
 from mqs_dll.report.layout.boxes import Edge, Point, Size
 from mqs_dll.report.picture import MOST_ARROWS, Picture, Shape, folded, picture
+from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Mode, Verdict
+from tests.support import synthetic_job
 from tests.support.made_up_job import gone, job, rank
 from tests.support.made_up_verdict import NOTED, OUTSIDE, PROVED, SUSPECTED, barrier, does, finding, verdict, wait
 
@@ -206,7 +206,14 @@ def test_arrows_that_are_too_many_are_counted() -> None:
     assert drawn.remarks == ("150 of 300 arrows are left out, the least grave ones.",)
 
 
-# ---------------------------------------------------------------- DOT and SVG by Graphviz
+def test_the_tag_of_an_arrow_is_a_number_any_or_a_question_mark() -> None:
+    """Whichever it is; a tag that one asks for and one that isn't known are never shown as another."""
+    waits = [wait(0, 1), wait(0, 2, tag=None), wait(0, 3, tag=None, any_tag=True)]
+    drawn = picture(job_of(4), verdict([does(), *[OUTSIDE] * 3], *waits))
+    assert {label.tag for arrow in drawn.arrows for label in arrow.labels} == {"7", "?", "any"}
+
+
+# ---------------------------------------------------------------- DOT
 
 
 def test_dot_has_a_statement_for_each_node_and_arrow_with_its_colour_and_style() -> None:
@@ -241,50 +248,64 @@ def hostile_verdict() -> tuple[Job, Verdict]:
     return a_job, found
 
 
-needs_graphviz = pytest.mark.skipif(
+@pytest.mark.skipif(
     shutil.which("dot") is None, reason="Graphviz's program dot is not installed (apt-get install graphviz)"
 )
-
-
-@needs_graphviz
-def test_hostile_names_stay_labels() -> None:
-    """Graphviz finds the nodes and arrows that the picture has, and the names as they are."""
+def test_hostile_names_stay_labels_in_dot() -> None:
+    """Graphviz finds the nodes and arrows that the picture has."""
     text = dot.render(*hostile_verdict())
     plain = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, encoding="utf-8", check=True)
     assert [line.split()[0] for line in plain.stdout.splitlines()].count("node") == 2
+
+
+# ---------------------------------------------------------------- SVG
+
+GROUP, TEXT = "{http://www.w3.org/2000/svg}g", "{http://www.w3.org/2000/svg}text"
+
+
+def test_hostile_names_stay_text_in_svg() -> None:
+    """A reader of XML finds the names as they are, with what can't be printed as escapes."""
     drawn = ElementTree.fromstring(svg.render(*hostile_verdict()))
-    words = "".join(drawn.itertext())
-    assert words.count('</script>\\N\\"\\x0a&lt;\\udc80') >= 5
+    assert "".join(drawn.itertext()).count('</script>\\N\\"\\x0a&lt;\\udc80') >= 5
+    assert {element.tag.rpartition("}")[2] for element in drawn.iter()}.isdisjoint({"script", "a", "image"})
 
 
-@needs_graphviz
-def test_svg_is_what_graphviz_draws() -> None:
-    """The document has a group for each node and each arrow of the picture."""
-    drawn = ElementTree.fromstring(svg.render(*three_cycle()))
-    groups = [group.get("class") for group in drawn.iter("{http://www.w3.org/2000/svg}g")]
-    assert (groups.count("node"), groups.count("edge")) == (3, 3)
+def test_svg_has_the_headline_the_nodes_the_arrows_and_a_legend() -> None:
+    """A group for each node and each arrow of the picture, all of it on the page."""
+    job, verdict = three_cycle()
+    drawn = ElementTree.fromstring(svg.render(job, verdict))
+    (graph,) = [group for group in drawn.iter(GROUP) if group.get("id") == "graph"]
+    classes = [(group.get("class") or "").split(" ")[0] for group in graph.iter(GROUP)]
+    assert (classes.count("node"), classes.count("arrow")) == (3, 3)
+    words = [element.text or "" for element in drawn.iter(TEXT)]
+    assert words[0] == verdict.headline
+    assert words[-1] == "can't end any more: proved"
+    width, height = (float(drawn.get(name) or "") for name in ("width", "height"))
+    assert all(0 < float(element.get("x") or "") < width for element in drawn.iter(TEXT))
+    assert all(0 < float(element.get("y") or "") < height for element in drawn.iter(TEXT))
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        (None, "can't be run: No such file or directory"),
-        ("#!/bin/sh\nexec sleep 60", r"did not end within 0\.2 s"),
-        ("#!/bin/sh\necho broken >&2; exit 3", "failed: broken"),
-    ],
-)
-def test_a_dot_that_is_missing_slow_or_broken_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, message: str
-) -> None:
-    """The help tells how to install Graphviz, and that there is a way without it."""
-    if program is not None:
-        (tmp_path / "dot").write_text(program)
-        (tmp_path / "dot").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if program else str(tmp_path))
-    with pytest.raises(GraphvizError, match=message) as error:
-        svg.render(*three_cycle(), timeout=0.2)
-    assert "apt-get install graphviz" in error.value.help
-    assert "--dot" in error.value.help
+def test_svg_needs_nothing_but_its_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program is run, no other file is referred to, and colours stand as numbers: not all viewers know variables."""
+    monkeypatch.setattr(subprocess, "Popen", None)
+    text = svg.render(*three_cycle())
+    assert re.findall(r"var\(|url\((?!#)|href|@import|<\?xml-stylesheet", text) == []
+    assert ".head.proved { fill: #b3261e; }" in text
+
+
+def test_a_set_that_a_thousand_receives_wait_for_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time would grow with the square of the ranks."""
+    named: list[str] = []
+
+    def name_many(job: object, places: object) -> str:
+        named.append("[0-999]")
+        return named[-1]
+
+    monkeypatch.setattr("mqs_dll.report.picture.name_many", name_many)
+    job = synthetic_job.any_source(1000)
+    drawn = picture(job, conclude(job))
+    assert "any of [0-999]" in {node.title for node in drawn.nodes}
+    assert len(named) == 1
 
 
 # ---------------------------------------------------------------- our own layout

@@ -590,6 +590,14 @@ def test_a_send_whose_message_its_receiver_has_taken_is_no_other_receives_partne
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
+def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_way() -> None:
+    """The next to match is no. 3, and no. 5 waits: one of those between may be what the receive asks for."""
+    waits = receive(1, tag=7, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(3)))
+    sends = send(0, tag=9, text=(*SEND, phrases.SEND_NUMBER(5)))
+    verdict = conclude(job(still(0, waits, call="MPI_Recv"), still(1, sends, call="MPI_Ssend")))
+    assert verdict.outcome is Outcome.SUSPECTED
+
+
 def test_a_size_that_does_not_fit_needs_ranks_that_stand_still_where_nothing_is_numbered() -> None:
     """An earlier message may be under way: what moves tells nothing, and who may be in a loop is only noted."""
     small, large = receive(1, length=4), send(0, length=9, text=SEND)

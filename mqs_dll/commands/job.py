@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--csv", action="store_true", help="print one row for each wait and each message, for a spreadsheet"
     )
     form.add_argument("--dot", action="store_true", help="print the wait-for graph in Graphviz's language")
-    out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph (needs Graphviz)")
+    out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph")
     out.add_argument("--html", metavar="FILE", help="write a page with verdict, graph and tables")
     out.add_argument(
         "--save", metavar="FILE", help="keep all that was read, for --load and `mqs diff` (.gz: compressed)"

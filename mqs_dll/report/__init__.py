@@ -1,13 +1,14 @@
-"""What people and machines see of a job and its verdict, and of one process.
+"""What was read of a process or of a job, and a job's verdict, for people and for machines.
 
-- ``text``: a job for people; ``terminal``: where it is printed; ``progress``: how far a long look is
-- ``json``: a job for machines; ``csv``: for spreadsheets
-- ``picture``: the wait-for graph as something to look at; ``groups``: who is drawn as one node; ``dot``: in the
-  language of Graphviz; ``svg``: drawn by it; ``layout``: where boxes and arrows go without it; ``drawing``: drawn so
-- ``html``: a job as one page; ``tables``: its tables; ``page_data``: what its script filters
-- ``pending``: what is pending in a process, in words
-- ``listing``: the jobs of a machine
-- ``watch_view``: one frame of ``mqs watch``
-- ``diff_text``: what differs between two jobs, for people; ``diff_json``: for machines
-- ``process_text``: one process for people; ``process_json``: for machines
+- ``words``: what a rank does, its tag and how sure that is, in all reports; ``names``: what ranks are called in them
+- ``text``: a job and its verdict; ``process_text``: one process; ``diff_text``: what differs between two jobs
+- ``watch_view``: a job while it runs; ``pending``: what has begun in its ranks; ``listing``: the jobs there are
+- ``terminal``: the console, and what texts are made of; ``progress``: how far a long look is
+- ``fields``: records in terms of JSON; ``json``: a job and its verdict; ``process_json``: one process;
+  ``diff_json``: what differs between two jobs
+- ``csv``: a job for spreadsheets
+- ``picture``: what to draw of a job; ``groups``: which ranks share a node of it
+- ``dot``: the picture in Graphviz's language
+- ``layout``: where its boxes and arrows go; ``drawing``: it in SVG; ``svg``: that as a document
+- ``html``: the page for browsers; ``tables``: its tables; ``page_data``: what its script filters by
 """

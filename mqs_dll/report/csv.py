@@ -10,13 +10,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import cache
 
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable, visible
-from mqs_dll.report.process_text import peer_words
-from mqs_dll.report.text.names import name_many
+from mqs_dll.report.names import name_many
+from mqs_dll.report.words import ranks_of
+from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.results import Activity, Certainty, Verdict, Wait
 
 COLUMNS = (
@@ -66,13 +68,12 @@ def render(job: Job, verdict: Verdict) -> str:
 
 
 def _rows(job: Job, verdict: Verdict) -> Iterator[Row]:
-    names = _Names(job)
-    waits: list[list[Wait]] = [[] for _ in job.processes]
-    for wait in verdict.waits:
-        waits[wait.process].append(wait)
-    for place, process in enumerate(job.processes):
-        activity = verdict.activities[place]
-        found = [*(_wait(wait, verdict, names) for wait in waits[place]), *_operations(process)]
+    @cache
+    def named(places: tuple[int, ...]) -> str:
+        return name_many(job, places)
+
+    for _, process, activity, waits in ranks_of(job, verdict):
+        found = [*(_wait(wait, verdict, named(wait.peers)) for wait in waits), *_operations(process)]
         for row in found or [_alone(activity)]:
             yield _process(process, activity) | row
 
@@ -95,7 +96,7 @@ def _alone(activity: Activity) -> Row:
     return {"row": "rank", "what": visible(activity.phrase)}
 
 
-def _wait(wait: Wait, verdict: Verdict, names: _Names) -> Row:
+def _wait(wait: Wait, verdict: Verdict, peers: str) -> Row:
     known = None if wait.communicator_id is None else verdict.communicators[wait.communicator_id]
     return {
         "row": "wait",
@@ -105,7 +106,7 @@ def _wait(wait: Wait, verdict: Verdict, names: _Names) -> Row:
         "communicator_id": _NOT_KNOWN if known is None else f"{known.unique_id:#x}",
         "communicator_description": _NOT_KNOWN if known is None else visible(known.description),
         "peer": _ANY if wait.any_source else wait.peer_rank,
-        "peer_world_rank": names.of(wait.peers),
+        "peer_world_rank": peers,
         "tag": _ANY if wait.any_tag else wait.tag,
         "bytes": wait.length,
     }
@@ -129,16 +130,17 @@ def _operations(process: JobProcess) -> Iterator[Row]:
 
 def _operation(snapshot: CommunicatorSnapshot, queue: Queue, operation: Operation) -> Row:
     lines = [printable(line) for line in operation.extra_text]
+    nothing_known = is_note(queue, operation) and operation.desired_local_rank == INVALID_RANK
     return {
-        "row": "note" if _is_note(queue, operation) else _KINDS[queue],
+        "row": "note" if nothing_known else _KINDS[queue],
         "certainty": _NOT_KNOWN,
         "what": lines[0] if lines else _NOT_KNOWN,
         "communicator": printable(snapshot.label.name),
         "communicator_id": f"{snapshot.communicator.unique_id:#x}",
         "communicator_description": printable(snapshot.label.description),
         "status": operation.status.name.lower(),
-        "peer": _rank(queue, operation, operation.desired_local_rank, operation.actual_local_rank),
-        "peer_world_rank": _rank(queue, operation, operation.desired_global_rank, operation.actual_global_rank),
+        "peer": _rank(queue, operation, operation.desired_local_rank),
+        "peer_world_rank": _rank(queue, operation, operation.desired_global_rank),
         "tag": _ANY if operation.tag_wild else _number(operation.desired_tag),
         "bytes": _number(operation.desired_length),
         "buffer": f"{operation.buffer:#x}" if operation.buffer else _NOT_KNOWN,
@@ -146,16 +148,10 @@ def _operation(snapshot: CommunicatorSnapshot, queue: Queue, operation: Operatio
     }
 
 
-def _is_note(queue: Queue, operation: Operation) -> bool:
-    """Tell an entry that stands for messages of which nothing is known."""
-    numbers = (operation.desired_local_rank, operation.desired_tag, operation.desired_length)
-    return queue is Queue.UNEXPECTED and numbers == (INVALID_RANK, UNKNOWN, UNKNOWN)
-
-
-def _rank(queue: Queue, operation: Operation, desired: int, actual: int) -> Cell:
+def _rank(queue: Queue, operation: Operation, desired: int) -> Cell:
     if desired != INVALID_RANK:
         return desired
-    return _ANY if peer_words(queue, operation, desired, actual).startswith(_ANY) else _NOT_KNOWN
+    return _ANY if leaves_peer_open(queue, operation) else _NOT_KNOWN
 
 
 def _number(value: int) -> Cell:
@@ -168,18 +164,3 @@ def _number(value: int) -> Cell:
 def _safe(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula: names are anybody's to choose."""
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-class _Names:
-    """What processes are called; each tuple of them is looked at once, because thousands of waits may share one."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._known: dict[int, str] = {}
-
-    def of(self, places: tuple[int, ...]) -> str:
-        """Return "3", or "[0-3,7]"; empty for none."""
-        name = self._known.get(id(places))
-        if name is None:
-            name = self._known[id(places)] = name_many(self._job, places)
-        return name

@@ -17,7 +17,8 @@ from mqs_dll.debugger.job.changes import (
     StateChange,
 )
 from mqs_dll.escape import printable, visible
-from mqs_dll.report.process_text import length_words, peer_words, tag_words
+from mqs_dll.report.process_text import length_words, tag_words
+from mqs_dll.verdict.entries import leaves_peer_open
 from mqs_dll.verdict.ranges import rank_words
 
 _MOST_LINES = 40
@@ -163,8 +164,9 @@ def _operation_line(alike: list[OperationChange]) -> str:
 
 def _peer(queue: Queue, operation: Operation) -> str:
     """Return the peer where its rank of MPI_COMM_WORLD isn't known."""
-    peer = peer_words(queue, operation, operation.desired_local_rank, INVALID_RANK)
-    return {"any": "any rank", "?": "a rank that isn't known"}.get(peer, f"its rank {peer} there")
+    if operation.desired_local_rank != INVALID_RANK:
+        return f"its rank {operation.desired_local_rank} there"
+    return "any rank" if leaves_peer_open(queue, operation) else "a rank that isn't known"
 
 
 def _details(operation: Operation) -> str:

@@ -8,7 +8,8 @@ from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
 from mqs_dll.report.layout.boxes import Edge
 from mqs_dll.report.layout.rows import rows_of_boxes
-from mqs_dll.report.picture import MEANINGS, Arrow, Node, Picture, Shape, folded, picture
+from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded, picture
+from mqs_dll.report.words import SURE
 from mqs_dll.verdict.results import Certainty, Verdict
 
 _BLACK, _GREY = "#1b1b1f", "#6b6b73"
@@ -95,9 +96,9 @@ def _arrow(arrow: Arrow, direction: str) -> str:
 
 def _legend(drawn: Picture) -> Iterator[str]:
     """Yield what the lines and shapes mean that the picture has."""
-    for certainty, meaning in MEANINGS.items():
+    for certainty, name in _LINE_NAMES.items():
         if any(arrow.certainty is certainty for arrow in drawn.arrows):
-            yield f"{_LINE_NAMES[certainty]}: {meaning}"
+            yield f"{name}: {SURE[certainty].meaning}"
     for shape, name in _SHAPE_NAMES.items():
         if any(node.shape is shape for node in drawn.nodes):
             yield f"{name}: {shape.value}"

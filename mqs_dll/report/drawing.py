@@ -1,4 +1,4 @@
-"""The graph as SVG for a page of HTML, laid out here: no Graphviz is needed, and no script to draw it."""
+"""The graph as SVG, laid out here: the page of HTML shows it as it is, svg.py makes a document of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import html
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import pairwise
 
 from mqs_dll.report.layout import layout
 from mqs_dll.report.layout.boxes import Edge, Layout, Point, Route, Size
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded
+from mqs_dll.report.words import SURE
 from mqs_dll.verdict.results import Certainty
 
 _CHARACTER = 7.3
 """Pixels of one in the page's fixed-width font of 12 pixels; fonts differ by some percent."""
 
-_LINE = 16.0
+LINE = 16.0
 """Pixels from one line of text to the next."""
 
 _MARGIN: Size = (12.0, 8.0)
@@ -25,44 +27,63 @@ _MARGIN: Size = (12.0, 8.0)
 _CORNER = 9.0
 """How much is cut off the corners of an octagon."""
 
+SAMPLE: Size = (52.0, 18.0)
+"""Of an arrow or a box in the legend."""
+
 _LONGEST = 40
 """Characters of a label's line; the rest is seen when the mouse is over it."""
 
 
 def draw(picture: Picture) -> str:
     """Return an <svg> element; its groups have the places of arrows and nodes as data-arrow and data-node."""
+    (width, height), parts = drawn(picture)
+    return "\n".join(
+        (
+            f'<svg id="graph" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
+            ' role="group" aria-label="Graph of who waits for whom; the tables below say the same">',
+            *parts,
+            "</svg>",
+        )
+    )
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of styles, of the script, or of the page."""
+    return files("mqs_dll.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def drawn(picture: Picture) -> tuple[Size, list[str]]:
+    """Return how large the graph is, and what stands in the <svg> element."""
     boxes = [_Box.of(node) for node in picture.nodes]
     labels = [_label(arrow) for arrow in picture.arrows]
     edges = [
-        Edge(arrow.source, arrow.target, _size(label)) for arrow, label in zip(picture.arrows, labels, strict=True)
+        Edge(arrow.source, arrow.target, size_of(label)) for arrow, label in zip(picture.arrows, labels, strict=True)
     ]
     places = layout([box.size for box in boxes], edges)
-    width, height = places.size
-    parts = [
-        f'<svg id="graph" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
-        ' role="group" aria-label="Graph of who waits for whom; the tables below say the same">',
+    return places.size, [
         _heads(),
         *map(_arrow, range(len(edges)), picture.arrows, labels, places.routes, [places] * len(edges)),
         *map(_node, range(len(boxes)), picture.nodes, boxes, places.boxes),
-        "</svg>",
     ]
-    return "\n".join(parts)
 
 
-def sample(certainty: Certainty) -> str:
-    """Return a short arrow for a legend."""
-    line = f'<path class="line" d="M2 9H46" marker-end="url(#head-{certainty.value})"/>'
-    return _sample("arrow", certainty.value, line)
-
-
-def sample_of_shape(shape: Shape) -> str:
-    """Return a small box for a legend."""
-    outline = _outline(shape, (26.0, 9.0), (40.0, 14.0), 4.0)
-    return _sample("node", _CLASSES[shape], outline)
+def legend(picture: Picture) -> Iterator[tuple[str, str]]:
+    """Yield a short arrow or a small box, in an <svg> element, and what it means: of those that the picture has."""
+    for certainty in Certainty:
+        if any(arrow.certainty is certainty for arrow in picture.arrows):
+            line = f'<path class="line" d="M2 9H46" marker-end="url(#head-{certainty.value})"/>'
+            yield _sample("arrow", certainty.value, line), SURE[certainty].meaning
+    for shape in Shape:
+        if shape is not Shape.RANK and any(node.shape is shape for node in picture.nodes):
+            yield _sample("node", _CLASSES[shape], _outline(shape, (26.0, 9.0), (40.0, 14.0), 4.0)), shape.value
 
 
 def _sample(kind: str, of: str, content: str) -> str:
-    return f'<svg class="sample" width="52" height="18" aria-hidden="true"><g class="{kind} {of}">{content}</g></svg>'
+    width, height = SAMPLE
+    return (
+        f'<svg class="sample" width="{width:.0f}" height="{height:.0f}" aria-hidden="true">'
+        f'<g class="{kind} {of}">{content}</g></svg>'
+    )
 
 
 # ---------------------------------------------------------------- text
@@ -72,18 +93,20 @@ def _width(text: str) -> float:
     return _CHARACTER * sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def _size(lines: Sequence[str]) -> Size:
-    return max(map(_width, lines), default=0.0), _LINE * len(lines)
+def size_of(lines: Sequence[str]) -> Size:
+    """Return the width and height of lines of text, in pixels."""
+    return max(map(_width, lines), default=0.0), LINE * len(lines)
 
 
 def _label(arrow: Arrow) -> list[str]:
     return [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in arrow.lines()]
 
 
-def _texts(lines: Iterable[str], corner: Point, anchor: str) -> Iterator[str]:
+def texts(lines: Iterable[str], corner: Point, anchor: str) -> Iterator[str]:
+    """Yield a <text> element for each line, from an upper corner on; anchor: start, or middle of the lines."""
     x, y = corner
     for number, line in enumerate(lines):
-        base = y + _LINE * (number + 0.75)
+        base = y + LINE * (number + 0.75)
         yield f'<text x="{x:.1f}" y="{base:.1f}" text-anchor="{anchor}">{html.escape(line)}</text>'
 
 
@@ -101,7 +124,7 @@ class _Box:
         """Return the text of a node in lines, and what room it needs."""
         title = folded(node.title, 30)
         lines = [part for line in node.lines for part in folded(line, 30)]
-        width, height = _size([*title, *lines])
+        width, height = size_of([*title, *lines])
         return _Box(title, lines, (width * 1.04 + 2 * _MARGIN[0], height + 2 * _MARGIN[1]))
 
 
@@ -124,9 +147,9 @@ def _node(number: int, node: Node, box: _Box, centre: Point) -> str:
             f'<g class="node {_CLASSES[node.shape]} {certainty}" data-node="{number}"><title>{words}</title>',
             _outline(node.shape, centre, box.size, 6.0),
             '<g class="title">',
-            *_texts(box.title, (x, y), "middle"),
+            *texts(box.title, (x, y), "middle"),
             "</g>",
-            *_texts(box.lines, (x, y + _LINE * len(box.title)), "middle"),
+            *texts(box.lines, (x, y + LINE * len(box.title)), "middle"),
             "</g>",
         )
     )
@@ -170,14 +193,14 @@ def _arrow(number: int, arrow: Arrow, label: Sequence[str], route: Route, places
     x, y = route.label
     anchor = "start"
     if not places.down:  # above the arrow, in the middle of what is free
-        x, anchor = x + _size(label)[0] / 2, "middle"
+        x, anchor = x + size_of(label)[0] / 2, "middle"
     words = html.escape(", ".join(arrow.lines()))
     head = f"url(#head-{arrow.certainty.value})"
     return "".join(
         (
             f'<g class="arrow {arrow.certainty.value}" data-arrow="{number}"><title>{words}</title>',
             f'<path class="line" d="{_path(route.points, places.down)}" marker-end="{head}"/>',
-            *_texts(label, (x, y), anchor),
+            *texts(label, (x, y), anchor),
             "</g>",
         )
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
-from mqs_dll.debugger.job.records import Job
+from mqs_dll.report.words import Rank
 from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
 
 MOST_GROUPS = 16
@@ -30,37 +31,29 @@ _MOST_ALONE = 24
 """Processes that all findings together keep alone."""
 
 
-def groups(job: Job, verdict: Verdict) -> list[tuple[int, ...]]:
+def groups(ranks: Sequence[Rank], verdict: Verdict) -> list[tuple[int, ...]]:
     """Return the places of a job's processes in few groups, in the order of their first ones.
 
     What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
     """
-    waits = _waits_by_process(job, verdict)
-    group_of = _numbered(_alone(job, verdict))
-    if len(job.processes) <= SMALL_JOB:
-        return _members(_numbered(zip(group_of, _all_of(job, verdict, waits), strict=True)))
+    group_of = _numbered(_alone(ranks, verdict))
+    if len(ranks) <= SMALL_JOB:
+        return _members(_numbered(zip(group_of, _all_of(ranks, verdict), strict=True)))
     alone = max(group_of, default=0)
-    for most, traits in ((MOST_GROUPS, _traits(job, verdict, waits)), (_ENOUGH_GROUPS, _details(verdict, waits))):
+    for most, traits in ((MOST_GROUPS, _traits(ranks, verdict)), (_ENOUGH_GROUPS, _details(ranks))):
         for trait in traits:
             group_of = _split(group_of, trait(group_of), alone + most)
     return _members(group_of)
 
 
-def _waits_by_process(job: Job, verdict: Verdict) -> list[list[Wait]]:
-    waits: list[list[Wait]] = [[] for _ in job.processes]
-    for wait in verdict.waits:
-        waits[wait.process].append(wait)
-    return waits
-
-
-def _alone(job: Job, verdict: Verdict) -> list[Hashable]:
+def _alone(ranks: Sequence[Rank], verdict: Verdict) -> list[Hashable]:
     """Return a value for each process that is its own where it must be drawn alone."""
     alone: set[int] = set()
     for finding in verdict.findings:
         together = alone.union(finding.processes)
         if len(finding.processes) <= _most_named(finding) and len(together) <= _MOST_ALONE:
             alone = together
-    return [place if place in alone else None for place in range(len(job.processes))]
+    return [place if place in alone else None for place in range(len(ranks))]
 
 
 def _most_named(finding: Finding) -> int:
@@ -69,12 +62,10 @@ def _most_named(finding: Finding) -> int:
     return _LONGEST_CYCLE if finding.cause is Cause.CYCLE else _MOST_NAMED
 
 
-def _all_of(job: Job, verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Hashable]:
+def _all_of(ranks: Sequence[Rank], verdict: Verdict) -> Iterable[Hashable]:
     """Yield all that is known of each process, but which one it is."""
-    for process, does, named, own in zip(
-        job.processes, verdict.activities, _named_by(job, verdict), waits, strict=True
-    ):
-        waits_of_any = tuple(replace(wait, process=0) for wait in own)
+    for (_, process, does, waits), named in zip(ranks, _named_by(ranks, verdict), strict=True):
+        waits_of_any = tuple(replace(wait, process=0) for wait in waits)
         yield process.state, process.world, process.program, does, named, waits_of_any
 
 
@@ -82,47 +73,45 @@ Trait = Callable[[Sequence[int]], Iterable[Hashable]]
 """What tells processes apart, given the groups so far: one value for each process."""
 
 
-def _traits(job: Job, verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Trait]:
+def _traits(ranks: Sequence[Rank], verdict: Verdict) -> Iterable[Trait]:
     """Yield what tells processes apart in earnest, the weightiest first."""
-    activities = verdict.activities
-    yield lambda _: ((process.state, does.certainty) for process, does in zip(job.processes, activities, strict=True))
-    yield lambda _: ((process.world, process.program) for process in job.processes)
-    yield lambda _: (does.call for does in activities)
-    yield lambda _: _named_by(job, verdict)
-    yield lambda _: _each(waits, lambda wait: (wait.kind, wait.what, wait.communicator_id, wait.certainty))
-    yield lambda group_of: _targets(group_of, waits)
+    yield lambda _: ((rank.process.state, rank.activity.certainty) for rank in ranks)
+    yield lambda _: ((rank.process.world, rank.process.program) for rank in ranks)
+    yield lambda _: (rank.activity.call for rank in ranks)
+    yield lambda _: _named_by(ranks, verdict)
+    yield lambda _: _each(ranks, lambda wait: (wait.kind, wait.what, wait.communicator_id, wait.certainty))
+    yield lambda group_of: _targets(group_of, ranks)
 
 
-def _details(verdict: Verdict, waits: Sequence[Sequence[Wait]]) -> Iterable[Trait]:
+def _details(ranks: Sequence[Rank]) -> Iterable[Trait]:
     """Yield what else tells processes apart, the weightiest first."""
-    activities = verdict.activities
-    yield lambda _: (does.phrase if does.call is None else "" for does in activities)
-    yield lambda _: (does.where for does in activities)
-    yield lambda _: _each(waits, lambda wait: (wait.tag, wait.any_tag, wait.any_source))
-    yield lambda group_of: _targets(group_of, waits)
+    yield lambda _: (rank.activity.phrase if rank.activity.call is None else "" for rank in ranks)
+    yield lambda _: (rank.activity.where for rank in ranks)
+    yield lambda _: _each(ranks, lambda wait: (wait.tag, wait.any_tag, wait.any_source))
+    yield lambda group_of: _targets(group_of, ranks)
 
 
-def _each(waits: Sequence[Sequence[Wait]], what: Callable[[Wait], Hashable]) -> list[Hashable]:
-    return [frozenset(map(what, own)) for own in waits]
+def _each(ranks: Sequence[Rank], what: Callable[[Wait], Hashable]) -> list[Hashable]:
+    return [frozenset(map(what, rank.waits)) for rank in ranks]
 
 
-def _named_by(job: Job, verdict: Verdict) -> list[Hashable]:
+def _named_by(ranks: Sequence[Rank], verdict: Verdict) -> list[Hashable]:
     """Return for each process the findings that name it."""
-    named: list[list[int]] = [[] for _ in job.processes]
+    named: list[list[int]] = [[] for _ in ranks]
     for number, finding in enumerate(verdict.findings):
         for place in finding.processes:
             named[place].append(number)
     return [tuple(numbers) for numbers in named]
 
 
-def _targets(group_of: Sequence[int], waits: Sequence[Sequence[Wait]]) -> list[Hashable]:
+def _targets(group_of: Sequence[int], ranks: Sequence[Rank]) -> list[Hashable]:
     """Return for each process the groups that it waits for."""
-    known: dict[int, frozenset[int]] = {}  # by the identity of the peers: thousands of waits share one tuple
-    for own in waits:
-        for wait in own:
-            if id(wait.peers) not in known:
-                known[id(wait.peers)] = frozenset(group_of[peer] for peer in wait.peers)
-    return [frozenset(known[id(wait.peers)] for wait in own if not wait.any_source) for own in waits]
+
+    @cache
+    def groups_of(peers: tuple[int, ...]) -> frozenset[int]:
+        return frozenset(group_of[peer] for peer in peers)
+
+    return [frozenset(groups_of(wait.peers) for wait in rank.waits if not wait.any_source) for rank in ranks]
 
 
 def _split(group_of: list[int], trait: Iterable[Hashable], most: int) -> list[int]:

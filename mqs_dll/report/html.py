@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import html
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
-from importlib.resources import files
 from string import Template
 
 from mqs_dll import __version__
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.escape import visible
-from mqs_dll.report.drawing import draw, sample, sample_of_shape
+from mqs_dll.report.drawing import asset, draw, legend
+from mqs_dll.report.names import titled
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
-from mqs_dll.report.picture import MEANINGS, Picture, Shape, picture
+from mqs_dll.report.picture import picture
 from mqs_dll.report.tables import Places, Table, activities, communicators, waits
 from mqs_dll.report.text.facts import NOT_COUNTED
-from mqs_dll.report.text.names import name_many
-from mqs_dll.verdict.results import Certainty, Finding, Outcome, Verdict
+from mqs_dll.verdict.results import Finding, Outcome, Verdict
 
 _SYMBOLS = {
     Outcome.NOTHING_STUCK: '<circle cx="12" cy="12" r="10"/><path d="M7 12.5l3.5 3.5L17 8.5"/>',
@@ -35,7 +34,6 @@ _CLASSES = {
     Outcome.SUSPECTED: "suspected",
     Outcome.NOT_READ: "unread",
 }
-_SURE = {Certainty.PROVED: "Proved", Certainty.SUSPECTED: "Suspected", Certainty.NOTED: "Noted"}
 
 
 def render(job: Job, verdict: Verdict) -> str:
@@ -43,8 +41,8 @@ def render(job: Job, verdict: Verdict) -> str:
     drawn = picture(job, verdict)
     places = Places()
     tables = [make(job, verdict, places) for make in (waits, activities, communicators)]
-    style, script = _asset("page.css"), _asset("page.js")
-    return Template(_asset("page.html")).substitute(
+    style, script = asset("page.css") + asset("graph.css"), asset("page.js")
+    return Template(asset("page.html")).substitute(
         style=style,
         style_hash=_hash(style),
         script=script,
@@ -57,16 +55,12 @@ def render(job: Job, verdict: Verdict) -> str:
         warnings=_warnings(job),
         findings=_findings(verdict.findings),
         graph=draw(drawn),
-        legend=_legend(drawn),
+        legend="".join(f"<li>{sample}{words}</li>" for sample, words in legend(drawn)),
         remarks="".join(f'<p class="hint">{_text(remark)}</p>' for remark in drawn.remarks),
         tables="\n".join(map(_table, tables)),
         job=_job(job),
         data=embedded(job, verdict, drawn, tables, places),
     )
-
-
-def _asset(name: str) -> str:
-    return files("mqs_dll.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -90,7 +84,7 @@ def _headline(headline: str) -> str:
 def _findings(findings: Iterable[Finding]) -> str:
     items = "".join(
         f'<li class="finding {finding.certainty.value}">'
-        f'<p class="sure">{_SURE[finding.certainty]}: {finding.cause.value}</p>'
+        f'<p class="sure">{finding.certainty.value.capitalize()}: {finding.cause.value}</p>'
         f"<p>{_text(finding.sentence)}</p>{_advice(finding.advice)}</li>"
         for finding in findings
     )
@@ -111,7 +105,7 @@ def _warnings(job: Job) -> str:
         return ""
     count = sum(map(len, unread.values()))
     items = "".join(
-        f"<li>{_text(_ranks(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
+        f"<li>{_text(titled(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
         for (why, way_out), members in unread.items()
     )
     return (
@@ -120,19 +114,7 @@ def _warnings(job: Job) -> str:
     )
 
 
-def _ranks(job: Job, places: Sequence[int]) -> str:
-    name = name_many(job, places)
-    return name if name.startswith("PID") else f"rank {name}" if len(places) == 1 else f"ranks {name}"
-
-
-# ---------------------------------------------------------------- the graph's legend, tables, the job
-
-
-def _legend(drawn: Picture) -> str:
-    certainties = {arrow.certainty for arrow in drawn.arrows}
-    shapes = {node.shape for node in drawn.nodes} - {Shape.RANK}
-    lines = [f"<li>{sample(each)}{words}</li>" for each, words in MEANINGS.items() if each in certainties]
-    return "".join((*lines, *(f"<li>{sample_of_shape(each)}{each.value}</li>" for each in Shape if each in shapes)))
+# ---------------------------------------------------------------- the graph's tables, the job
 
 
 def _table(table: Table) -> str:

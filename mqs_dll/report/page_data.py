@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.debugger.job.records import Job
+from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
-from mqs_dll.report.tables import Facts, Places, Table, Tag, tag_of
-from mqs_dll.report.text.names import CommunicatorNames, name_many
+from mqs_dll.report.tables import Facts, Places, Table
+from mqs_dll.report.words import Tag, tag_of
 from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict
 
@@ -100,5 +101,5 @@ def _arrow_facts(verdict: Verdict, arrow: Arrow, places: Places) -> list[list[Ta
 
 def _peers(verdict: Verdict, waits: Sequence[int], places: Places) -> int:
     """Return the number of all peers of some waits, among which thousands may share one tuple."""
-    shared = {id(verdict.waits[number].peers): verdict.waits[number].peers for number in waits}
-    return places.number(peer for peers in shared.values() for peer in peers)
+    shared = {verdict.waits[number].peers for number in waits}
+    return places.number(peer for peers in shared for peer in peers)

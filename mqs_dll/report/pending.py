@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll import phrases
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.abi import INVALID_RANK, Operation, Queue, Status
 from mqs_dll.debugger.job.records import JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable
@@ -38,8 +38,8 @@ def _phrase(queue: Queue, operation: Operation, communicator: CommunicatorSnapsh
     collective = phrases.read(operation.extra_text).collective
     if collective is not None:
         return f"{collective} on {name}"
-    peer = peer_words(queue, operation, operation.desired_local_rank, operation.actual_local_rank)
-    rank = f"rank {peer}" if peer.isdigit() else f"{peer.partition(':')[0]} rank"
+    known = operation.desired_local_rank != INVALID_RANK
+    rank = f"rank {operation.desired_local_rank}" if known else f"{peer_words(queue, operation)} rank"
     return f"{_DIRECTIONS[queue]} {rank} of {name}, tag {tag_words(operation)}"
 
 

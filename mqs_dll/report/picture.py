@@ -10,8 +10,9 @@ from enum import Enum
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.escape import visible
 from mqs_dll.report.groups import groups
-from mqs_dll.report.text.names import CommunicatorNames, name_many
-from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind
+from mqs_dll.report.names import CommunicatorNames, name_many, titled
+from mqs_dll.report.words import GRAVITY, Rank, ranks_of, tag_words
+from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind
 
 MOST_ARROWS = 150
 """More than that hide each other."""
@@ -34,14 +35,6 @@ class Shape(Enum):
     ANY = "any of several ranks"
     ALL = "all of several ranks"
     UNKNOWN = "a rank that isn't known"
-
-
-MEANINGS = {
-    Certainty.PROVED: "can't end any more: proved",
-    Certainty.SUSPECTED: "seems stuck: suspected",
-    Certainty.NOTED: "may well end",
-}
-"""What the certainty of a wait means, in a legend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +118,13 @@ class _Painter:
         self._job = job
         self._verdict = verdict
         self._names = CommunicatorNames(job, verdict)
-        self._groups = groups(job, verdict)
+        self._ranks = ranks_of(job, verdict)
+        self._groups = groups(self._ranks, verdict)
         self._group_of = {place: number for number, places in enumerate(self._groups) for place in places}
         self._several_programs = len({process.program for process in job.processes} - {""}) > 1
-        self._waits = _by_process(verdict.waits)
         self._nodes = [self._node(places) for places in self._groups]
         self._stand_ins: dict[tuple[Shape, str, frozenset[int]], int] = {}
-        self._known_peers: dict[int, frozenset[int]] = {}
+        self._among: dict[tuple[int, ...], frozenset[int]] = {}
 
     def paint(self) -> Picture:
         """Return the nodes, the arrows, and what there is to say about them."""
@@ -146,32 +139,20 @@ class _Painter:
     # ------------------------------------------------------------ nodes
 
     def _node(self, places: tuple[int, ...]) -> Node:
-        first = self._job.processes[places[0]]
+        ranks = [self._ranks[place] for place in places]
         return Node(
-            shape=_SHAPES.get(first.state, Shape.RANK),
-            title=_title(self._job, places),
-            lines=tuple(self._node_lines(places)),
-            certainty=self._verdict.activities[places[0]].certainty,
+            shape=_SHAPES.get(ranks[0].process.state, Shape.RANK),
+            title=titled(self._job, places),
+            lines=tuple(self._node_lines(ranks)),
+            certainty=ranks[0].activity.certainty,
             processes=places,
         )
 
-    def _node_lines(self, places: Sequence[int]) -> Iterable[str]:
-        programs = [self._job.processes[place].program.rpartition("/")[2] for place in places]
+    def _node_lines(self, ranks: Sequence[Rank]) -> Iterable[str]:
         if self._several_programs:
-            yield from _one_or_count(programs, "programs")
-        yield from _one_or_count(map(self._does, places), "different calls")
-        yield from _one_or_count((self._verdict.activities[place].where for place in places), "places in the program")
-
-    def _does(self, place: int) -> str:
-        """Return what a process does, without what it waits for: arrows tell that."""
-        activity = self._verdict.activities[place]
-        waits = self._waits.get(place, [])
-        if self._job.processes[place].state is not RankState.READ:
-            return self._job.processes[place].state.value
-        if activity.halt:
-            return activity.halt
-        call = activity.call or " and ".join(dict.fromkeys(wait.what for wait in waits)) or activity.phrase
-        return f"{call}, {_NEEDS[activity.mode]}" if len(waits) > 1 and activity.mode in _NEEDS else call
+            yield from _one_or_count((rank.program for rank in ranks), "programs")
+        yield from _one_or_count(map(_does, ranks), "different calls")
+        yield from _one_or_count((rank.activity.where for rank in ranks), "places in the program")
 
     def _stand_in(self, shape: Shape, words: str, communicator: str, peers: frozenset[int]) -> int:
         """Return the node that stands for several processes, or for unknown ones; equal ones are shared."""
@@ -179,7 +160,8 @@ class _Painter:
         if key not in self._stand_ins:
             self._stand_ins[key] = len(self._nodes)
             lines = (communicator,) if communicator else ()
-            self._nodes.append(Node(shape, words, lines, None, tuple(sorted(peers))))
+            title = f"{words} {name_many(self._job, sorted(peers))}" if peers else words
+            self._nodes.append(Node(shape, title, lines, None, tuple(sorted(peers))))
         return self._stand_ins[key]
 
     # ------------------------------------------------------------ arrows
@@ -188,7 +170,7 @@ class _Painter:
         """Return all arrows, the gravest first."""
         found: dict[tuple[int, int, Certainty], dict[tuple[str, str, str], list[int]]] = {}
         for number, wait in enumerate(self._verdict.waits):
-            words = (visible(wait.what), _tag(wait), self._communicator(wait))
+            words = (visible(wait.what), tag_words(wait), self._communicator(wait))
             for target in self._targets(wait):
                 labels = found.setdefault((self._group_of[wait.process], target, wait.certainty), {})
                 labels.setdefault(words, []).append(number)
@@ -196,7 +178,7 @@ class _Painter:
             Arrow(source, target, certainty, tuple(Label(*words, tuple(waits)) for words, waits in labels.items()))
             for (source, target, certainty), labels in found.items()
         ]
-        return sorted(arrows, key=lambda arrow: _GRAVITY.index(arrow.certainty))
+        return sorted(arrows, key=lambda arrow: GRAVITY.index(arrow.certainty))
 
     def _targets(self, wait: Wait) -> Collection[int]:
         peers = self._peers(wait)
@@ -205,18 +187,18 @@ class _Painter:
             words = "any rank" if wait.any_source else "a rank that isn't known"
             return [self._stand_in(Shape.UNKNOWN, words, name, peers)]
         if wait.any_source and len(peers) > 1:
-            among = peers | {wait.process}  # shared by all that wait so on a communicator
-            return [self._stand_in(Shape.ANY, f"any of {name_many(self._job, sorted(among))}", name, among)]
+            among = peers if wait.process in peers else peers | {wait.process}  # shared by all on a communicator
+            return [self._stand_in(Shape.ANY, "any of", name, among)]
         nodes = {self._group_of[peer] for peer in peers}
         if len(nodes) > _MOST_TARGETS:
-            return [self._stand_in(Shape.ALL, f"all of {name_many(self._job, sorted(peers))}", name, peers)]
+            return [self._stand_in(Shape.ALL, "all of", name, peers)]
         return sorted(nodes)
 
     def _peers(self, wait: Wait) -> frozenset[int]:
         """Return the peers as a set, made once: thousands of waits may share one tuple of thousands."""
-        if id(wait.peers) not in self._known_peers:
-            self._known_peers[id(wait.peers)] = frozenset(wait.peers)
-        return self._known_peers[id(wait.peers)]
+        if wait.peers not in self._among:
+            self._among[wait.peers] = frozenset(wait.peers)
+        return self._among[wait.peers]
 
     def _communicator(self, wait: Wait) -> str:
         if wait.window is not None:
@@ -231,21 +213,14 @@ _SHAPES = {
     RankState.FINALIZED: Shape.GONE,
     RankState.UNREADABLE: Shape.UNREAD,
 }
-_NEEDS = {Mode.ALL: "needs all", Mode.ANY: "needs any"}
-_GRAVITY = (Certainty.PROVED, Certainty.SUSPECTED, Certainty.NOTED)
 
 
-def _by_process(waits: Iterable[Wait]) -> dict[int, list[Wait]]:
-    found: dict[int, list[Wait]] = {}
-    for wait in waits:
-        found.setdefault(wait.process, []).append(wait)
-    return found
-
-
-def _tag(wait: Wait) -> str:
-    if wait.kind not in (WaitKind.RECEIVE, WaitKind.SEND):
-        return ""
-    return "any" if wait.any_tag else "?" if wait.tag is None else str(wait.tag)
+def _does(rank: Rank) -> str:
+    """Return what a process does, without what it waits for: arrows tell that."""
+    if rank.unseen or rank.activity.halt:
+        return rank.unseen or rank.activity.halt
+    does = " and ".join(rank.calls) or rank.activity.phrase
+    return f"{does}, {rank.needs}" if rank.needs else does
 
 
 def _tags(tags: Sequence[str]) -> str:
@@ -255,13 +230,6 @@ def _tags(tags: Sequence[str]) -> str:
     shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MOST_TAGS]
     more = f" and {len(tags) - _MOST_TAGS} more" if len(tags) > _MOST_TAGS else ""
     return f", tag{'s' if len(tags) > 1 else ''} {', '.join(shown)}{more}"
-
-
-def _title(job: Job, places: Sequence[int]) -> str:
-    name = name_many(job, places)
-    if name.startswith("PID"):
-        return name
-    return f"rank {name}" if len(places) == 1 else f"ranks {name}"
 
 
 def _one_or_count(values: Iterable[str], what: str) -> Iterable[str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutOrigin, Operation, Queue, Status, Window
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.names import called, marks_of
+from mqs_dll.report.terminal import columns, indented
+from mqs_dll.verdict.entries import leaves_peer_open
 
 QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}
 _COLUMNS = ("queue", "status", "peer", "world", "tag", "bytes", "what")
@@ -65,12 +64,12 @@ def _communicator(snapshot: CommunicatorSnapshot) -> RenderableType:
         style="not bold default",
     )
     parts: list[RenderableType] = [title]
-    table = _table(_COLUMNS)
+    table = columns(*_COLUMNS)
     for queue in snapshot.queues:
         for operation in queue.operations:
             table.add_row(*(Text(cell) for cell in _operation_cells(queue.queue, operation)))
     if table.row_count:
-        parts.append(_indented(table))
+        parts.append(indented(table))
     return Group(*parts, *_remarks(snapshot.queues))
 
 
@@ -132,18 +131,13 @@ def _texts(operation: Operation) -> Iterator[str]:
         yield f"buffer {operation.buffer:#x}{' of the MPI' if operation.system_buffer else ''}"
 
 
-def peer_words(queue: Queue, operation: Operation, desired: int, actual: int) -> str:
+def peer_words(queue: Queue, operation: Operation, desired: int = INVALID_RANK, actual: int = INVALID_RANK) -> str:
     """Return a peer's rank, "any", "any: 3" once a message has been found, or "?"; local ranks or global ones."""
     if desired != INVALID_RANK:
         return str(desired)
-    if not _leaves_peer_open(queue, operation):
+    if not leaves_peer_open(queue, operation):
         return _NOT_KNOWN
     return _ANY if actual == INVALID_RANK else f"{_ANY}: {actual}"
-
-
-def _leaves_peer_open(queue: Queue, operation: Operation) -> bool:
-    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
-    return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)
 
 
 def tag_words(operation: Operation) -> str:
@@ -167,15 +161,15 @@ def _core_tables(core: CoreView) -> Iterator[RenderableType]:
     if core.windows is not None:
         yield from _listing("Windows", ("name", "processes", "handle"), core.windows, _window_cells)
     if core.datatypes is not None:
-        columns = ("name", "bytes", "kind", "operations", "handle")
-        yield from _listing("Datatypes in use", columns, core.datatypes, _datatype_cells)
+        titles = ("name", "bytes", "kind", "operations", "handle")
+        yield from _listing("Datatypes in use", titles, core.datatypes, _datatype_cells)
     if core.layouts is not None:
         yield from _listing("Layouts", ("from", "structs"), _by_origin(core.layouts), _origin_cells)
 
 
 def _listing(
     title: str,
-    columns: tuple[str, ...],
+    titles: tuple[str, ...],
     items: tuple[Item, ...] | Hidden,
     cells: Callable[[Item], tuple[str, ...]],
 ) -> Iterator[RenderableType]:
@@ -185,10 +179,10 @@ def _listing(
     elif not items:
         yield Text("  none", style="dim")
     else:
-        table = _table(columns)
+        table = columns(*titles)
         for item in items:
             table.add_row(*(Text(cell) for cell in cells(item)))
-        yield _indented(table)
+        yield indented(table)
 
 
 def _window_cells(window: Window) -> tuple[str, ...]:
@@ -211,14 +205,3 @@ def _by_origin(layouts: tuple[LayoutOrigin, ...]) -> tuple[tuple[str, list[str]]
 def _origin_cells(layouts: tuple[str, list[str]]) -> tuple[str, ...]:
     origin, structs = layouts
     return visible(origin), visible(", ".join(structs))
-
-
-def _table(columns: tuple[str, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _indented(table: Table) -> Padding:
-    return Padding(table, (0, 0, 0, 2), expand=False)

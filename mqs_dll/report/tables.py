@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
-from mqs_dll.report.text.names import CommunicatorNames, name_many
-from mqs_dll.verdict.ranges import ranges
-from mqs_dll.verdict.results import Activity, Certainty, CommunicatorFacts, Mode, Verdict, Wait, WaitKind
+from mqs_dll.report.names import CommunicatorNames, name_many
+from mqs_dll.report.words import SURE, Rank, Tag, ranks_of, tag_of, tag_words
+from mqs_dll.verdict.ranges import Interval, intervals, ranges
+from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
 MOST_ROWS = 30_000
 """Of one table: some megabytes of the page, and more than anybody reads."""
-
-Tag = int | str | None
-"""A tag; "any"; "?" where it isn't known; None where there can't be one."""
-
-Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,11 @@ class Places:
         """Begin without any."""
         self.intervals: list[tuple[Interval, ...]] = []
         self._numbers: dict[tuple[Interval, ...], int] = {}
-        self._known: dict[int, tuple[tuple[int, ...], int]] = {}
+        self._known: dict[tuple[int, ...], int] = {}
 
     def number(self, places: Iterable[int]) -> int:
         """Return the number of a set of processes."""
-        found = tuple(_intervals(sorted({*places})))
+        found = tuple(intervals(places))
         if found not in self._numbers:
             self._numbers[found] = len(self.intervals)
             self.intervals.append(found)
@@ -66,17 +61,9 @@ class Places:
 
     def number_of(self, places: tuple[int, ...]) -> int:
         """Return the same of a tuple that thousands of waits may share, and look at it once."""
-        if id(places) not in self._known:
-            self._known[id(places)] = places, self.number(places)  # kept, so that no other tuple gets its identity
-        return self._known[id(places)][1]
-
-
-def _intervals(places: Sequence[int]) -> Iterator[Interval]:
-    begin = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[end - 1] + 1:
-            yield places[begin], places[end - 1]
-            begin = end
+        if places not in self._known:
+            self._known[places] = self.number(places)
+        return self._known[places]
 
 
 def _weights(verdict: Verdict) -> list[int]:
@@ -88,21 +75,7 @@ def _weights(verdict: Verdict) -> list[int]:
     return weights
 
 
-def tag_of(wait: Wait) -> Tag:
-    """Return the tag of a wait, for a filter."""
-    if wait.kind not in (WaitKind.RECEIVE, WaitKind.SEND):
-        return None
-    return "any" if wait.any_tag else "?" if wait.tag is None else wait.tag
-
-
 # ---------------------------------------------------------------- who waits for whom
-
-_SURE = {
-    Certainty.PROVED: "proved: can't end",
-    Certainty.SUSPECTED: "suspected",
-    Certainty.NOTED: "may well end",
-    None: "",
-}
 
 
 def waits(job: Job, verdict: Verdict, places: Places) -> Table:
@@ -132,15 +105,14 @@ def _alike(wait: Wait, places: Places) -> Hashable:
 
 
 def _wait_row(job: Job, names: CommunicatorNames, wait: Wait, processes: Sequence[int]) -> tuple[str, ...]:
-    tag = tag_of(wait)
     return (
         _several(job, processes),
         visible(wait.what),
         _peers(job, wait),
-        "" if tag is None else str(tag),
+        tag_words(wait),
         names.label(wait),
         _length(wait),
-        _SURE[wait.certainty],
+        SURE[wait.certainty].wait,
     )
 
 
@@ -164,19 +136,14 @@ def _several(job: Job, processes: Iterable[int]) -> str:
 
 # ---------------------------------------------------------------- what each rank does
 
-_STUCK = {Certainty.PROVED: "stuck: proved", Certainty.SUSPECTED: "seems stuck", Certainty.NOTED: "waits", None: ""}
-_NEEDS = {Mode.ALL: "needs all of its waits", Mode.ANY: "needs any of its waits"}
-
 
 def activities(job: Job, verdict: Verdict, places: Places) -> Table:
     """Return what the processes do; those that do the same share a row."""
-    counts = Counter(wait.process for wait in verdict.waits)
     merged: dict[tuple[str, ...], list[int]] = {}
-    for place, (process, activity) in enumerate(zip(job.processes, verdict.activities, strict=True)):
-        does = _does(activity, counts[place]) if process.state is RankState.READ else process.state.value
-        program = process.program.rpartition("/")[2]
-        row = (does, _STUCK[activity.certainty], activity.where, program, process.host)
-        merged.setdefault(row, []).append(place)
+    for rank in ranks_of(job, verdict):
+        state = SURE[rank.activity.certainty].state
+        row = (_does(rank), state, rank.activity.where, rank.program, rank.process.host)
+        merged.setdefault(row, []).append(rank.place)
     weight = _weights(verdict)
     kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
     return Table(
@@ -189,9 +156,12 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
     )
 
 
-def _does(activity: Activity, waits: int) -> str:
+def _does(rank: Rank) -> str:
+    if rank.unseen:
+        return rank.unseen
+    activity = rank.activity
     does = f"{activity.halt} in {activity.call}".lstrip() if activity.call else activity.phrase
-    return f"{does}, {_NEEDS[activity.mode]}" if waits > 1 and activity.mode in _NEEDS else does
+    return f"{does}, {rank.needs} of its waits" if rank.needs else does
 
 
 def _pids(job: Job, places: Iterable[int]) -> str:

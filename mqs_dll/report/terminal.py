@@ -1,4 +1,4 @@
-"""The console that reports are printed on: a terminal, a pager or a file."""
+"""The console that reports are printed on: a terminal, a pager or a file; and blocks that reports are made of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 import sys
 from typing import Any
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 
 _PLAIN_WIDTH = 160
 """Columns where no terminal sets them: a pager scrolls, and a paste keeps its rows whole."""
@@ -16,6 +19,19 @@ def console() -> Console:
     """Return a console on standard output that prints text as it is: no markup, no emoji codes, no guessed colours."""
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     return _Console(width=width, markup=False, emoji=False, highlight=False)
+
+
+def indented(body: RenderableType, by: int = 2) -> Padding:
+    """Return something with blanks before each of its lines."""
+    return Padding(body, (0, 0, 0, by), expand=False)
+
+
+def columns(*titles: str, widest: int | None = None) -> Table:
+    """Return a table with a line below its titles, whose cells are folded where there is no room."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold", max_width=widest)
+    return table
 
 
 class _Console(Console):

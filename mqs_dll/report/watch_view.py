@@ -10,14 +10,15 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.abi import UNKNOWN, Operation, Queue
+from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import QueueSnapshot
 from mqs_dll.escape import visible
+from mqs_dll.report.names import name_many
 from mqs_dll.report.pending import pending
 from mqs_dll.report.text import outcome_line
-from mqs_dll.report.text.names import name_many
 from mqs_dll.report.text.rows import Row, row_for_each, rows
+from mqs_dll.verdict.entries import is_note
 from mqs_dll.verdict.results import Certainty, Verdict
 
 _PLAIN_HEIGHT = 60
@@ -145,13 +146,8 @@ def _count(process: JobProcess, queue: Queue) -> int | None:
 
 
 def _is_whole(queue: QueueSnapshot) -> bool:
-    has_notes = queue.queue is Queue.UNEXPECTED and any(map(_is_note, queue.operations))
+    has_notes = any(is_note(queue.queue, operation) for operation in queue.operations)
     return queue.hidden is None and queue.broken is None and not has_notes
-
-
-def _is_note(message: Operation) -> bool:
-    """Tell an entry that stands for messages of which no number is known."""
-    return message.actual_tag == message.actual_length == UNKNOWN
 
 
 def _span(seconds: Iterable[float | None]) -> str:

@@ -3,16 +3,18 @@
 Everything here is a function of records: no process is touched, and a saved job gets the same verdict on any
 machine.
 
-- ``conclude``: from a job to a verdict; here a reader begins
-- ``results``: what a verdict says, as records
-- ``communicators``: those of the job, joined; ``join``: its operations; ``pending``: one of them; ``matching``: which
-  are about to meet; ``order``: which messages are under way; ``windows``: its windows
-- ``calls``: what MPI's calls block on; ``nonblocking``: who has begun which operation; ``roots``: who is taken for the
-  root, by ``trees``; ``trees``: those by which MPIs broadcast and reduce
-- ``waits``: what each process waits for; ``states``: what it does; ``needs``: what would end a wait; ``missing``: who
-  has not entered a collective call; ``progress``: whether it went on between two looks
-- ``analysis``: who can never go on; ``graph``: in linear time; ``parts``: who waits for whom; ``circles``: who is in
-  one
-- ``findings``: what is wrong, in sentences
-- ``naming``: what verdicts call things; ``ranges``: ranks as people write them
+- ``results``: what a verdict says; ``conclude``: the one call that makes it, where a reader begins
+- ``analysis``: who can never go on, by what each waits for
+- ``progress``: who went on between two looks
+- ``communicators``: those of the job, joined from what each rank says of its own
+- ``entries``: what an entry of a queue says of itself; ``pending``: one operation, with the rank that it waits for
+- ``join``: all operations; ``order``: which messages are under way before those that can be seen; ``matching``: which
+  receives and messages are about to meet
+- ``calls``: what ends each MPI call; ``states``: what a rank is in; ``waits``: what it waits for there
+- ``needs``: what would end one wait; ``missing``: who has not entered a collective call
+- ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
+- ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there
+- ``graph``: who can go on in the end; ``parts``: who of the rest waits for whom; ``circles``: who needs whom
+- ``findings``: what explains the rest, in sentences
+- ``naming``: what these call ranks, communicators and calls; ``ranges``: ranks in brackets
 """

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.verdict.graph import Gates
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
@@ -42,7 +43,7 @@ class Analysis:
         self.proved = _Proof(self).solve()
         self.suspected = _Suspicion(self).solve()
         self.suspected.stuck -= self.proved.stuck
-        self._known_peers: dict[int, tuple[int, ...]] = {}
+        self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
 
     def stood_still(self, place: int) -> bool:
         """Tell whether a process was surely in one and the same call from one look to the next.
@@ -76,12 +77,9 @@ class Analysis:
 
     def known_peers(self, need: Need) -> tuple[int, ...]:
         """Return the peers of a need that are known; the same tuple for all who wait for the same set."""
-        if len(need.peers) < 2:
-            return tuple(peer for peer in need.peers if peer is not None)
-        key = id(need.peers)
-        if key not in self._known_peers:
-            self._known_peers[key] = tuple(peer for peer in need.peers if peer is not None)
-        return self._known_peers[key]
+        if need.peers not in self._known_peers:
+            self._known_peers[need.peers] = Shared(peer for peer in need.peers if peer is not None)
+        return self._known_peers[need.peers]
 
     def state(self, place: int) -> State:
         """Return what a process does."""
@@ -95,7 +93,7 @@ class _Graph:
         self._analysis = analysis
         self._processes = analysis.waits.of_process
         self._gates = Gates(len(self._processes))
-        self._shared: dict[tuple[int, bool], int] = {}
+        self._shared: dict[tuple[tuple[int | None, ...], bool], int] = {}
         self._need_gates: dict[int, list[tuple[Need, int]]] = {}
 
     def solve(self) -> Solution:
@@ -157,13 +155,12 @@ class _Graph:
         self._need_gates[place].append((need, gate))
         return gate
 
-    def _group(self, peers: Sequence[int | None], every: bool) -> int:
+    def _group(self, peers: tuple[int | None, ...], every: bool) -> int:
         """Return the gate of a set of processes; one for all who wait for the same set."""
-        key = (id(peers), every) if peers else (0, False)
-        if key not in self._shared:
+        if (peers, every) not in self._shared:
             known = [peer for peer in peers if peer is not None] if peers else range(len(self._processes))
-            self._shared[key] = self._gates.add(len(known) if every else 1, known)
-        return self._shared[key]
+            self._shared[peers, every] = self._gates.add(len(known) if every else 1, known)
+        return self._shared[peers, every]
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
         raise NotImplementedError

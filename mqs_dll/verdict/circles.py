@@ -17,7 +17,7 @@ class Circles:
         self._analysis = analysis
         self._stuck = analysis.proved.stuck | analysis.suspected.stuck
         self._never = self._stuck | analysis.waits.gone
-        self._outside: dict[int, bool] = {}
+        self._outside: dict[tuple[int | None, ...], bool] = {}
         unmet = {place: analysis.unmet(place) for place in self._stuck}
         self.parts = Parts(unmet, len(analysis.job.processes))
 
@@ -29,14 +29,11 @@ class Circles:
         """Tell whether some process of a part waits for one that isn't stuck, and may come."""
         return any(self._leads_out(need.peers) for place in part for need in self._analysis.unmet(place))
 
-    def _leads_out(self, peers: Sequence[int | None]) -> bool:
-        if len(peers) == 1:
-            return peers[0] not in self._never
-        key = id(peers) if peers else 0
-        if key not in self._outside:
+    def _leads_out(self, peers: tuple[int | None, ...]) -> bool:
+        if peers not in self._outside:
             candidates = peers if peers else range(len(self._analysis.job.processes))
-            self._outside[key] = any(peer not in self._never for peer in candidates)
-        return self._outside[key]
+            self._outside[peers] = any(peer not in self._never for peer in candidates)
+        return self._outside[peers]
 
     def single_peers(self, place: int) -> list[int]:
         """Return the stuck processes without which a process can't go on."""
@@ -48,11 +45,11 @@ class Circles:
         if len(threads) != 1:
             return []
         thread = threads[0]
-        firm = {id(need) for need in thread.also}
+        firm = {*thread.also}
         if len(thread.needs) == 1 or (thread.sure and thread.mode is Mode.ALL):
-            firm |= {id(need) for need in thread.needs}
+            firm |= {*thread.needs}
         return [
             need
             for need in self._analysis.unmet(place)
-            if id(need) in firm and len(need.peers) == 1 and need.peers[0] in self._stuck
+            if need in firm and len(need.peers) == 1 and need.peers[0] in self._stuck
         ]

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mqs_dll.abi import INVALID_RANK, NUMBER_BITS
 from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.results import CommunicatorFacts
@@ -44,6 +46,11 @@ class Communicator:
     remote: int | None = None
     """For one side of an inter-communicator, the place of the other side."""
 
+    @cached_property
+    def known_members(self) -> Shared[int | None]:
+        """The members, once all processes have said what they have."""
+        return Shared(self.members)
+
     @property
     def name(self) -> bytes:
         """The name that most of its processes have for it; empty where they have none."""
@@ -71,8 +78,7 @@ class Communicators:
         self._job = job
         self._places = places
         self._by_key: dict[Hashable, int] = {}
-        self._groups: dict[int, tuple[int, bool]] = {}
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._groups: dict[tuple[int, ...], tuple[int, bool]] = {}
         self.all: list[Communicator] = []
         self.of_process: list[list[int]] = [
             self._of(place, process.world, process.samples[-1].snapshot.communicators) if process.samples else []
@@ -114,14 +120,10 @@ class Communicators:
         return ("group", world, record.unique_id, number, marks.remote)
 
     def _look_at(self, group: tuple[int, ...]) -> tuple[int, bool]:
-        """Return a number that stands for a group, and whether others than those of one world are in it.
-
-        The same tuple is looked through once, which counts where 10,000 processes share one of 10,000 ranks.
-        """
-        known = self._groups.get(id(group))
+        """Return a number that stands for a group, and whether others than those of one world are in it."""
+        known = self._groups.get(group)
         if known is None:
-            number = self._numbers.setdefault(group, len(self._numbers))
-            known = self._groups[id(group)] = (number, INVALID_RANK in group and len(group) > 1)
+            known = self._groups[group] = (len(self._groups), INVALID_RANK in group and len(group) > 1)
         return known
 
     @staticmethod
@@ -162,7 +164,7 @@ class Communicators:
         MPICH numbers such a part like the whole, but for the lowest bits (mpir_contextid.h). Of others it is known only
         where one communicator alone has the same processes.
         """
-        numbered = not self._job.mpi.startswith("Open MPI")
+        numbered = not self._job.is_open_mpi
         wholes: dict[int, int] = {}
         for places in self.of_process:
             own = [self.all[place] for place in places]
@@ -188,12 +190,12 @@ class Communicators:
         remote = self.all[place].remote
         return place if remote is None else min(place, remote)
 
-    def targets(self, place: int) -> Sequence[int | None] | None:
+    def targets(self, place: int) -> tuple[int | None, ...] | None:
         """Return the processes that messages on a communicator come from and go to, by rank; None if not known."""
         communicator = self.all[place]
         if communicator.remote_size is None:
-            return communicator.members
-        return None if communicator.remote is None else self.all[communicator.remote].members
+            return communicator.known_members
+        return None if communicator.remote is None else self.all[communicator.remote].known_members
 
     def facts(self, printed: Sequence[str], descriptions: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
         """Return what a verdict tells of each, with their names and descriptions as they are printed."""

@@ -96,11 +96,11 @@ def _activity(analysis: Analysis, names: Names, place: int) -> Activity:
 
 def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
     for place, process_wait in enumerate(analysis.waits.of_process):
-        unmet = {id(need) for need in analysis.unmet(place)}
+        unmet = {*analysis.unmet(place)}
         certainty = analysis.certainty(place)
         for thread in process_wait.threads:
             for need in _telling(thread):
-                known = certainty if certainty is not None and id(need) in unmet else Certainty.NOTED
+                known = certainty if certainty is not None and need in unmet else Certainty.NOTED
                 yield _wait(analysis, names, place, need, known)
 
 

@@ -9,6 +9,7 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.matching import pair
 from mqs_dll.verdict.order import set_standings
 from mqs_dll.verdict.pending import Pending
@@ -33,8 +34,8 @@ class Joined:
             if each.peer is not None:
                 self.to_process[each.peer].append(each)
         everything = [each for operations in self.operations for each in operations]
-        set_standings(everything, self.communicators)
-        pair(everything, self.communicators)
+        set_standings(everything)
+        pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
         """Yield what is in one queue of all processes."""
@@ -76,11 +77,12 @@ class Joined:
         return Pending(
             process=place,
             communicator=communicator,
+            channel=self.communicators.channel(communicator),
             queue=queue,
             status=operation.status,
             peer=self._peer(world, communicator, rank, world_rank),
             peer_rank=rank if rank >= 0 else None,
-            any_source=rank == INVALID_RANK and _leaves_peer_open(queue, operation),
+            any_source=rank == INVALID_RANK and leaves_peer_open(queue, operation),
             tag=tag if known_tag else None,
             any_tag=operation.tag_wild and not got,
             length=operation.desired_length if operation.desired_length >= 0 else None,
@@ -98,14 +100,3 @@ class Joined:
 def _places(job: Job) -> dict[tuple[int, int], int]:
     """Return the places of a job's processes by MPI_COMM_WORLD and rank."""
     return {(each.world, each.rank): place for place, each in enumerate(job.processes) if each.rank is not None}
-
-
-def is_note(queue: Queue, operation: Operation) -> bool:
-    """Tell whether an entry of the unexpected queue is no message, but text that counts some."""
-    numbers = (operation.desired_tag, operation.desired_length, operation.actual_tag, operation.actual_length)
-    return queue is Queue.UNEXPECTED and all(number == UNKNOWN for number in numbers)
-
-
-def _leaves_peer_open(queue: Queue, operation: Operation) -> bool:
-    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
-    return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)

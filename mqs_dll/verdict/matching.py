@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from mqs_dll.abi import Queue, Status
-from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.pending import Pending, Standing
 
 ANY = -1
@@ -17,7 +16,7 @@ Room: TypeAlias = "tuple[int, int, bool]"
 """Where matching goes on: a receiving process, a channel, and whether it is the MPI's own traffic."""
 
 
-def pair(operations: Iterable[Pending], communicators: Communicators) -> None:
+def pair(operations: Iterable[Pending]) -> None:
     """Set ``partner`` of each receive that waits and of each message that it will match.
 
     Where a receive asks for any source, what it takes depends on what arrives first: there each receive and each
@@ -29,17 +28,16 @@ def pair(operations: Iterable[Pending], communicators: Communicators) -> None:
     for each in operations:
         if each.words.cancelled:
             continue
-        channel = communicators.channel(each.communicator)
         if each.queue is Queue.RECEIVES:
             if each.status is Status.PENDING and not each.asks_unknown:
-                receives[each.process, channel, each.words.internal].append(each)
+                receives[each.process, each.channel, each.words.internal].append(each)
         elif each.queue is Queue.UNEXPECTED:
             if each.peer is not None and each.tag is not None:
-                messages[each.process, channel, each.words.internal].append((each.peer, each))
+                messages[each.process, each.channel, each.words.internal].append((each.peer, each))
         elif each.status is not Status.PENDING or each.standing is Standing.TAKEN:
             continue
         elif each.peer is not None and each.tag is not None:
-            sends.append(((each.peer, channel, each.words.internal), each))
+            sends.append(((each.peer, each.channel, each.words.internal), each))
     for room, send in sends:
         messages[room].append((send.process, send))
     for room in receives.keys() & messages.keys():

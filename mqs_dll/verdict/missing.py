@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.verdict.calls import Blocks, what_ends
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.needs import Need
@@ -42,7 +43,7 @@ class _Calls:
         self._communicators = communicators
         self.threads: list[ThreadWait] = []
         self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
-        self._missing: dict[tuple[int, str], tuple[int, ...]] = {}
+        self._missing: dict[tuple[int, str], Shared[int]] = {}
         for place, wait in enumerate(waits):
             for thread in wait.threads:
                 if thread.call is not None and what_ends(thread.call) is Blocks.TOGETHER:
@@ -59,7 +60,7 @@ class _Calls:
         key = communicator, call
         if key not in self._missing:
             inside = self._inside[key]
-            self._missing[key] = tuple(each for each in facts.members if each is not None and each not in inside)
+            self._missing[key] = Shared(each for each in facts.members if each is not None and each not in inside)
         missing = self._missing[key]
         if not missing:
             return None

@@ -231,8 +231,8 @@ class Names:
 
     def _telling(self, place: int, needs: list[Need]) -> Need:
         """Return the need that tells most: one that can't be met."""
-        unmet = {id(need) for need in self._analysis.unmet(place)}
-        return next((need for need in needs if id(need) in unmet), needs[0])
+        unmet = {*self._analysis.unmet(place)}
+        return next((need for need in needs if need in unmet), needs[0])
 
     @staticmethod
     def _same_collective(needs: list[Need]) -> bool:

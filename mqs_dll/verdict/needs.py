@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
@@ -40,8 +39,8 @@ class Need:
     communicator: int | None
     pending: Pending | None
     """The operation; None where only the call is known."""
-    peers: Sequence[int | None]
-    """Processes that could end it, None for one that isn't known; shared where they are many. EVERYBODY: any of all."""
+    peers: tuple[int | None, ...]
+    """Processes that could end it, None for one that isn't known; Shared where they are many. EVERYBODY: any of all."""
     every: bool = False
     """All of the peers have to, not any one of them."""
     opened: bool = False
@@ -80,40 +79,33 @@ class Needs:
         self._open_receives: Counter[tuple[int, int, bool, int | None]] = Counter()
         """Receives that wait, by target, channel, kind and source (ANY; None where it isn't known)."""
         for each in joined.pending(Queue.RECEIVES):
-            channel = self._communicators.channel(each.communicator)
             if each.status is Status.MATCHED and not each.words.held:
                 for tag in {each.tag, None}:
-                    self._under_way[each.process, channel, each.words.internal, each.peer, tag] += 1
+                    self._under_way[each.process, each.channel, each.words.internal, each.peer, tag] += 1
             elif each.status is Status.PENDING and each.partner is None:
                 source = ANY if each.any_source else each.peer
-                self._open_receives[each.process, channel, each.words.internal, source] += 1
+                self._open_receives[each.process, each.channel, each.words.internal, source] += 1
         self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
         """Messages that no receive has matched, by target, channel, source and tag; and again with None for the tag."""
         for each in joined.pending(Queue.UNEXPECTED):
             if each.partner is None:
-                channel = self._communicators.channel(each.communicator)
-                self._arrived[each.process, channel, each.peer, each.tag] += 1
-                self._arrived[each.process, channel, each.peer, None] += 1
+                for tag in (each.tag, None):
+                    self._arrived[each.process, each.channel, each.peer, tag] += 1
         self._behind: set[tuple[int, int, int]] = set()
         """By target, channel and source (or ANY): a message is under way, because a later one of its sender is."""
         for each in joined.pending(Queue.SENDS):
             if each.standing is Standing.BEHIND and each.peer is not None:
-                channel = self._communicators.channel(each.communicator)
-                self._behind |= {(each.peer, channel, each.process), (each.peer, channel, ANY)}
+                self._behind |= {(each.peer, each.channel, source) for source in (each.process, ANY)}
         self._vague_sends: Counter[tuple[int, int, int]] = Counter()
         """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
         for each in joined.pending(Queue.SENDS):
             vague = each.status is Status.PENDING and each.partner is None and each.tag is None
             if vague and each.peer is not None and not self._has_arrived(each):
-                channel = self._communicators.channel(each.communicator)
-                self._vague_sends[each.peer, channel, each.process] += 1
-                self._vague_sends[each.peer, channel, ANY] += 1
+                for source in (each.process, ANY):
+                    self._vague_sends[each.peer, each.channel, source] += 1
 
     def _has_arrived(self, send: Pending) -> bool:
-        if send.peer is None:
-            return False
-        channel = self._communicators.channel(send.communicator)
-        return self._arrived[send.peer, channel, send.process, send.tag] > 0
+        return send.peer is not None and self._arrived[send.peer, send.channel, send.process, send.tag] > 0
 
     def of(self, pending: Pending, what: str, kind: WaitKind | None = None) -> Need:
         """Return what has to happen for an operation to end.
@@ -140,10 +132,9 @@ class Needs:
         self._set_peers(need, receive)
         need.done = self._is_done(receive)
         if not need.done:
-            channel = self._communicators.channel(receive.communicator)
             source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
             need.maybe = (
-                self._vague_sends[receive.process, channel, source] > 0
+                self._vague_sends[receive.process, receive.channel, source] > 0
                 or self._is_under_way(receive)
                 or (receive.asks_unknown and self._could_get_something(receive))
             )
@@ -152,14 +143,12 @@ class Needs:
     def _is_under_way(self, receive: Pending) -> bool:
         """Tell whether a message of a receive's sender is surely under way, because later ones are known."""
         rank = ANY if receive.peer_rank is None else receive.peer_rank
-        channel = self._communicators.channel(receive.communicator)
         source = ANY if receive.peer is None else receive.peer
         overtaken = (receive.process, receive.communicator, rank) in self._joined.overtaken
-        return overtaken or (receive.process, channel, source) in self._behind
+        return overtaken or (receive.process, receive.channel, source) in self._behind
 
     def _could_get_something(self, receive: Pending) -> bool:
         """Tell whether any message at all is there for a receive of which it isn't known what it asks for."""
-        channel = self._communicators.channel(receive.communicator)
         messages = (
             *self._joined.to_process[receive.process],
             *(each for each in self._joined.operations[receive.process] if each.queue is Queue.UNEXPECTED),
@@ -168,15 +157,14 @@ class Needs:
             each.partner is None
             and each.status is not Status.MATCHED
             and each.words.internal == receive.words.internal
-            and self._communicators.channel(each.communicator) == channel
+            and each.channel == receive.channel
             for each in messages
         )
 
     def _of_send(self, send: Pending, what: str) -> Need:
         need = Need(WaitKind.SEND, what, send.communicator, send, EVERYBODY)
         self._set_peers(need, send)
-        channel = self._communicators.channel(send.communicator)
-        internal = send.words.internal
+        channel, internal = send.channel, send.words.internal
         need.done = self._is_done(send) or (
             send.peer is not None and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
         )

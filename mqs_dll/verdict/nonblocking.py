@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from mqs_dll.abi import Queue
 from mqs_dll.verdict.join import Joined
 
 
@@ -21,10 +20,9 @@ class Begun:
         for operations in joined.operations:
             for each in operations:
                 number = each.words.nonblocking
-                by = each.peer if each.queue is Queue.UNEXPECTED else each.process
-                if number is not None and by is not None:
+                if number is not None and each.sender is not None:
                     last = self._last[joined.communicators.whole(each.communicator)]
-                    last[by] = max(last.get(by, 0), number)
+                    last[each.sender] = max(last.get(each.sender, 0), number)
 
     def by(self, communicator: int, number: int) -> set[int]:
         """Return the processes that are known to have begun an operation, or a later one.

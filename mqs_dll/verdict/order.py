@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from mqs_dll.abi import Queue, Status
-from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.pending import Pending, Standing
 
 NUMBERS = 1 << 16
@@ -22,18 +21,17 @@ Way: TypeAlias = "tuple[int, int, int]"
 """A sender, a receiver, and a channel; messages of the MPI's own are counted with the others."""
 
 
-def set_standings(operations: Iterable[Pending], communicators: Communicators) -> None:
+def set_standings(operations: Iterable[Pending]) -> None:
     """Set ``standing`` of each send that waits for an answer."""
     following: dict[Way, int] = {}
     sends: defaultdict[Way, dict[int, Pending]] = defaultdict(dict)
     for each in operations:
         if each.peer is None or each.status is not Status.PENDING:
             continue
-        channel = communicators.channel(each.communicator)
         if each.queue is Queue.RECEIVES and each.words.following is not None:
-            following[each.peer, each.process, channel] = each.words.following
+            following[each.peer, each.process, each.channel] = each.words.following
         elif each.queue is Queue.SENDS and each.words.number is not None:
-            sends[each.process, each.peer, channel][each.words.number % NUMBERS] = each
+            sends[each.process, each.peer, each.channel][each.words.number % NUMBERS] = each
     for way in following.keys() & sends.keys():
         _set(following[way], sends[way])
 

@@ -24,7 +24,7 @@ class Parts:
         """
         self._unmet = unmet
         self._processes = processes
-        self._groups: dict[int, int] = {}
+        self._groups: dict[tuple[int | None, ...], int] = {}
         self._members: list[list[int]] = []
         self.of_process: dict[int, int] = {}
         """By stuck process, the number of its part."""
@@ -51,10 +51,9 @@ class Parts:
                 found.append(self._group(need.peers))
         return found
 
-    def _group(self, peers: Sequence[int | None]) -> int:
-        key = id(peers) if peers else 0
-        if key not in self._groups:
-            self._groups[key] = -1 - len(self._members)
+    def _group(self, peers: tuple[int | None, ...]) -> int:
+        if peers not in self._groups:
+            self._groups[peers] = -1 - len(self._members)
             candidates = peers if peers else range(self._processes)
             self._members.append([peer for peer in candidates if peer is not None and peer in self._unmet])
-        return self._groups[key]
+        return self._groups[peers]

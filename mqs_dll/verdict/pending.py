@@ -25,6 +25,8 @@ class Pending:
 
     process: int
     communicator: int
+    channel: int
+    """A number that both sides of an inter-communicator share: messages go from one to the other."""
     queue: Queue
     status: Status
     peer: int | None
@@ -46,6 +48,11 @@ class Pending:
     """Of a send."""
     guessed: bool = False
     """Of a receive: another one from any source may take its partner, or it may take another message."""
+
+    @property
+    def sender(self) -> int | None:
+        """The process that a message is from, whether it lies unexpected or is a send; None where it can't be told."""
+        return self.peer if self.queue is Queue.UNEXPECTED else self.process
 
     @property
     def asks_unknown(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 MOST_RUNS = 12
 """More parts than that are cut, and counted."""
+
+Interval = tuple[int, int]
+"""The first and the last of numbers that follow each other."""
 
 SHORTEST_STRIDE = 5
 """Members of a progression that is worth "0-98:2"."""
@@ -31,6 +34,16 @@ def rank_words(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
     if len(distinct) == 1:
         return f"rank {distinct.pop()}"
     return f"ranks {ranges(distinct, most)}"
+
+
+def intervals(places: Iterable[int]) -> Iterator[Interval]:
+    """Yield the runs of numbers without a gap, ascending, each number once."""
+    ordered = sorted({*places})
+    begin = 0
+    for end in range(1, len(ordered) + 1):
+        if end == len(ordered) or ordered[end] != ordered[end - 1] + 1:
+            yield ordered[begin], ordered[end - 1]
+            begin = end
 
 
 def _runs(ordered: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -25,7 +25,7 @@ class Roots:
     def __init__(self, joined: Joined) -> None:
         self._joined = joined
         self._communicators = joined.communicators
-        self._open_mpi = joined.job.mpi.startswith("Open MPI")
+        self._open_mpi = joined.job.is_open_mpi
 
     def is_in_tree(self, place: int, call: str) -> bool:
         """Tell whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""

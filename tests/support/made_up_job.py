@@ -9,12 +9,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Operation, Queue, Status, Window
 from mqs_dll.debugger.job.records import CallStack, Frame, Halt, Job, JobProcess, Language, RankState, Sample
+from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.phrases import How
 
@@ -94,7 +95,15 @@ def communicator(
 ) -> Comm:
     """Return a communicator; those of one split have the same ``unique_id``, else it comes from the name."""
     text = name.encode() if isinstance(name, str) else name
-    return Comm(text, tuple(members), (), zlib.crc32(text) | 1 << 40 if unique_id is None else unique_id, label)
+    return Comm(
+        text, _group(Shared(members)), (), zlib.crc32(text) | 1 << 40 if unique_id is None else unique_id, label
+    )
+
+
+@cache
+def _group(members: Shared[int]) -> Shared[int]:
+    """Return one object for equal groups, as a saved job has it."""
+    return members
 
 
 def inter(name: str | bytes, members: Iterable[int], remote: Iterable[int]) -> Comm:

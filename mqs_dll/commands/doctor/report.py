@@ -13,7 +13,7 @@ from rich.text import Text
 from mqs_dll.abi import MpiFacts
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.escape import printable, visible
-from mqs_dll.report.process_json import text_for_json
+from mqs_dll.report.fields import text_for_json
 
 SCHEMA = "mqs-doctor/1"
 """Changes with every change that could break a reader; additions don't."""

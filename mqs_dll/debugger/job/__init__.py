@@ -1,6 +1,6 @@
 """A whole MPI job: finding its ranks, reading them together, their call stacks, and files of what was read.
 
-- ``records``: what was read of a job; here a reader begins
+- ``records``: what was read of a job; here a reader begins; ``shared``: tuples that thousands of them have in common
 - ``find``: which jobs there are, and which processes are their ranks
 - ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
 - ``facts``: what one rank's snapshot, or failure, says of its job

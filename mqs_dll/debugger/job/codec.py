@@ -18,6 +18,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, NamedTuple
 
+from mqs_dll.debugger.job.shared import Shared
+
 _EXACT = 2**53
 """Integers up to here are exact in every reader of JSON."""
 
@@ -55,19 +57,15 @@ class Table:
         self._codec = codec
         self._values: list[Any] = []
         self._places: dict[Any, int] = {}
-        self._places_by_identity: dict[int, int] = {}
 
     def codec(self) -> Codec:
         """Return a codec that writes a value's place and reads a place."""
         return Codec(self._place, self._at, self._codec.python, (int,))
 
     def _place(self, value: Any) -> int:
-        place = self._places_by_identity.get(id(value))  # to compare ten thousand groups by value takes long
-        if place is None:
-            place = self._places.setdefault(value, len(self._values))
-            if place == len(self._values):
-                self._values.append(value)
-            self._places_by_identity[id(value)] = place
+        place = self._places.setdefault(value, len(self._values))
+        if place == len(self._values):
+            self._values.append(value)
         return place
 
     def _at(self, place: Any) -> Any:
@@ -85,7 +83,8 @@ class Table:
         Raises:
             DamagedError: it isn't one.
         """
-        self._values = list(_array(values, self._codec.read))
+        found = _array(values, self._codec.read)
+        self._values = [Shared(each) if type(each) is tuple else each for each in found]
 
 
 class Codecs:
@@ -160,7 +159,7 @@ def _one_of(codecs: list[Codec]) -> Codec:
     readers = {kind: codec.read for codec in codecs for kind in codec.json}
 
     def write(value: Any) -> Any:
-        return writers[type(value)](value)
+        return writers[tuple if type(value) is Shared else type(value)](value)
 
     def read(value: Any) -> Any:
         reader = readers.get(type(value))

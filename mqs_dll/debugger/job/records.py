@@ -151,3 +151,8 @@ class Job:
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
     """Whether the kernel was asked to count who leaves an MPI call between two looks; False with --no-count."""
+
+    @property
+    def is_open_mpi(self) -> bool:
+        """Whether its MPI is Open MPI; False for MPICH and its derivatives, and where no rank could be read."""
+        return self.mpi.startswith("Open MPI")

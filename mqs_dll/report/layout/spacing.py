@@ -49,11 +49,11 @@ def order(rows: list[list[Item]]) -> None:
 
 
 def _sort_by_neighbours(row: list[Item], other: list[Item]) -> None:
-    places = {id(item): place for place, item in enumerate(other)}
+    places = {item: place for place, item in enumerate(other)}
 
     def middle(ranked: tuple[int, Item]) -> float:
         place, item = ranked
-        linked = [places[id(link)] for link in item.links if id(link) in places]
+        linked = [places[link] for link in item.links if link in places]
         return sum(linked) / len(linked) if linked else place
 
     row[:] = [item for _, item in sorted(enumerate(row), key=middle)]
@@ -62,10 +62,10 @@ def _sort_by_neighbours(row: list[Item], other: list[Item]) -> None:
 def _crossings(rows: Sequence[Sequence[Item]]) -> int:
     crossings = 0
     for row, following in pairwise(rows):
-        places = {id(item): place for place, item in enumerate(following)}
+        places = {item: place for place, item in enumerate(following)}
         passed: list[int] = []
         for item in row:
-            ends = [places[id(link)] for link in item.links if id(link) in places]
+            ends = [places[link] for link in item.links if link in places]
             crossings += sum(len(passed) - bisect_right(passed, end) for end in ends)
             for end in ends:
                 insort(passed, end)

@@ -1,12 +1,10 @@
 """A job and its verdict for people, as a renderable of rich.
 
-- ``cases``: what each process does
-- ``rows``: the processes, merged where they are equal until they fit a screen; ``table``: these
 - ``explained``: what is wrong, a cycle as a chain
-- ``unread``: what could not be looked at
-- ``facts``: what was read, and when
+- ``cases``: what each process does; ``rows``: these, merged where they are equal until they fit a screen;
+  ``table``: rows in columns
+- ``unread``: what could not be looked at; ``facts``: what was read, and when
 - ``stacks``: where the threads of one process are
-- ``names``: how processes and communicators are called
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from rich.text import Text
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
 from mqs_dll.report import process_text as process_report
+from mqs_dll.report.names import name_one
 from mqs_dll.report.text import explained, facts, stacks, table, unread
-from mqs_dll.report.text.names import name_one
 from mqs_dll.verdict.results import Outcome, Verdict
 
 _STYLES = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
-from mqs_dll.report.text.names import CommunicatorNames
-from mqs_dll.verdict.results import Activity, Certainty, Mode, Verdict, Wait, WaitKind
+from mqs_dll.report.names import CommunicatorNames
+from mqs_dll.report.words import MESSAGES, SURE, Rank, ranks_of, tag_words
+from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind
 
-_STUCK = {Certainty.PROVED: "stuck ", Certainty.SUSPECTED: "seems stuck ", Certainty.NOTED: "", None: ""}
 _MODES = {Mode.ALL: "needs all", Mode.ANY: "needs one", Mode.UNKNOWN: "needs one, or all"}
-_MESSAGES = frozenset({WaitKind.RECEIVE, WaitKind.SEND})
 
 
 class Peers:
@@ -32,14 +31,13 @@ class _PeersOnce:
     """Gives the same object for the same processes."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, tuple[tuple[int, ...], Peers]] = {}  # the tuple too: its id is its own while it lives
-        self._by_value: dict[tuple[int, ...], Peers] = {}
+        self._known: dict[tuple[int, ...], Peers] = {}
 
     def get(self, places: tuple[int, ...]) -> Peers:
         """Return the object for processes; what was asked for before isn't looked at again."""
-        if id(places) not in self._by_id:
-            self._by_id[id(places)] = places, self._by_value.setdefault(places, Peers(places))
-        return self._by_id[id(places)][1]
+        if places not in self._known:
+            self._known[places] = Peers(places)
+        return self._known[places]
 
     def union(self, several: Iterable[tuple[int, ...]]) -> Peers:
         """Return the object for the processes of all of these together, which most often are those of one of them."""
@@ -78,26 +76,23 @@ class Case(NamedTuple):
 
 def cases(job: Job, verdict: Verdict, names: CommunicatorNames) -> Iterator[Case]:
     """Yield what each process does, in the order of the job."""
-    waits: dict[int, list[Wait]] = {}
-    for wait in verdict.waits:
-        waits.setdefault(wait.process, []).append(wait)
     once = _PeersOnce()
-    for place, (process, activity) in enumerate(zip(job.processes, verdict.activities, strict=True)):
-        own = waits.get(place, [])
-        needs = tuple(_needs(own, names, once))
-        does = _does(activity, own) if process.state is RankState.READ else process.state.value
-        mode = _MODES[activity.mode] if sum(wait.kind in _MESSAGES for wait in own) > 1 else ""
-        yield Case(place, visible(does), mode, activity.certainty, visible(activity.where), needs)
+    for rank in ranks_of(job, verdict):
+        activity = rank.activity
+        needs = tuple(_needs(rank.waits, names, once))
+        mode = _MODES[activity.mode] if sum(wait.kind in MESSAGES for wait in rank.waits) > 1 else ""
+        yield Case(rank.place, visible(_does(rank)), mode, activity.certainty, visible(activity.where), needs)
 
 
-def _does(activity: Activity, waits: Sequence[Wait]) -> str:
+def _does(rank: Rank) -> str:
     """Return what a process does without what it waits for, which has columns of its own."""
-    stuck = _STUCK[activity.certainty]
-    if activity.call is not None:
-        return f"{activity.halt or stuck.rstrip()} in {activity.call}".lstrip()
-    if activity.halt or not waits:
-        return f"{stuck}{activity.phrase}"
-    return f"{stuck or 'seems to be '}in {' or '.join(dict.fromkeys(wait.what for wait in waits))}"
+    activity, stuck = rank.activity, SURE[rank.activity.certainty].stuck
+    if rank.unseen:
+        return rank.unseen
+    if activity.call is None and (activity.halt or not rank.waits):
+        return f"{stuck} {activity.phrase}".lstrip()
+    how = activity.halt or stuck or ("" if activity.call else "seems to be")
+    return f"{how} in {' or '.join(rank.calls)}".lstrip()
 
 
 def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[Need]:
@@ -110,7 +105,7 @@ def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) ->
         peers = once.union(wait.peers for wait in group)
         ranks = frozenset(wait.peer_rank for wait in group if wait.peer_rank is not None)
         label = first.communicator_id, names.label(first)
-        yield Need(first.kind, *label, _tag(first), first.any_source, _is_inside(first), peers, ranks)
+        yield Need(first.kind, *label, tag_words(first), first.any_source, _is_inside(first), peers, ranks)
 
 
 def _telling(waits: Iterable[Wait]) -> list[Wait]:
@@ -123,9 +118,3 @@ def _telling(waits: Iterable[Wait]) -> list[Wait]:
 def _is_inside(wait: Wait) -> bool:
     """Tell a wait for one message of a collective, which has a peer, from one for those who have not entered it."""
     return wait.kind is WaitKind.COLLECTIVE and wait.peer_rank is not None
-
-
-def _tag(wait: Wait) -> str:
-    if wait.kind not in _MESSAGES:
-        return ""
-    return "any" if wait.any_tag else "?" if wait.tag is None else str(wait.tag)

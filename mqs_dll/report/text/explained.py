@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
-from mqs_dll.report.text.names import name_one
+from mqs_dll.report.names import name_one
+from mqs_dll.report.terminal import indented
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict
 
 _STYLES = {Certainty.PROVED: "bold red", Certainty.SUSPECTED: "bold yellow", Certainty.NOTED: "bold"}
@@ -36,7 +36,7 @@ def parts(job: Job, verdict: Verdict) -> Iterator[RenderableType]:
         yield _numbered(f"{number}.", Group(sentence, *_more(job, verdict, finding)))
     rest = len(others) - _MOST_FINDINGS
     if rest > 0:
-        yield _indented(Text(f"and {rest} more (--json has them all)"))
+        yield indented(Text(f"and {rest} more (--json has them all)"))
 
 
 def _numbered(number: str, body: RenderableType) -> RenderableType:
@@ -44,18 +44,14 @@ def _numbered(number: str, body: RenderableType) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column()
     grid.add_row(number, body)
-    return _indented(grid)
-
-
-def _indented(body: RenderableType) -> Padding:
-    return Padding(body, (0, 0, 0, 2), expand=False)
+    return indented(grid)
 
 
 def _more(job: Job, verdict: Verdict, finding: Finding) -> Iterator[RenderableType]:
     if finding.cause is Cause.CYCLE and _is_closed(verdict, finding.processes):
-        yield _indented(Text(_chain(job, finding.processes)))
+        yield indented(Text(_chain(job, finding.processes)))
     if finding.advice:
-        yield _indented(Text(f"What to do: {visible(finding.advice)}", style="cyan"))
+        yield indented(Text(f"What to do: {visible(finding.advice)}", style="cyan"))
 
 
 def _is_closed(verdict: Verdict, processes: tuple[int, ...]) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.escape import visible
+from mqs_dll.report.terminal import indented
 
 LIVE = "live"
 """Job.source of what was read while it existed."""
@@ -19,7 +19,7 @@ def parts(job: Job) -> Iterator[RenderableType]:
     """Yield the title of the job and the facts."""
     yield Text("\nThe job", style="bold")
     for line in _lines(job):
-        yield Padding(Text(visible(line)), (0, 0, 0, 2), expand=False)
+        yield indented(Text(visible(line)))
 
 
 def _lines(job: Job) -> Iterator[str]:

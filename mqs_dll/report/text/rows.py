@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.text.cases import Case, Need, Peers, cases
-from mqs_dll.report.text.names import CommunicatorNames, name_many
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
 MOST_ROWS = 24

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import CallStack, Frame
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.escape import visible
+from mqs_dll.report.terminal import indented
 
 
 def parts(stacks: tuple[CallStack, ...] | Hidden) -> Iterator[RenderableType]:
@@ -21,7 +21,7 @@ def parts(stacks: tuple[CallStack, ...] | Hidden) -> Iterator[RenderableType]:
     for stack in stacks:
         yield Text(f"thread {stack.thread}, {f'in {visible(stack.call)}' if stack.call else 'outside MPI'}")
         for frame in stack.frames:
-            yield Padding(Text(visible(_frame(frame))), (0, 0, 0, 2), expand=False)
+            yield indented(Text(visible(_frame(frame))))
 
 
 def _frame(frame: Frame) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import Job
-from mqs_dll.report.text.names import name_many
+from mqs_dll.report.names import name_many
+from mqs_dll.report.terminal import columns, indented
 from mqs_dll.report.text.rows import MOST_ROWS, Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict
 
@@ -34,7 +33,7 @@ def parts(job: Job, verdict: Verdict, *, everything: bool = False) -> Iterator[R
     rest = [place for row in found[len(shown) :] for place in row.places]
     if rest:
         more = f"and {len(rest)} more ranks, which differ in what they do: {name_many(job, rest)}"
-        yield Padding(Text(f"{more} (--all-ranks prints them)"), (0, 0, 0, 2), expand=False)
+        yield indented(Text(f"{more} (--all-ranks prints them)"))
 
 
 class _Fitting:
@@ -46,13 +45,11 @@ class _Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         make = _wide if options.max_width >= _WIDE else _narrow
-        yield Padding(make(self._job, self._rows), (0, 0, 0, 2), expand=False)
+        yield indented(make(self._job, self._rows))
 
 
 def _wide(job: Job, shown: Iterable[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("ranks", "does", "waits for", "communicator", "tag", "where"):
-        table.add_column(column, overflow="fold", max_width=_WIDEST_CELL)
+    table = columns("ranks", "does", "waits for", "communicator", "tag", "where", widest=_WIDEST_CELL)
     for row in shown:
         first, *others = row.lines or (None,)
         waits = ("", "", "") if first is None else first

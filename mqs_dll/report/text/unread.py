@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.names import called
-from mqs_dll.report.text.names import name_many
+from mqs_dll.report.names import name_many
+from mqs_dll.report.terminal import indented
 
 _MOST_OBSTACLES = 12
 _MOST_COMMUNICATORS = 3
@@ -42,13 +42,11 @@ def parts(job: Job) -> Iterator[RenderableType]:
         return
     yield Text("\nWhat could not be read", style="bold")
     for obstacle, affected in found[:_MOST_OBSTACLES]:
-        yield Padding(Text(_sentence(job, obstacle, affected), style="yellow"), (0, 0, 0, 2), expand=False)
+        yield indented(Text(_sentence(job, obstacle, affected), style="yellow"))
         if obstacle.way_out and obstacle.way_out not in obstacle.why:
-            yield Padding(Text(visible(obstacle.way_out), style="cyan"), (0, 0, 0, 4), expand=False)
+            yield indented(Text(visible(obstacle.way_out), style="cyan"), 4)
     if len(found) > _MOST_OBSTACLES:
-        yield Padding(
-            Text(f"and {len(found) - _MOST_OBSTACLES} more (--json has them all)"), (0, 0, 0, 2), expand=False
-        )
+        yield indented(Text(f"and {len(found) - _MOST_OBSTACLES} more (--json has them all)"))
 
 
 def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:

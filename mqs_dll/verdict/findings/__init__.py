@@ -1,11 +1,8 @@
-"""Findings: what is wrong with a job, in sentences. ``find`` asks all rooms.
+"""Findings: what is wrong with a job, in sentences. ``find`` asks the rooms, one for each kind.
 
-- ``common``: what all of them need
-- ``cycles``: cycles, knots, and those who wait behind them
-- ``peers``: peers that never come, or have not come yet
-- ``mismatches``: messages that nearly match
-- ``collectives``: collective calls that some entered and some did not
-- ``roots``: ranks that have different roots for a collective call
+- ``common``: what all rooms need
+- ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
+- ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
 - ``remarks``: what is worth a line without being wrong
 """
 

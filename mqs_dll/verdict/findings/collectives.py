@@ -149,18 +149,19 @@ def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[i
     return case.finding(cause, certainty, sentence, advice, (*call.inside, *places), communicator)
 
 
-def _inside(case: Case, key: Entered, call: _Call, on: str) -> str:
-    """Return "ranks [0-2] are in MPI_Barrier on 'solver'", or that they wait for a nonblocking operation."""
-    verb = f"{waits(call.inside)} for" if call.begun else f"{are(call.inside)} in"
+def _inside(case: Case, key: Entered, call: _Call, on: str, *, brief: bool = False) -> str:
+    """Return "ranks [0-2] are in MPI_Barrier on 'solver'", or that they wait for a nonblocking operation.
+
+    In brief without "are", behind another one of the kind.
+    """
+    verb = f"{waits(call.inside)} for" if call.begun else "in" if brief else f"{are(call.inside)} in"
     return f"{case.names.ranks(call.inside, key[1])} {verb} {key[0]}{on}"
 
 
 def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Call) -> Finding:
     communicator, names = key[1], case.names
     same = communicator == other_key[1]
-    elsewhere = _inside(case, other_key, other, names.on(other_key[1]))
-    if call.begun == other.begun == set():
-        elsewhere = elsewhere.replace(f" {are(other.inside)} in ", " in ", 1)
+    elsewhere = _inside(case, other_key, other, names.on(other_key[1]), brief=not call.begun)
     sentence = (
         f"{_inside(case, key, call, '' if same else names.on(communicator))}, {elsewhere}: "
         "neither call can end before the other ranks make it too."

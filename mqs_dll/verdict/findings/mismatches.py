@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mqs_dll.abi import Queue, Status
@@ -40,7 +40,6 @@ class Mismatches:
         self._case = case
         self._analysis = case.analysis
         self._joined = case.analysis.joined
-        self._channel = case.analysis.communicators.channel
 
     def findings(self) -> Iterator[Finding]:
         """Yield them, equal ones merged."""
@@ -49,7 +48,7 @@ class Mismatches:
             receives = [each for each in users(operations) if self._waits(each)]
             if not receives:
                 continue
-            nearby = _Nearby(self._loose(receiver), self._channel)
+            nearby = _Nearby(self._loose(receiver))
             for receive in receives:
                 for cause, message in nearby.misses(receive):
                     self._add(found, cause, receive, message)
@@ -68,7 +67,7 @@ class Mismatches:
             for each in users(self._joined.operations[receiver])
             if each.queue is Queue.UNEXPECTED and not each.partner
         ]
-        seen = {(each.peer, self._channel(each.communicator), each.tag) for each in arrived}
+        seen = {(each.peer, each.channel, each.tag) for each in arrived}
         sends = [
             each
             for each in users(self._joined.to_process[receiver])
@@ -76,13 +75,12 @@ class Mismatches:
             and not each.partner
             and each.tag is not None
             and each.standing not in (Standing.BEHIND, Standing.TAKEN)
-            and (each.process, self._channel(each.communicator), each.tag) not in seen
+            and (each.process, each.channel, each.tag) not in seen
         ]
         return [*arrived, *sends]
 
     def _add(self, found: dict[tuple[object, ...], _Misses], cause: Cause, receive: Pending, message: Pending) -> None:
-        receiver = receive.process
-        sender = message.peer if message.queue is Queue.UNEXPECTED else message.process
+        receiver, sender = receive.process, message.sender
         certainty = self._certainty(cause, receiver, sender, receive)
         if certainty is None or sender is None:
             return
@@ -232,25 +230,22 @@ def _message_size(receive: Pending) -> int | None:
 class _Nearby:
     """The loose messages at one process, by what a receive could nearly ask for."""
 
-    def __init__(self, messages: list[Pending], channel_of: Callable[[int], int]) -> None:
-        self._channel_of = channel_of
+    def __init__(self, messages: list[Pending]) -> None:
         self._by_sender: defaultdict[tuple[int, int | None], list[Pending]] = defaultdict(list)
         self._by_tag: defaultdict[tuple[int, int | None], list[Pending]] = defaultdict(list)
         self._by_both: defaultdict[tuple[int | None, int | None], list[Pending]] = defaultdict(list)
         self._on: defaultdict[int, list[Pending]] = defaultdict(list)
         for each in messages:
-            channel = channel_of(each.communicator)
-            sender = each.peer if each.queue is Queue.UNEXPECTED else each.process
-            self._by_sender[channel, sender].append(each)
-            self._by_tag[channel, each.tag].append(each)
-            self._by_both[sender, each.tag].append(each)
-            self._on[channel].append(each)
+            self._by_sender[each.channel, each.sender].append(each)
+            self._by_tag[each.channel, each.tag].append(each)
+            self._by_both[each.sender, each.tag].append(each)
+            self._on[each.channel].append(each)
 
     def misses(self, receive: Pending) -> Iterator[tuple[Cause, Pending]]:
         """Yield the nearest miss of a receive: another tag, else another communicator, else another source."""
         if receive.asks_unknown:
             return
-        channel = self._channel_of(receive.communicator)
+        channel = receive.channel
         if receive.any_source:
             others = self._on.get(channel, ())
             near = next((each for each in others if each.tag is not None and each.tag != receive.tag), None)
@@ -265,7 +260,7 @@ class _Nearby:
             yield Cause.TAG, near
             return
         for each in self._by_both.get((receive.peer, receive.tag), ()):
-            if self._channel_of(each.communicator) != channel:
+            if each.channel != channel:
                 yield Cause.COMMUNICATOR, each
                 return
         for each in self._by_tag.get((channel, receive.tag), ()):

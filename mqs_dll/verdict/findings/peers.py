@@ -50,16 +50,13 @@ class _Peers:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._known: dict[int, dict[Cause, frozenset[int]]] = {}
+        self._known: dict[tuple[int | None, ...], dict[Cause, frozenset[int]]] = {}
 
     def absent(self, need: Need) -> dict[Cause, frozenset[int]]:
         """Return them by cause; of several any of which would do, gone ones only when there is nobody else."""
-        if len(need.peers) == 1:
-            return self._look(need)
-        key = id(need.peers)
-        if key not in self._known:
-            self._known[key] = self._look(need)
-        return self._known[key]
+        if need.peers not in self._known:
+            self._known[need.peers] = self._look(need)
+        return self._known[need.peers]
 
     def _look(self, need: Need) -> dict[Cause, frozenset[int]]:
         by_cause: dict[Cause, set[int]] = {}

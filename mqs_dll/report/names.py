@@ -33,6 +33,12 @@ def name_many(job: Job, places: Iterable[int]) -> str:
     return ", ".join((*named, *([f"PID {brief_ranges(others)}"] if others else [])))
 
 
+def titled(job: Job, places: Sequence[int]) -> str:
+    """Return "rank 3", "ranks [0-3,7]", or "PID 4711" where no rank is known."""
+    name = name_many(job, places)
+    return name if name.startswith("PID") else f"rank {name}" if len(places) == 1 else f"ranks {name}"
+
+
 def brief_ranges(ranks: Sequence[int]) -> str:
     """Return ranks as "[0-3,7]", one alone as "3"."""
     return ranges(ranks) if len(ranks) > 1 else str(ranks[0])
