@@ -14,7 +14,7 @@ MODULES = {
     for path in PACKAGE.rglob("*.py")
 }
 
-LIBRARY = ("memory", "layout", "profiles", "view", "mpi", "session", "_glue")
+LIBRARY = ("memory", "layout", "profiles", "view", "fabric", "mpi", "session", "_glue")
 DEBUGGER = ("debugger", "report", "verdict")
 COMPOSING = ("api", "cli", "calibrate", "commands")
 """What knows both sides."""
@@ -29,7 +29,8 @@ LAYERS = {
     "memory": ("errors", "interface"),
     "profiles": ("errors", "layout"),
     "view": ("errors", "layout", "memory"),
-    "mpi": ("abi", "errors", "interface", "layout", "memory", "names", "phrases", "profiles", "view", "mpi"),
+    "fabric": ("errors", "interface", "layout", "memory", "view", "fabric"),
+    "mpi": ("fabric", "abi", "errors", "interface", "layout", "memory", "names", "phrases", "profiles", "view", "mpi"),
     "session": ("", "abi", "errors", "interface", "memory", "mpi"),
 }
 """What each module of the library side, or below both sides, may import of libmqs; "" is the package itself."""

@@ -48,6 +48,9 @@ class Rules:
     hidden_traffic = False
     """Whether a collective on a communicator may run on one that the MPI keeps for itself."""
 
+    windows_receive = False
+    """Whether the MPI waits for messages of its own on the communicator of a window."""
+
     collectives_are_messages = True
     """Whether a rank that waits in a collective has a message pending which tells that."""
 
@@ -97,6 +100,55 @@ class Rules:
             wanted.append(rb"\bpersistent\b")
         if true.call in BUFFERED:
             wanted.append(rb"the attached buffer, 0x|sent from a copy")
+        return wanted
+
+
+class OverUcx(Rules):
+    """Open MPI over UCX: it matches messages, knows bytes and no datatypes, and nothing of probes."""
+
+    ordered = False
+    windows_receive = True
+    STANDARD = rb"\bMPI_(Is|S)end\b"
+
+    def is_internal(self, operation: Operation) -> bool:
+        """Tell by the tag; what is left of a neighborhood collective's looks like a program's, and a line says so."""
+        return super().is_internal(operation) or any(b"neighborhood" in line for line in operation.extra_text)
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take UCX's word for whether a message is matched: its receiver does nothing before its next call."""
+        if true.call in (*PROBES, "MPI_Improbe"):
+            return None
+        if true.call in BUFFERED:  # the program's request is done
+            return replace(true, status=None, done=None, buffer=-1, request=0, optional=True)
+        if true.queue is Queue.UNEXPECTED or true.status is Status.MATCHED:
+            return replace(true, status=None)
+        if is_done_send(true):  # one request serves all that is done at once
+            return replace(true, optional=True)
+        return true
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what a receive got that UCX has not matched, and the tag of a send that is under way."""
+        if true.status is not None:
+            return NOTHING
+        return ACTUAL if true.queue is Queue.RECEIVES else TAG
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse sends: a blocking one may be deep in the stack."""
+        return queue is Queue.SENDS
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; the standard, ready and buffered modes are one."""
+        wanted = [rb"\b%d bytes\b" % true.length]
+        if "init" in true.call:
+            wanted += [re.escape(true.call.encode()), rb"\bpersistent\b", datatype_text(true)]
+        elif true.queue is Queue.SENDS and "ssend" in true.call.lower():
+            wanted.append(rb"MPI_Issend")
+        elif true.queue is Queue.SENDS:
+            wanted.append(self.STANDARD)
+        elif true.queue is Queue.RECEIVES:
+            wanted.append(re.escape(true.call.encode()) + rb"\b")
+        if true.request:
+            wanted.append(rb"\b0x%x\b" % true.request)
         return wanted
 
 
@@ -271,8 +323,8 @@ def is_small_synchronous(true: TrueOperation) -> bool:
     return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= LARGEST_SMALL
 
 
-def rules_of(library_version: str) -> Rules:
-    """Return the rules of the MPI that calls itself this (MPI_Get_library_version)."""
+def rules_of(library_version: str, transport: str) -> Rules:
+    """Return the rules of the MPI that calls itself this (MPI_Get_library_version), over a transport."""
     if library_version.startswith("Intel"):
         return Intel()
     if library_version.startswith("MPICH"):
@@ -281,4 +333,4 @@ def rules_of(library_version: str) -> Rules:
         release = re.match(r"MPICH Version:\s*(\d+)\.(\d+)", library_version)
         known = (0, 0) if release is None else (int(release[1]), int(release[2]))
         return Ch4Of5() if known >= (5, 0) else Ch4Of43() if known >= (4, 3) else Ch4()
-    return Rules()
+    return OverUcx() if transport == "ucx" else Rules()

@@ -19,7 +19,6 @@ from tests.support.mpis import (
     INTEL_SHM,
     NETMOD_UCX,
     NETMODS,
-    UCX,
     Mpi,
     Transport,
     find_mpis,
@@ -68,7 +67,7 @@ Parameters = tuple[Mpi, Transport, Case]
 
 def shows_all(transport: Transport) -> bool:
     """Tell whether all operations can be seen where messages travel so."""
-    return transport not in (CM, UCX, *NETMODS)
+    return transport not in (CM, *NETMODS)
 
 
 def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
@@ -177,7 +176,8 @@ class Stage:
                     children=case.children,
                 )
             )
-            self._on = wanted, Scene(job, [Truth.from_json(each) for each in job.wait_until_ready()])
+            truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready()]
+            self._on = wanted, Scene(job, truths)
         return self._on[1]
 
     def close(self) -> None:

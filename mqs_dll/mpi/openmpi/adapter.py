@@ -73,7 +73,7 @@ class AttachedOpenMpi(AttachedMpi):
         self._communicators = Communicators(memory, symbols, layouts, self._containers, self._groups)
         self._windows = Windows(memory, symbols, layouts, self._containers, self._groups)
         self._internal = InternalCommunicators(memory, symbols, layouts, self._containers)
-        self._pml = select(memory, symbols, layouts, self._containers, self._datatypes)
+        self._pml = select(memory, symbols, layouts, self._containers, self._datatypes, self._communicators)
         self._walks = {
             Queue.SENDS: self._pml.sends,
             Queue.RECEIVES: self._pml.receives,

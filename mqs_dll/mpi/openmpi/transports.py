@@ -7,18 +7,24 @@ from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.cm import Cm
+from mqs_dll.mpi.openmpi.communicators import Communicators
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.ob1 import Ob1
 from mqs_dll.mpi.openmpi.ofi import Ofi
 from mqs_dll.mpi.openmpi.pml import HiddenPml, Pml
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_name
-
-KEEPERS = {"pml/ucx": "keeps them in UCX's own memory"}
-"""Why the operations of a layer can't be seen."""
+from mqs_dll.mpi.openmpi.ucx import Ucx
 
 
-def select(memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, datatypes: Datatypes) -> Pml:
+def select(
+    memory: Memory,
+    symbols: Symbols,
+    layouts: Layouts,
+    containers: Containers,
+    datatypes: Datatypes,
+    communicators: Communicators,
+) -> Pml:
     """Return the layer of this process.
 
     pml/monitoring and pml/v wrap another layer and put themselves in Open MPI's own record of the selected one, so
@@ -31,7 +37,12 @@ def select(memory: Memory, symbols: Symbols, layouts: Layouts, containers: Conta
     if kind == "mca_pml_cm_hvy_recv_request_t":
         return _cm(memory, symbols, layouts, containers, datatypes)
     name = f"pml/{_component(memory, layouts, symbols.need('mca_pml_base_selected_component'))}"
-    return HiddenPml(name, KEEPERS.get(name, "keeps them in its own library"))
+    if name == Ucx.name:
+        try:
+            return Ucx(memory, symbols, layouts, containers, datatypes, communicators)
+        except LayoutError as error:
+            return HiddenPml(name, f"keeps them in UCX's own memory, in a way that isn't known here ({error})")
+    return HiddenPml(name, "keeps them in its own library")
 
 
 def _cm(memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, datatypes: Datatypes) -> Pml:

@@ -169,12 +169,22 @@ class Unexpected:
                 numbers[header.hdr_ctx] += 1
         except MqsError as error:
             broken = str(error)
-        if numbers or broken:
-            yield _note(
-                f"{numbers.total()} for communicators that this process has not made yet",
-                "their numbers: " + ", ".join(map(str, sorted(numbers))),
-                broken,
-            )
+        yield from foreign_note(numbers, broken)
+
+
+def foreign_note(numbers: Counter[int], broken: str | None) -> Iterator[Operation]:
+    """Yield a note of how many messages are for communicators that a process has not made yet, if there are any.
+
+    Args:
+        numbers: of messages, by the number of their communicator.
+        broken: why some may be missing.
+    """
+    if numbers or broken:
+        yield _note(
+            f"{numbers.total()} for communicators that this process has not made yet",
+            "their numbers: " + ", ".join(map(str, sorted(numbers))),
+            broken,
+        )
 
 
 def _note(*texts: str | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:
