@@ -302,7 +302,7 @@ def compare_communicators(
         freed_may_be_gone: whether this transport lets the MPI forget a freed communicator that requests refer to.
     """
     _, others, missing = pair(truth, shown)
-    others = [each for each in others if not is_of_window(truth, each)]
+    others = [each for each in others if not took_a_number(truth, each)]
     differences = [f"{each} is not shown" for each in missing if not (each.freed and freed_may_be_gone)]
     internal = [each for each in others if each.label.internal]
     made_up = [each for each in others if each not in internal]
@@ -357,14 +357,14 @@ def compare_operations(truth: Truth, shown: Sequence[CommunicatorSnapshot], fetc
         for queue in each.queues:
             differences += [f"{key}: {text}" for text in compare_queue(truth, key, queue, fetch)]
     for each in others:
-        if not is_of_window(truth, each):
+        if not took_a_number(truth, each):
             differences += compare_internal(truth, each)
     return differences
 
 
-def is_of_window(truth: Truth, shown: CommunicatorSnapshot) -> bool:
-    """Tell whether a communicator is that of a window, on which the MPI waits for messages of its own."""
-    return truth.rules.windows_receive and shown.label.internal and b"[window" in shown.communicator.name
+def took_a_number(truth: Truth, shown: CommunicatorSnapshot) -> bool:
+    """Tell whether a communicator is that of a window, which has the number of a freed one."""
+    return truth.rules.numbers_are_reused and shown.label.internal and b"[window" in shown.communicator.name
 
 
 def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) -> list[str]:
@@ -452,12 +452,20 @@ def compare_paired(
         elif queue is Queue.UNEXPECTED:
             lines.setdefault(0 if in_turn else true[one].peer, []).append(one)
         elif queue is Queue.RECEIVES and true[one].status is Status.PENDING:
-            lines.setdefault(0, []).append(one)
+            for source in may_match(true[one], true, one_order=compare.rules.one_order):
+                lines.setdefault(source, []).append(one)
     differences += [f"{queue.name} in the order {line}" for line in lines.values() if line != sorted(line)]
     last_probed = compare.communicator.last_probed
     if queue is Queue.UNEXPECTED and shown and last_probed not in (-1, shown[0].desired_local_rank):
         differences.append(f"the first message is not that of {last_probed}: {shown[0]}")
     return differences
+
+
+def may_match(receive: TrueOperation, others: Sequence[TrueOperation], *, one_order: bool) -> set[int]:
+    """Return the sources of messages that a receive may match; with one order one number stands for all."""
+    if one_order:
+        return {0}
+    return {each.peer for each in others} if receive.peer == -1 else {receive.peer}
 
 
 def tells_order(shown: Operation) -> bool:

@@ -37,6 +37,9 @@ COMPLETED = 0x1
 RELEASED = 0x2
 RECV_TAG = 0x20000
 
+CLASS_BITS = 7
+"""Of a datatype: 0 where its data lie in one piece."""
+
 # ucp_recv_desc flags
 EAGER = 0x2
 EAGER_ONLY = 0x4
@@ -58,6 +61,8 @@ class Posted(NamedTuple):
     """In the order of posting."""
     buffer: int
     length: int
+    in_pieces: bool
+    """Its data don't lie in one piece."""
     freed: bool
     """The MPI has given the request back: nobody waits for it."""
     user_data: int
@@ -147,6 +152,7 @@ class Matching:
             request.recv_sn,
             request.recv_buffer,
             request.recv_length,
+            is_in_pieces(request),
             bool(request.flags & RELEASED),
             request.user_data,
         )
@@ -195,6 +201,11 @@ class Matching:
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
         return Arrived(found.tag, length, here, data, synchronous, False, found.word_32 if synchronous else 0)
+
+
+def is_in_pieces(request: views.Request) -> bool:
+    """Tell whether the data of a receive don't lie in one piece."""
+    return bool(request.recv_dt & CLASS_BITS)
 
 
 def _counts(word: int) -> int:

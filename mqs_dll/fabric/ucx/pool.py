@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.fabric.ucx import views
-from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
+from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, is_in_pieces
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, bounded
 
@@ -67,6 +67,8 @@ class Received(NamedTuple):
     """Bytes that it asked for."""
     message_tag: int
     message_length: int
+    in_pieces: bool
+    """Its data don't lie in one piece."""
     done: bool
     freed: bool
     user_data: int
@@ -204,6 +206,7 @@ class Requests:
                     request.recv_length,
                     request.info_sender_tag,
                     request.info_length,
+                    is_in_pieces(request),
                     bool(request.flags & COMPLETED),
                     bool(request.flags & RELEASED),
                     request.user_data,

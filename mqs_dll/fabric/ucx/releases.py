@@ -86,6 +86,7 @@ class Arm(NamedTuple):
             "id": 8,
             "user_data": 16,
             "recv.queue": (152 if late else 24) + more,
+            "recv.dt": 32 if late else 40,
             "recv.buffer": 56 if late else 32,
             "recv.length": 40 if late else 48,
             "recv.worker": (88 if late else 112) + more,

@@ -69,6 +69,7 @@ class Request(View):
     flags: int = uint32()
     id: int = uint64()
     user_data: int = pointer()
+    recv_dt: int = uint32(name="recv.dt")  # a class since 1.16, before it the lower half of a datatype
     recv_buffer: int = pointer(name="recv.buffer")
     recv_length: int = uint64(name="recv.length")
     recv_worker: int = pointer(name="recv.worker")

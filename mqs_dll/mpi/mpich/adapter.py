@@ -35,6 +35,7 @@ class Mpich(Adapter):
         return image.find_function(identity.ANCHOR) is not None
 
     def __init__(self, image: TargetImage) -> None:
+        self._image = image
         self._anchor = image.find_function(identity.ANCHOR)
         self._symbols = identity.symbols_of(image)
         self._types = identity.types_of(image)
@@ -56,7 +57,8 @@ class Mpich(Adapter):
     def attach(self, memory: Memory) -> AttachedMpich:
         """Find the layouts that hold in a process that is past MPI_Init."""
         anchor = self._need_anchor()
-        return AttachedMpich(memory, identity.identify(memory, anchor, self._symbols, self._types, self._profiles))
+        identified = identity.identify(memory, anchor, self._symbols, self._types, self._profiles)
+        return AttachedMpich(self._image, memory, identified)
 
     def _need_anchor(self) -> int:
         if self._anchor is None:
@@ -67,7 +69,7 @@ class Mpich(Adapter):
 class AttachedMpich(AttachedMpi):
     """MPICH in one process."""
 
-    def __init__(self, memory: Memory, identified: identity.Identity) -> None:
+    def __init__(self, image: TargetImage, memory: Memory, identified: identity.Identity) -> None:
         self._memory = memory
         self._identity = identified
         self._layouts = layouts = identified.layouts
@@ -77,6 +79,7 @@ class AttachedMpich(AttachedMpi):
         self._requests = Requests(memory, layouts, identified.pools)
         self._communicators = Communicators(memory, layouts, identified.pools, identified.builtin, self._ranks)
         parts = Parts(
+            image,
             memory,
             identified.library,
             layouts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mqs_dll.errors import NoInformation
+from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary
@@ -19,6 +20,7 @@ from mqs_dll.mpi.transport import HiddenTransport, Transport
 class Parts:
     """What every device reads from, in one process."""
 
+    image: TargetImage
     memory: Memory
     library: LoadedLibrary
     layouts: Layouts

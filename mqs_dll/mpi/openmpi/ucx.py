@@ -68,6 +68,7 @@ MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED = bytes(4), b"\1\0\0\0"
 NO_ORDER = "its order among those to this rank is not known"
 
 NOT_KEPT = "the datatype is not kept"
+NO_BUFFER = "its buffer and datatype are not kept"
 
 
 class Asked(NamedTuple):
@@ -247,6 +248,7 @@ class Ucx(Pml):
         made = None if own is None else self._asked(own)
         cancelled = own is not None and bool(own.status_cancelled) and status is Status.COMPLETE
         actual, actual_tag, length = (INVALID_RANK, UNKNOWN, UNKNOWN) if cancelled else got
+        has_other = isinstance(asked, Received) and asked.in_pieces and not asked.done  # one of UCX's or of the MPI's
         return Operation(
             status=status,
             desired_local_rank=source,
@@ -255,14 +257,14 @@ class Ucx(Pml):
             desired_tag=tag,
             desired_length=room,
             system_buffer=False,
-            buffer=asked.buffer,
+            buffer=0 if has_other else asked.buffer,
             actual_local_rank=actual,
             actual_global_rank=world_rank(world, actual),
             actual_tag=actual_tag,
             actual_length=length,
             extra_text=lines(
                 _receive_kind(own, made),
-                self._buffer_text(made, room),
+                NO_BUFFER if has_other else self._buffer_text(made, room),
                 self._request_text(own, made),
                 phrases.CANCELLED() if cancelled else phrases.FREED() if asked.freed else progress,
                 self._tag_text(actual_tag if any_tag else tag, entry),

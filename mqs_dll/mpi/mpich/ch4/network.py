@@ -30,8 +30,13 @@ class Network:
         self._parts = parts
         self._has_shared_memory = has_shared_memory
         self._comms: dict[int, views.Comm] | None = None
+        self._why = ""
         names = re.split(r"[ ,]+", parts.release.device.partition(":")[2])
         self.name = " or ".join(name for name in names if name) or "its netmod"
+
+    def explain(self, why: str) -> None:
+        """Learn why the memory of the network's library can't be read."""
+        self._why = f" ({why})"
 
     def forget(self) -> None:
         """Drop all that was read."""
@@ -59,7 +64,7 @@ class Network:
         else:
             way_out = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
         return NoInformation(
-            f"{what} over the network can't be seen: {self.name} keeps them in its own memory", way_out
+            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", way_out
         )
 
     def _is_within_node(self, entry: Entry) -> bool:
