@@ -121,6 +121,7 @@ class MpichProcess:
         """Return what a device reads from."""
         memory, pools = self._memory(), cast(Pools, self._pools)
         return Parts(
+            self.image,
             memory,
             LoadedLibrary(0, (), ""),
             self.layouts,
