@@ -2,16 +2,17 @@
 
 A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
 whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
-were asked for, and what was read is remembered until ``forget``. Target memory is hostile: every walk here
-is bounded by a count that the caller gives, all that one call of the interface does by one bound for all of it
-(``begin``, ``spend``), and a null or wild pointer fails without a round trip.
+were asked for, and what was read is remembered until ``forget``, as is what walkers make of it (``remembered``).
+Target memory is hostile: every walk here is bounded by a count that the caller gives, all that one call of the
+interface does by one bound for all of it (``begin``, ``spend``), and a null or wild pointer fails without a round trip.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.interface import TargetProcess
@@ -64,10 +65,13 @@ class Memory:
         self._process = process
         self.begin()
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self.made: dict[Hashable, Any] = {}
+        """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
 
     def forget(self) -> None:
-        """Drop all that was read: the process may have run."""
+        """Drop all that was read, and what was made of it: the process may have run."""
         self._pages.clear()
+        self.made.clear()
 
     def begin(self) -> None:
         """Begin a call of the interface: it may do as much as any."""
@@ -203,3 +207,33 @@ def bounded(steps: Iterator[int], limit: int, what: str) -> Iterator[int]:
             raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
         seen.add(address)
         yield address
+
+
+class _Reads(Protocol):
+    _memory: Memory
+
+
+_NOTHING: Any = object()
+ReaderT = TypeVar("ReaderT", bound=_Reads)
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def remembered(
+    method: Callable[Concatenate[ReaderT, Params], Result],
+) -> Callable[Concatenate[ReaderT, Params], Result]:
+    """Make a method's answer hold for one sweep: it is worked out once, until the memory is told to ``forget``.
+
+    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not remembered.
+    """
+
+    @wraps(method)
+    def once(self: ReaderT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        made = self._memory.made
+        key = (self, method, *args)
+        found: Result = made.get(key, _NOTHING)
+        if found is _NOTHING:
+            found = made[key] = method(self, *args, **kwargs)
+        return found
+
+    return once

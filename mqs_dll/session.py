@@ -10,7 +10,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqs_dll import __version__
 from mqs_dll.abi import (
@@ -30,7 +30,8 @@ from mqs_dll.errors import BadCallError, BrokenStructureError, InternalError, Mq
 from mqs_dll.interface import TargetImage, TargetProcess
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi import detect
-from mqs_dll.mpi.base import Adapter, AttachedMpi, CommunicatorEntry
+from mqs_dll.mpi.base import Adapter, AttachedMpi
+from mqs_dll.mpi.communicators import CommunicatorEntry
 
 STANDARD_TEXTS = {
     ResultCode.OK: "success",
@@ -186,7 +187,7 @@ class ProcessSession(_Session):
         self._image = image
         self._process = process
         self._show_internal = show_internal
-        self._mpi: AttachedMpi | None = None
+        self._mpi: AttachedMpi[Any] | None = None
         self._memory: Memory | None = None
         self._entries: list[CommunicatorEntry] | None = None
         self._cursor: int | None = None
@@ -230,12 +231,12 @@ class ProcessSession(_Session):
     @_call
     def checks(self) -> list[str]:
         """Return what was checked in the process and held: a sentence each."""
-        return self._attach().checks()
+        return list(self._attach().checks)
 
     @_call
     def refusals(self) -> list[str]:
         """Return which nearer layouts were refused before these were believed, and why: a sentence each."""
-        return self._attach().refusals()
+        return list(self._attach().refusals)
 
     @_call
     def recognise(self) -> Recognition:
@@ -259,7 +260,7 @@ class ProcessSession(_Session):
         self._forget()
         return self._attach().datatypes()
 
-    def _attach(self) -> AttachedMpi:
+    def _attach(self) -> AttachedMpi[Any]:
         """Return the MPI in the process; one that was not up at an earlier call is tried again."""
         if self._mpi is None:
             self._memory = Memory(self._process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -114,3 +115,25 @@ def test_every_public_name_says_what_it_is_in_sentences() -> None:
         if text is None or not text.partition("\n")[0].rstrip().endswith((".", ":", "?"))
     ]
     assert bare == []
+
+
+def test_each_folder_says_what_its_rooms_are() -> None:
+    """The docstring of its ``__init__`` names each module and folder in it once (``name``: what it is), no other."""
+    wrong = {}
+    for init in (
+        path for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE
+    ):  # docs/architecture.md has those
+        beside = {path.stem for path in init.parent.glob("*.py")} | {
+            path.parent.name for path in init.parent.glob("*/__init__.py")
+        }
+        text = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+        named = re.findall(r"``(\w+)``:", text)
+        if sorted(named) != sorted(beside - {"__init__"}):
+            folder = str(init.parent.relative_to(PACKAGE))
+            missing, surplus = beside - {"__init__", *named}, set(named) - beside
+            wrong[folder] = f"missing {sorted(missing)}, surplus {sorted(surplus)}, twice {_twice(named)}"
+    assert wrong == {}
+
+
+def _twice(names: list[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})

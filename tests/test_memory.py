@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.abi import TypeSizes
 from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
-from mqs_dll.memory import BLOCK, BYTES_OF_A_STEP, LARGEST_FETCH, MOST_STEPS, PAGE, Memory, bounded
+from mqs_dll.memory import BLOCK, BYTES_OF_A_STEP, LARGEST_FETCH, MOST_STEPS, PAGE, Memory, bounded, remembered
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x10000
@@ -40,6 +40,41 @@ def test_forgotten_memory_is_fetched_again() -> None:
     assert memory.read(BASE, 4) == b"old!"
     memory.forget()
     assert memory.read(BASE, 4) == b"new!"
+
+
+class _Counter:
+    """Counts how often it worked something out."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.times = 0
+
+    @remembered
+    def half(self, number: int) -> int:
+        """Return the half of an even number."""
+        self.times += 1
+        if number % 2:
+            raise BrokenStructureError("odd")
+        return number // 2
+
+
+def test_what_is_made_of_memory_is_made_once_in_a_sweep() -> None:
+    """A remembered method works for each object and each argument once, until the memory is forgotten."""
+    memory = Memory(MemoryImage({}))
+    first, second = _Counter(memory), _Counter(memory)
+    assert [first.half(4), first.half(4), first.half(8), second.half(4)] == [2, 2, 4, 2]
+    assert (first.times, second.times) == (2, 1)
+    memory.forget()
+    assert (first.half(4), first.times) == (2, 3)
+
+
+def test_a_failure_is_not_remembered() -> None:
+    """What could not be worked out is tried again."""
+    counter = _Counter(Memory(MemoryImage({})))
+    for _ in range(2):
+        with pytest.raises(BrokenStructureError):
+            counter.half(3)
+    assert counter.times == 2
 
 
 @pytest.mark.parametrize("address", [0, 8, PAGE - 1, 1 << 60, (1 << 64) - 8])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from mqs_dll import phrases
 from mqs_dll.abi import Operation, Status
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.adapter import select
 from mqs_dll.mpi.mpich.buffered import HEADER_WORDS
 from mqs_dll.mpi.mpich.ch3 import Ch3
-from mqs_dll.mpi.mpich.devices import select
 from mqs_dll.mpi.mpich.links import lists_of
-from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
 
 ANY_SOURCE = 0xFFFE
@@ -309,3 +310,12 @@ def test_messages_for_unknown_communicators_are_counted(process: Process) -> Non
     (shown,) = process.unexpected()
     assert (shown.desired_local_rank, shown.desired_tag, shown.actual_length) == (-1, -1, -1)
     assert text(shown) == "2 for communicators that this process has not made yet | their numbers: 496"
+
+
+@pytest.mark.parametrize(("cc", "references", "words"), [(1, 1, phrases.FREED()), (1, 2, None), (0, 1, None)])
+def test_only_a_request_that_goes_on_without_the_program_is_freed(cc: int, references: int, words: str | None) -> None:
+    """The device alone refers to it, and it isn't complete: then the program may hold the last reference."""
+    process = MpichProcess(layouts_with("MPIR_Request", "dev.match.parts.tag"))
+    address = process.request(1, cc=cc, ref_count=references)
+    request = process.parts("ch3:nemesis").requests.live()[address]
+    assert OfRequest(request).given_up == words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,10 +14,10 @@ from mqs_dll.layout import Layouts
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment
 from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.adapter import select
 from mqs_dll.mpi.mpich.ch4 import Ch4
 from mqs_dll.mpi.mpich.ch4.cells import Cells
-from mqs_dll.mpi.mpich.device import Parts
-from mqs_dll.mpi.mpich.devices import select
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.profiles import available
 from tests.support.memory_image import MemoryImage
@@ -563,7 +562,7 @@ def sends_with(process: Process, memory: CellsInMemory) -> list[Operation]:
     """Return the sends of a process that has cells."""
     parts = process.parts("ch4:ofi ucx")
     memory.parts.update({REQUESTS: process.requests, 0x7F1000000000: process.communicators})
-    parts = replace(parts, memory=Memory(memory), library=library())
+    parts.memory, parts.library = Memory(memory), library()
     return list(process.device(parts=parts).sends(process.entry(process.world)))
 
 

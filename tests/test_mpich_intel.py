@@ -7,7 +7,7 @@ import pytest
 from mqs_dll.abi import Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
 from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.devices import select
+from mqs_dll.mpi.mpich.adapter import select
 from mqs_dll.mpi.mpich.intel import Intel
 from mqs_dll.mpi.mpich.requests import Kind
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
@@ -295,4 +295,4 @@ def test_receives_are_counted_as_references(process: Process) -> None:
     process.make(Kind.RECV, {}, {"status": IN_PROGRESS})
     process.message(9, 1)
     process.make(Kind.RECV, {}, None, cc=0)
-    assert process.device().more_references(process.entry(process.world)) == 2
+    assert process.device().requests_of(process.entry(process.world)) == 2

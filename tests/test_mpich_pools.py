@@ -273,6 +273,23 @@ def test_a_group_of_another_size_is_broken() -> None:
         ranks_by_group(0, 0, 1, size=5)
 
 
+def test_communicators_of_the_same_processes_are_decoded_once() -> None:
+    """A duplicate refers to the group of its parent, or has a rank map with the same numbers."""
+    process = Process()
+    process.write(HEAP, "IiiiQQQ", 0x48000001, 1, 4, 0, 0, 1, 1)
+    ranks = Ranks(process.memory(), Layouts([GROUP]))
+    by_group = [comm(address=HEAP + each, local_size=4, remote_size=4, local_group=HEAP) for each in (64, 128)]
+    assert ranks.local(by_group[0]) is ranks.local(by_group[1]) is ranks.peers(by_group[1])
+    assert [ranks.lowest(each) for each in by_group] == [1, 1]
+    process = Process()
+    for place in (64, 128):
+        process.write(HEAP + place, "6iQQ", 2, 0, 4, 5, 0, 0, 0, TABLE)
+    ranks = Ranks(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
+    by_map = [comm(local_size=4, remote_size=4, map=each, local_map=0) for each in (64, 128)]
+    assert ranks.local(by_map[0]) is ranks.local(by_map[1])
+    assert ranks.lowest(by_map[1]) == 5
+
+
 def test_an_absurd_communicator_is_broken() -> None:
     """A communicator that says that it has a billion processes is refused before anything is read for it."""
     ranks = Ranks(Process().memory(), Layouts([GROUP]))

@@ -15,12 +15,12 @@ from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.errors import NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
+from mqs_dll.mpi.ladder import Identity
 from mqs_dll.mpi.openmpi import cm_views, identity, transports, views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.cm import Cm
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.profiles import shipped
@@ -248,12 +248,10 @@ class Target:
 
     def field(self, layouts: Layouts) -> tuple[Pml, Entry]:
         """Return the layer and the program's communicator, as seen with these layouts."""
-        attached = AttachedOpenMpi(self.memory, self.symbols, identity.Identity("", layouts))
+        attached = AttachedOpenMpi(self.memory, self.symbols, Identity("", layouts))
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
         assert isinstance(entry, Entry)
-        containers = Containers(self.memory, self.symbols, layouts)
-        datatypes = Datatypes(self.memory, self.symbols, layouts)
-        return transports.select(self.memory, self.symbols, layouts, containers, datatypes), entry
+        return transports.select(Parts(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

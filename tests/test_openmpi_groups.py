@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from mqs_dll.errors import BrokenStructureError
-from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, Groups
+from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED, Groups
 from tests.support.made_up_groups import CHILD, TABLE, bitmap, groups_of, ranges, strided
 
 
@@ -43,4 +43,11 @@ def test_each_way_of_storing_a_group_is_decoded(groups: Groups, ranks: tuple[int
 def test_a_table_that_does_not_fit_the_group_is_refused(groups: Groups) -> None:
     """Numbers that don't agree with the group's size or with its parent are an error, however large they are."""
     with pytest.raises(BrokenStructureError, match="doesn't fit its parent"):
+        groups.world_ranks(CHILD)
+
+
+def test_a_group_that_is_made_of_itself_is_refused() -> None:
+    """A chain of parents ends within a bound, or is an error."""
+    groups = groups_of(10, STRIDED, 4, struct.pack("<3i", 0, 1, 0), parent_flags=STRIDED)
+    with pytest.raises(BrokenStructureError, match="more than 64 ancestors"):
         groups.world_ranks(CHILD)

@@ -1,5 +1,14 @@
-"""The subcommands of ``mqs``, one module or folder each, and what they share.
+"""The subcommands of ``mqs``, each with its arguments and ``run``, and what they share.
 
-A module has its arguments and ``run``; it composes the debugger side and the library side, and only cli and api import
-it. which_library: what reads a process. times: times and ``--limit``. demo_rank: a rank of the demo's job.
+They compose the debugger side and the library side; only cli and api import them.
+
+- ``show``: one process
+- ``job``: a whole job and its verdict
+- ``watch``: a job that runs, look after look
+- ``diff``: what changed between two saved jobs
+- ``doctor``: what libmqs knows of an MPI
+- ``calibrate``: learns the layouts of an MPI
+- ``demo``: a job that hangs; ``demo_rank``: one rank of it
+- ``which_library``: what reads a process
+- ``times``: times on the command line, and ``--limit``
 """

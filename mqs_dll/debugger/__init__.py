@@ -1,1 +1,13 @@
-"""Package."""
+"""The debugger side: live processes, core files and libraries' files as targets, and MQS libraries driven over them.
+
+- ``collect``: a library's way over one process into a record; here a reader begins
+- ``snapshot``: that record
+- ``live``: a live process, its symbols and types by drgn, its memory
+- ``proc``: what /proc tells of processes and their threads
+- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: its ptrace
+- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms
+- ``counting``: how much a library reads
+- ``library_file``: a library's file as a target, before anything runs
+- ``core``: a core file as a target
+- ``job``: all ranks of a job
+"""

@@ -1,4 +1,4 @@
-"""The contract between the session and an MPI's adapter.
+"""The contract between the session and an MPI's adapter, and what all adapters do alike.
 
 Checklist for a new MPI:
 
@@ -16,111 +16,91 @@ Checklist for a new MPI:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, Protocol
 
-from mqs_dll.abi import (
-    INVALID_RANK,
-    NUMBER_BITS,
-    SEVERAL_WORLDS,
-    Communicator,
-    Datatype,
-    Label,
-    LayoutOrigin,
-    MpiFacts,
-    Operation,
-    ProfileFacts,
-    Queue,
-    Recognition,
-    Window,
-)
+from mqs_dll.abi import Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
+from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.elf import LoadedLibrary
-from mqs_dll.names import marked
-from mqs_dll.profiles import Profile
+from mqs_dll.mpi.describe import DatatypeFacts
+from mqs_dll.mpi.ladder import Identity
+from mqs_dll.mpi.transport import EntryT, Transport
 
 
-class CommunicatorEntry(ABC):
-    """One communicator of a process, as the adapter found it at the last update."""
+class DatatypeReader(Protocol):
+    """What knows an MPI's datatypes."""
 
-    def __init__(self, record: Communicator, label: Label) -> None:
-        """Keep what is known of it.
+    def at(self, handle: int) -> DatatypeFacts | None:
+        """Return what is known of the datatype with a handle; None when there is none."""
 
-        Args:
-            record: its fields, without a name.
-            label: what it is called.
-        """
-        self.record = record
-        self.label = label
-        self.internal = False
-        """The MPI keeps it for itself: no handle of it was ever given to the program."""
-        self.tell()
-
-    def tell(self, **more: Any) -> None:
-        """Learn more for the label (its fields by their names), and write it into the record's field."""
-        self.label = self.label._replace(**more)
-        self.record = self.record._replace(name=marked(self.label))
-
-    @abstractmethod
-    def world_ranks(self) -> Sequence[int]:
-        """Return the MPI_COMM_WORLD rank of each process of the local group, -1 for one of another job.
-
-        Raises:
-            BrokenStructureError, TargetReadError: the group can't be decoded.
-        """
+    def address_of(self, handle: int) -> int:
+        """Return the address of a datatype's struct, 0 for one without."""
 
 
-class AttachedMpi(ABC):
+class AttachedMpi(ABC, Generic[EntryT]):
     """An MPI in one process, its layouts known and checked. What it reads is that of the last ``communicators``."""
 
-    @abstractmethod
+    def __init__(
+        self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
+    ) -> None:
+        self._memory = memory
+        self._layouts = identity.layouts
+        self._transport = transport
+        self._datatypes = datatypes
+        self._title = identity.title
+        self.checks: Sequence[str] = identity.checks
+        """What was checked in this process before its layouts were believed, and held: a sentence each."""
+        self.refusals: Sequence[str] = identity.refusals
+        """Which layouts were tried before and refused, and why: a sentence each."""
+
     def describe(self) -> str:
         """Return one line: the MPI's name and release, its transport, where the layouts came from."""
+        return f"{self._title}, {self._transport.name}; layouts: {self._layouts.summary()}"
+
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each struct came from."""
+        return self._layouts.origins()
+
+    def forget(self) -> None:
+        """Drop all that was read of the process: it may have run."""
+        self._memory.forget()
 
     @abstractmethod
     def facts(self) -> MpiFacts:
         """Return what is known of the MPI."""
 
     @abstractmethod
-    def layout_origins(self) -> list[LayoutOrigin]:
-        """Return where the layout of each struct came from."""
-
-    @abstractmethod
-    def checks(self) -> list[str]:
-        """Return what was checked in this process before its layouts were believed, and held: a sentence each."""
-
-    @abstractmethod
-    def refusals(self) -> list[str]:
-        """Return which layouts were tried before and refused, and why: a sentence each."""
-
-    @abstractmethod
     def global_rank(self) -> int:
         """Return this process's rank in MPI_COMM_WORLD, -1 when it has none."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Drop all that was read of the process: it may have run."""
+    def windows(self) -> list[Window]:
+        """Return the one-sided windows that are alive."""
 
     @abstractmethod
-    def communicators(self) -> list[CommunicatorEntry]:
-        """Return all live communicators, in the MPI's own order, the internal ones included.
+    def read_communicators(self) -> list[EntryT]:
+        """Return all live communicators, in the MPI's own order, those that it keeps for itself marked ``internal``.
 
         Raises:
             MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
         """
 
-    @abstractmethod
-    def operations(self, entry: CommunicatorEntry, queue: Queue) -> Iterator[Operation]:
-        """Return a generator of one queue of one communicator.
+    def communicators(self) -> list[EntryT]:
+        """Return the same; those that the program has freed are marked in their names, and internal ones too.
 
-        Raises:
-            NoInformation: at once, when this transport hides the queue.
-            BrokenStructureError: from the generator, after the operations that could be read.
+        One that the MPI keeps for itself no longer counts as internal while an operation is pending on it.
         """
+        entries = self.read_communicators()
+        for entry in entries:
+            freed = entry.is_held_only_by(self._transport.requests_of(entry))
+            entry.tell(freed=freed, internal=entry.internal)
+            entry.internal = entry.internal and not self._is_in_use(entry)
+        return entries
 
-    def is_in_use(self, entry: CommunicatorEntry) -> bool:
+    def _is_in_use(self, entry: EntryT) -> bool:
         """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
         for queue in Queue:
             try:
@@ -130,19 +110,34 @@ class AttachedMpi(ABC):
                 continue
         return False
 
-    @abstractmethod
-    def windows(self) -> list[Window]:
-        """Return the one-sided windows of the process."""
+    def operations(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        """Return a generator of one queue of one communicator.
 
-    @abstractmethod
+        Raises:
+            NoInformation: at once, when this transport hides the queue.
+            BrokenStructureError: from the generator, after the operations that could be read.
+        """
+        if queue is Queue.SENDS:
+            return self._transport.sends(entry)
+        return self._transport.receives(entry) if queue is Queue.RECEIVES else self._transport.unexpected(entry)
+
     def datatypes(self) -> list[Datatype]:
-        """Return the datatypes that pending operations use."""
+        """Return the datatypes that pending operations use, the most used first."""
+        used = Counter(self._transport.datatypes_in_use()).most_common()
+        known = ((self._datatypes.at(handle), handle, operations) for handle, operations in used)
+        return [
+            Datatype(facts.name, facts.size, facts.predefined, operations, self._datatypes.address_of(handle))
+            for facts, handle, operations in known
+            if facts is not None
+        ]
 
 
 class Adapter(ABC):
     """One family of MPIs, for one image: what can be known from symbols and types, without memory."""
 
     name: ClassVar[str]
+    types: Layouts
+    """What the debugger's debug information tells."""
     refused_profiles: list[str]
     """Sentences: which of the user's files are no profiles, and why."""
 
@@ -155,9 +150,9 @@ class Adapter(ABC):
     def __init__(self, image: TargetImage) -> None:
         """Ask the debugger for the symbols and for the types that it has; missing ones are no failure yet."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Return one line about what was found in the image."""
+        return f"{self.name} {'with' if list(self.types) else 'without'} debug information"
 
     @abstractmethod
     def check_symbols(self) -> None:
@@ -176,45 +171,10 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def attach(self, memory: Memory) -> AttachedMpi:
+    def attach(self, memory: Memory) -> AttachedMpi[Any]:
         """Find and check the layouts in a process.
 
         Raises:
             NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
             LayoutError: no layout fits; the text says what was tried.
         """
-
-
-def join_id(number: int, lowest: int) -> int:
-    """Return a unique_id: disjoint communicators may have one number, but then not one process in common.
-
-    Args:
-        number: the MPI's own for the communicator, the same in all its processes.
-        lowest: of the MPI_COMM_WORLD ranks of all its processes, those of a remote group too; -1 where some aren't
-            known, or are of another world.
-    """
-    return (lowest if 0 <= lowest < SEVERAL_WORLDS else SEVERAL_WORLDS) << NUMBER_BITS | number % (1 << NUMBER_BITS)
-
-
-def world_rank(world: Sequence[int], rank: int) -> int:
-    """Return the MPI_COMM_WORLD rank of a rank of a group; -1 for what is no rank of it, like MPI_ANY_SOURCE."""
-    return world[rank] if 0 <= rank < len(world) else INVALID_RANK
-
-
-def nearest_first(profiles: Iterable[Profile], build: str, release: str) -> list[Profile]:
-    """Return profiles in the order to try them: those of exactly this build, of its release, all others.
-
-    What is as near stays in its order, the user's first.
-    """
-    return sorted(profiles, key=lambda each: (build not in each.builds, release not in each.releases))
-
-
-def of_machine(profiles: Iterable[Profile], library: LoadedLibrary) -> list[Profile]:
-    """Return those of some profiles that are for the machine of a library."""
-    return [profile for profile in profiles if library.machine in (profile.machine, "")]
-
-
-def profile_facts(profile: Profile, build: str, release: str) -> ProfileFacts:
-    """Return how near a profile is to a build and a release."""
-    of_build, of_release = build in profile.builds, release in profile.releases
-    return ProfileFacts(profile.name, profile.source, profile.of_user, of_build, of_release)

@@ -8,7 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import NoInformation
-from mqs_dll.mpi.base import CommunicatorEntry
+from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
 
@@ -18,10 +18,6 @@ class Transport(ABC, Generic[EntryT]):
 
     name: str
     """As the MPI calls it: "pml/ob1", "ch3:nemesis"."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
 
     @abstractmethod
     def sends(self, entry: EntryT) -> Iterator[Operation]:
@@ -39,6 +35,10 @@ class Transport(ABC, Generic[EntryT]):
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
 
+    def requests_of(self, entry: EntryT) -> int:
+        """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""
+        return 0
+
 
 class HiddenTransport(Transport[EntryT]):
     """One that keeps its operations where they can't be read."""
@@ -52,9 +52,6 @@ class HiddenTransport(Transport[EntryT]):
         """
         self.name = name
         self._refusal = refusal
-
-    def forget(self) -> None:
-        """Nothing is kept."""
 
     def sends(self, entry: EntryT) -> NoReturn:
         """Refuse."""

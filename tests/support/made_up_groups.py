@@ -23,7 +23,9 @@ class _Symbols(NoSymbols):
         return {"ompi_group_t_class": CLASS, "ompi_proc_local_proc": LOCAL_PROC}.get(name)
 
 
-def groups_of(processes: int, flags: int, count: int, sparse: bytes, table: bytes = b"") -> Groups:
+def groups_of(
+    processes: int, flags: int, count: int, sparse: bytes, table: bytes = b"", parent_flags: int = 0
+) -> Groups:
     """Return the groups at PARENT, whose processes were never talked to, and at CHILD, which is made of it.
 
     Args:
@@ -32,6 +34,7 @@ def groups_of(processes: int, flags: int, count: int, sparse: bytes, table: byte
         count: how many processes the child says that it has.
         sparse: what is in it.
         table: what that refers to, at TABLE.
+        parent_flags: how the parent is stored; one that isn't dense says that it is made of itself.
     """
     layouts = next(each for each in shipped("openmpi") if each.name == PROFILE).layouts
     entries = struct.pack(f"<{processes}Q", *(rank << 32 | JOB << 1 | 1 for rank in range(processes)))
@@ -39,7 +42,7 @@ def groups_of(processes: int, flags: int, count: int, sparse: bytes, table: byte
     image = MemoryImage(
         {
             LOCAL_PROC: own + bytes(GROUP_BYTES),
-            PARENT: _group(layouts, processes, 0, ENTRIES, b""),
+            PARENT: _group(layouts, processes, parent_flags, ENTRIES, b""),
             CHILD: _group(layouts, count, flags, 0 if flags else ENTRIES, sparse),
             TABLE: table + bytes(GROUP_BYTES),
             ENTRIES: entries + bytes(GROUP_BYTES),

@@ -10,13 +10,12 @@ from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.mpi.mpich.datatypes import Datatypes
-from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.groups import Ranks
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.pools import Pools
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.release import Release
-from mqs_dll.mpi.mpich.requests import Kind, Requests, kinds_of
+from mqs_dll.mpi.mpich.requests import Kind, kinds_of
 from mqs_dll.profiles import available
 from mqs_dll.view import View
 from tests.support.memory_image import MemoryImage, NoSymbols
@@ -58,6 +57,9 @@ class _Ranks(Ranks):
 
     def peers(self, comm: views.Comm) -> tuple[int, ...]:
         return (-1,) * SIZE if comm.address in self.strangers else tuple(range(SIZE))
+
+    def lowest(self, comm: views.Comm) -> int:
+        return min(self.peers(comm))
 
 
 def layouts_with(struct_name: str, member: str) -> Layouts:
@@ -126,9 +128,9 @@ class MpichProcess:
             LoadedLibrary(0, (), ""),
             self.layouts,
             Release("made up", device),
-            Requests(memory, self.layouts, pools),
-            Datatypes(memory, self.layouts, pools),
-            self._read_communicators(memory),
+            pools,
+            None,
+            self._ranks,
         )
 
     def entry(self, address: int) -> Entry:

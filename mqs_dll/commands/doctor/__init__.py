@@ -1,5 +1,11 @@
 """``mqs doctor``: what libmqs knows of an MPI, in a process or in a file, what it can't see and why, and what to do.
 
-It asks the library side and the debugger side alike, so it composes both: ``process`` looks at a live one,
-``library`` at a file, ``advice`` finds what would mend what they lack, ``command`` has the arguments and prints.
+It asks the library side and the debugger side alike, so it composes both.
+
+- ``command``: its arguments; here a reader begins
+- ``diagnosis``: what was found out, as records
+- ``process``: looks at a live process
+- ``library``: looks at a file
+- ``advice``: finds what would mend what they lack
+- ``report``: text and JSON
 """

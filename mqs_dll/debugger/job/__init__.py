@@ -1,1 +1,13 @@
-"""A whole MPI job: finding its ranks, stopping and reading them, their call stacks, files of what was read."""
+"""A whole MPI job: finding its ranks, reading them together, their call stacks, and files of what was read.
+
+- ``records``: what was read of a job; here a reader begins
+- ``find``: which jobs there are, and which processes are their ranks
+- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``limits``: how many files that takes
+- ``facts``: what one rank's snapshot, or failure, says of its job
+- ``halt``: what else keeps a rank from running
+- ``stacks``: the call stack of each thread
+- ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
+- ``cores``: a job from its core files
+- ``saved``: a job in a file; ``codec``: its records in terms of JSON
+- ``compare``: what differs between two jobs; ``changes``: the records of that
+"""

@@ -1,6 +1,8 @@
-"""UCX: what one worker holds, whatever MPI it works for.
+"""UCX: what one worker holds, whatever MPI it works for. In the order in which to read the rooms:
 
-``views``: the members that are read. ``releases``: where they lie in each release, and which build it is. ``worker``:
-the worker, checked before it is believed. ``matching``: receives that wait, and messages that wait for one. ``pool``:
-the requests in use, and what each of them is.
+- ``views``: the members that are read.
+- ``releases``: where they lie in each release and kind of build.
+- ``worker``: a worker, believed once all that it shows of itself fits together.
+- ``matching``: receives that wait, and messages that wait for one.
+- ``pool``: the requests in use, and what each of them is.
 """

@@ -84,6 +84,12 @@ class Arrived(NamedTuple):
     sender_request: int
     """Number of the send in its process, 0 where it isn't told."""
 
+    def how(self) -> str:
+        """Return how much of it is here, in words."""
+        if self.rendezvous:
+            return f"rendezvous: its {self.length} bytes are with the sender"
+        return f"eager: {'all' if self.here == self.length else 'a part'} of it is here"
+
 
 class Matching:
     """The tag matching of one worker."""

@@ -55,6 +55,16 @@ class Sent(NamedTuple):
     freed: bool
     """The MPI has given the request back: nobody waits for it."""
 
+    def progress(self) -> str:
+        """Return how far it is, in words."""
+        if self.done:
+            return "done"
+        if self.tag is None:
+            return "under way; its tag is not kept"
+        if not self.has_left:
+            return "waits for room in UCX"
+        return "no receive has matched it" if self.is_whole_sent else "rendezvous: the receiver has not answered"
+
 
 class Received(NamedTuple):
     """A receive that has got its message, or whose message is under way."""
@@ -63,7 +73,7 @@ class Received(NamedTuple):
     tag: int
     mask: int
     buffer: int
-    room: int
+    length: int
     """Bytes that it asked for."""
     message_tag: int
     message_length: int

@@ -8,7 +8,7 @@ from mqs_dll.abi import INVALID_RANK, Communicator, Label
 from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import CommunicatorEntry, join_id
+from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.mpich import contexts, handles, views
 from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.pools import Pools
@@ -75,6 +75,10 @@ class Entry(CommunicatorEntry):
         """Return the MPI_COMM_WORLD ranks of the group that messages go to: the remote one of an inter-communicator."""
         return self._ranks.peers(self.view)
 
+    def is_held_only_by(self, requests: int) -> bool:
+        """Tell whether nothing but that many requests refers to the communicator: the program has freed it."""
+        return not self.internal and 0 < self.view.ref_count <= requests
+
     def _unique_id(self) -> int:
         """Return the number that is the same in all processes of a communicator, and in no other one's.
 
@@ -84,7 +88,7 @@ class Entry(CommunicatorEntry):
         """
         low, high = sorted((self.receives_in, self.sends_in))
         try:
-            lowest = min((*self.world_ranks(), *self.peers()) if self.inter else self.world_ranks())
+            lowest = self._ranks.lowest(self.view)
         except MqsError:
             lowest = INVALID_RANK
         return join_id(low if low == high else high << contexts.ID_BITS | low, lowest)

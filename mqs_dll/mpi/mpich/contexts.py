@@ -12,7 +12,6 @@ ID_BITS = 20
 
 COLLECTIVE = 0x1
 INTRANODE = 0x2
-INTERNODE = 0x4
 LOCAL_HALF = 0x8
 SUBCOMM = 0x6
 """Both bits: which of the communicators within another, 0 for none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.pools import Pools
@@ -29,28 +29,17 @@ INDEX = 0xFF
 
 
 class Datatypes:
-    """The datatypes that requests use, each read once until ``forget``."""
+    """The datatypes that requests use, each read once in a sweep."""
 
     def __init__(self, memory: Memory, layouts: Layouts, pools: Pools) -> None:
         self._memory = memory
         self._pools = pools
         self._datatype = views.Datatype.bind(layouts)
-        self._facts: dict[int, DatatypeFacts | None] = {}
-        self._objects: dict[int, int] | None = None
         self._arrays: dict[int, int | None] = {}
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._facts.clear()
-        self._objects = None
-
+    @remembered
     def at(self, handle: int) -> DatatypeFacts | None:
         """Return what is known of the datatype with a handle; None when there is none."""
-        if handle not in self._facts:
-            self._facts[handle] = self._find(handle)
-        return self._facts[handle]
-
-    def _find(self, handle: int) -> DatatypeFacts | None:
         if handles.class_of(handle) != handles.DATATYPE:
             return None
         try:
@@ -84,16 +73,19 @@ class Datatypes:
 
     def address_of(self, handle: int) -> int:
         """Return the address of a datatype's struct, 0 for a predefined one without, or one that is gone."""
-        if self._objects is None:
-            self._objects = {
-                int.from_bytes(self._memory.read(address, 4), "little"): address
-                for address in self._pools.live(handles.DATATYPE)
-            }
-        found = self._objects.get(handle, 0)
+        found = self._objects().get(handle, 0)
         if found or handles.kind_of(handle) != handles.DIRECT:
             return found
         begin = self._array(FLOAT_INT, DOUBLE_INT)
         return 0 if begin is None else begin + handles.index_of(handle) * self._size
+
+    @remembered
+    def _objects(self) -> dict[int, int]:
+        """Return the addresses of the pools' datatypes by their handles."""
+        return {
+            int.from_bytes(self._memory.read(address, 4), "little"): address
+            for address in self._pools.live(handles.DATATYPE)
+        }
 
     def _read(self, handle: int) -> DatatypeFacts | None:
         address = self.address_of(handle)
@@ -103,5 +95,5 @@ class Datatypes:
         if datatype.handle != handle or datatype.ref_count <= 0 or datatype.size > LARGEST_SIZE:
             return None
         is_direct = handles.kind_of(handle) == handles.DIRECT
-        is_predefined = is_direct and (handles.index_of(handle) < PAIRS or handle not in (self._objects or ()))
+        is_predefined = is_direct and (handles.index_of(handle) < PAIRS or handle not in self._objects())
         return DatatypeFacts(datatype.name.partition(b"\0")[0], datatype.size, predefined=is_predefined)

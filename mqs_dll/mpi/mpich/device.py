@@ -1,45 +1,34 @@
-"""What MPICH's devices (ch3, ch4) have in common for a reader."""
+"""What MPICH's devices (ch3, ch4, Intel MPI's) have in common for a reader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mqs_dll.errors import NoInformation
-from mqs_dll.interface import TargetImage
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.elf import LoadedLibrary
-from mqs_dll.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.mpi.mpich.datatypes import Datatypes
-from mqs_dll.mpi.mpich.release import Release
-from mqs_dll.mpi.mpich.requests import Requests
+from mqs_dll.mpi.mpich.communicators import Entry
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.transport import HiddenTransport, Transport
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What every device reads from, in one process."""
-
-    image: TargetImage
-    memory: Memory
-    library: LoadedLibrary
-    layouts: Layouts
-    release: Release
-    requests: Requests
-    datatypes: Datatypes
-    communicators: Communicators
-
-
 class Device(Transport[Entry]):
-    """One device in one process; what ``Parts`` have read is not its own to forget."""
+    """One device in one process."""
 
-    def more_references(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator without pointing at it."""
-        return 0
+    def __init__(self, parts: Parts, name: str) -> None:
+        self.name = name
+        self._parts = parts
+        self._memory = parts.memory
+
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator.
+
+        Raises:
+            BrokenStructureError, TargetReadError: their pool can't be read.
+        """
+        return self._parts.requests.references(entry.view.address)
 
 
 class HiddenDevice(HiddenTransport[Entry], Device):
-    """A device whose queues can't be seen."""
+    """A device that libmqs knows no walker of."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(name, lambda what: NoInformation(f"{what} can't be seen: {why} ({name})"))
+    def __init__(self, parts: Parts, name: str) -> None:
+        Device.__init__(self, parts, name)
+        why = f"libmqs knows no walker of it ({name})"
+        HiddenTransport.__init__(self, name, lambda what: NoInformation(f"{what} can't be seen: {why}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mqs_dll.abi import Operation
-from mqs_dll.mpi.mpich import operations
+from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.mpich.communicators import Communicators
 
 
@@ -21,7 +21,7 @@ def notes(numbers: Mapping[int, int], communicators: Communicators) -> Iterator[
         for entry in communicators.read():
             unknown.pop(entry.receives_in, None)
     if unknown:
-        yield operations.note(
+        yield envelopes.note(
             f"{sum(unknown.values())} for communicators that this process has not made yet",
             "their numbers: " + ", ".join(map(str, sorted(unknown))),
         )

@@ -91,22 +91,26 @@ class Files:
                 yield from self._records(self._pieces(end, LARGEST_HEAP, upwards=False))
 
     def _near(self, candidates: Iterable[Candidate]) -> Iterator[bytes]:
-        """Yield the records around what communicators have allocated."""
+        """Yield the records around what communicators have allocated; each place is tried once, up to the bound."""
         searched: list[range] = []
-        for word in self._parts(candidates):
+        for word in self._pointers(candidates):
             place = word // PAGE * PAGE
-            if len(searched) < MOST_PLACES and not any(place in known for known in searched):
-                searched.append(range(place - NEARBY, place + NEARBY))
-                yield from self._records(self._pieces(place, NEARBY, upwards=False))
-                yield from self._records(self._pieces(place, NEARBY, upwards=True))
+            if any(place in known for known in searched) or not self._is_readable(word):
+                continue
+            searched.append(range(place - NEARBY, place + NEARBY))
+            yield from self._records(self._pieces(place, NEARBY, upwards=False))
+            yield from self._records(self._pieces(place, NEARBY, upwards=True))
+            if len(searched) == MOST_PLACES:
+                return
 
-    def _parts(self, candidates: Iterable[Candidate]) -> Iterator[int]:
-        """Yield what communicators point at outside the library: among it is what they have allocated."""
+    def _pointers(self, candidates: Iterable[Candidate]) -> Iterator[int]:
+        """Yield what may be addresses outside the library: among it is what communicators have allocated."""
         for candidate in candidates:
             with suppress(TargetReadError):
-                for word in self._memory.pointers(candidate.address, PARTS):
-                    if word >= PAGE and word % WORD == 0 and not self._library.holds(word) and self._is_readable(word):
-                        yield word
+                words = self._memory.pointers(candidate.address, PARTS)
+                yield from (
+                    word for word in words if word >= PAGE and word % WORD == 0 and not self._library.holds(word)
+                )
 
     def _is_readable(self, address: int) -> bool:
         try:

@@ -7,12 +7,13 @@ connections. A process that is not in this process's MPI_COMM_WORLD is -1.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from mqs_dll.abi import INVALID_RANK
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import RANKS_OF_A_STEP, Memory
+from mqs_dll.memory import RANKS_OF_A_STEP, Memory, remembered
 from mqs_dll.mpi.mpich import views
 
 LARGEST_GROUP = 1 << 24
@@ -30,8 +31,28 @@ WORLD_SHIFT = 32
 """A process's number since 5.0 is its world's index, in the upper half, and its rank there."""
 
 
+class Members(NamedTuple):
+    """The processes of a group."""
+
+    ranks: tuple[int, ...]
+    """In MPI_COMM_WORLD; -1 for one of another world."""
+    lowest: int
+    """Of these, -1 where a process is of another world."""
+
+
+class Numbers(NamedTuple):
+    """What a rank map says, wherever it lies."""
+
+    mode: int
+    avtid: int
+    offset: int
+    stride: int
+    block: int
+    lut: int
+
+
 class Ranks:
-    """Decodes the processes of communicators, each once until ``forget``."""
+    """Decodes the processes of communicators, each group once in a sweep."""
 
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
         self._memory = memory
@@ -43,13 +64,6 @@ class Ranks:
             self._group = views.Group.bind(layouts)
             self._strided = views.StridedGroup.bind(layouts)
         self._own_group: int | None = None
-        self._tables: dict[int, tuple[views.VirtualConnection, ...]] = {}
-        self._found: dict[tuple[int, bool], tuple[int, ...]] = {}
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._found.clear()
-        self._tables.clear()
 
     def know_world(self, world: views.Comm) -> None:
         """Learn from MPI_COMM_WORLD which processes are its own (ch3: the process group of its first one)."""
@@ -62,61 +76,65 @@ class Ranks:
         Raises:
             BrokenStructureError, TargetReadError: it can't be decoded.
         """
-        return self._of(comm, remote=False)
+        return self._of(comm, False).ranks
 
     def peers(self, comm: views.Comm) -> tuple[int, ...]:
         """Return the same for the group that messages go to: the remote one of an inter-communicator."""
-        return self._of(comm, remote=bool(comm.comm_kind))
+        return self._of(comm, bool(comm.comm_kind)).ranks
 
-    def _of(self, comm: views.Comm, *, remote: bool) -> tuple[int, ...]:
-        key = (comm.address, remote)
-        if key not in self._found:
-            count = comm.remote_size if remote else comm.local_size
-            if not 0 <= count <= LARGEST_GROUP:
-                raise BrokenStructureError(f"communicator {comm.handle:#x} says that it has {count} processes")
-            self._memory.spend(count // RANKS_OF_A_STEP)
-            ranks = self._decode(comm, count, remote=remote)
-            if len(ranks) != count:
-                raise BrokenStructureError(f"the processes of communicator {comm.handle:#x} can't be decoded")
-            self._found[key] = ranks
-        return self._found[key]
+    def lowest(self, comm: views.Comm) -> int:
+        """Return the lowest of these ranks, those of a remote group too: -1 where a process is of another world."""
+        return min(self._of(comm, remote).lowest for remote in {False, bool(comm.comm_kind)})
 
-    def _decode(self, comm: views.Comm, count: int, *, remote: bool) -> tuple[int, ...]:
-        inter = bool(comm.comm_kind)
+    @remembered
+    def _of(self, comm: views.Comm, remote: bool) -> Members:
+        count = comm.remote_size if remote else comm.local_size
+        if not 0 <= count <= LARGEST_GROUP:
+            raise BrokenStructureError(f"communicator {comm.handle:#x} says that it has {count} processes")
+        members = self._decode(comm, count, other_half=bool(comm.comm_kind) and not remote)
+        if len(members.ranks) != count:
+            raise BrokenStructureError(f"the processes of communicator {comm.handle:#x} can't be decoded")
+        return members
+
+    def _decode(self, comm: views.Comm, count: int, *, other_half: bool) -> Members:
+        """Return the processes of one group of a communicator; the other half is an inter-communicator's local one."""
         if comm.map is not None and comm.local_map is not None and self._map is not None:
-            return self._from_map(comm.address + (comm.local_map if inter and not remote else comm.map), count)
+            return self._from_map(comm.address + (comm.local_map if other_half else comm.map), count)
         if comm.vcrt is not None:
-            table = comm.local_vcrt if inter and not remote else comm.vcrt
-            connections = self._connections(table or 0, count)
-            return tuple(vc.pg_rank if vc.pg == self._own_group else INVALID_RANK for vc in connections)
-        return self._from_group(comm.remote_group if remote else comm.local_group, count)
+            return self._from_table((comm.local_vcrt if other_half else comm.vcrt) or 0, count)
+        return self._from_group(comm.remote_group if comm.comm_kind and not other_half else comm.local_group, count)
 
     # ------------------------------------------------------------ ch4 to 4.3
 
-    def _from_map(self, address: int, count: int) -> tuple[int, ...]:
+    def _from_map(self, address: int, count: int) -> Members:
         assert self._map is not None
         found = self._map.at(self._memory, address)
         if found.size != count:
             raise BrokenStructureError(f"the rank map at {address:#x} has {found.size} ranks instead of {count}")
-        if found.mode == TABLE_OF_PAIRS:
-            pairs = struct.iter_unpack("<ii", self._memory.read(found.lut, 8 * count))
-            return tuple(rank if table == 0 else INVALID_RANK for table, rank in pairs)
-        ranks = self._regular(found, count)
-        return tuple(ranks) if found.avtid == 0 else (INVALID_RANK,) * count
+        numbers = Numbers(found.mode, found.avtid, found.offset, found.stride, found.blocksize, found.lut)
+        if not 0 <= found.mode <= TABLE_OF_PAIRS or (found.mode in STRIDE_BLOCK and found.blocksize <= 0):
+            raise BrokenStructureError(f"the rank map at {address:#x} is of unknown mode {found.mode}")
+        return self._mapped(numbers, count)
 
-    def _regular(self, found: views.RankMap, count: int) -> Sequence[int]:
-        mode, offset, stride, block = found.mode, found.offset, found.stride, found.blocksize
+    @remembered
+    def _mapped(self, map: Numbers, count: int) -> Members:
+        self._memory.spend(count // RANKS_OF_A_STEP)
+        if map.mode == TABLE_OF_PAIRS:
+            pairs = struct.iter_unpack("<ii", self._memory.read(map.lut, 8 * count))
+            return _members(rank if table == 0 else INVALID_RANK for table, rank in pairs)
+        return _members((INVALID_RANK,) * count if map.avtid else self._regular(map, count))
+
+    def _regular(self, map: Numbers, count: int) -> Sequence[int]:
+        mode, _, offset, stride, block, lut = map
         if mode in DIRECT:
             return range(count)
         if mode in OFFSET:
             return range(offset, offset + count)
         if mode in STRIDE:
             return [rank * stride + offset for rank in range(count)]
-        if mode in STRIDE_BLOCK and block > 0:
+        if mode in STRIDE_BLOCK:
             return [rank // block * (stride - block) + rank + offset for rank in range(count)]
-        if mode in TABLE:
-            return struct.unpack(f"<{count}i", self._memory.read(found.lut, 4 * count))
-        raise BrokenStructureError(f"the rank map at {found.address:#x} is of unknown mode {mode}")
+        return struct.unpack(f"<{count}i", self._memory.read(lut, 4 * count))
 
     # ------------------------------------------------------------ since 5.0
 
@@ -133,37 +151,47 @@ class Ranks:
         """
         if self._group is None:
             raise BrokenStructureError("groups of this MPICH don't tell their processes")
-        return self._from_group(address, self._group.at(self._memory, address).size)
+        return self._from_group(address, self._group.at(self._memory, address).size).ranks
 
-    def _from_group(self, address: int, count: int) -> tuple[int, ...]:
+    @remembered
+    def _from_group(self, address: int, count: int) -> Members:
         if self._group is None or self._strided is None:
             raise BrokenStructureError("nothing tells how this MPICH keeps the processes of a communicator")
         group = self._group.at(self._memory, address)
         if group.size != count:
             raise BrokenStructureError(f"the group at {address:#x} has {group.size} processes instead of {count}")
+        self._memory.spend(count // RANKS_OF_A_STEP)
         if group.use_map:
             numbers: Sequence[int] = struct.unpack(f"<{count}q", self._memory.read(group.map, 8 * count))
         else:
             strided = self._strided.at(self._memory, address)
             offset, stride = _signed(strided.offset), _signed(strided.stride)
             numbers = [offset + rank * stride for rank in range(count)]
-        return tuple(number if number >> WORLD_SHIFT == 0 else INVALID_RANK for number in numbers)
+        return _members(number if number >> WORLD_SHIFT == 0 else INVALID_RANK for number in numbers)
 
     # ------------------------------------------------------------ ch3
 
+    @remembered
+    def _from_table(self, address: int, count: int) -> Members:
+        self._memory.spend(count // RANKS_OF_A_STEP)
+        connections = self._connections(address, count)
+        return _members(vc.pg_rank if vc.pg == self._own_group else INVALID_RANK for vc in connections)
+
+    @remembered
     def _connections(self, address: int, count: int) -> tuple[views.VirtualConnection, ...]:
         """Return the first processes of a table; communicators may share one that is longer."""
         assert self._vcrt is not None
         assert self._vc is not None
-        known = self._tables.get(address, ())
-        if known and len(known) >= count:
-            return known[:count]
         table = self._vcrt.at(self._memory, address)
         if not count <= table.size <= LARGEST_GROUP:
             raise BrokenStructureError(f"the table of processes at {address:#x} has {table.size} instead of {count}")
         pointers = self._memory.pointers(address + self._vcrt.constant("vcr_table"), count)
-        known = self._tables[address] = tuple([self._vc.at(self._memory, pointer) for pointer in pointers])
-        return known
+        return tuple([self._vc.at(self._memory, pointer) for pointer in pointers])
+
+
+def _members(found: Iterable[int]) -> Members:
+    ranks = tuple(found)
+    return Members(ranks, min(ranks, default=INVALID_RANK))
 
 
 def _signed(number: int) -> int:

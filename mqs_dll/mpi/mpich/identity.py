@@ -11,18 +11,16 @@ from dataclasses import dataclass, replace
 
 from mqs_dll.abi import MpiFacts, Recognition
 from mqs_dll.errors import (
-    BrokenStructureError,
     FinalizedError,
     LayoutError,
     MqsError,
     NotInitializedError,
-    TargetReadError,
 )
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, from_debugger
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import nearest_first, of_machine, profile_facts
 from mqs_dll.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
+from mqs_dll.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
 from mqs_dll.mpi.mpich import handles, pools, views
 from mqs_dll.mpi.mpich.files import HEAP_END
 from mqs_dll.mpi.mpich.groups import Ranks
@@ -48,24 +46,17 @@ SYMBOLS = (
 """Variables that shorten the search; most are there only where the library is not stripped."""
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What a process's MPICH is, and the layouts that were accepted for it."""
+@dataclass(frozen=True, kw_only=True)
+class MpichIdentity(Identity):
+    """What a process's MPICH is, and what was found in it by the layouts that were accepted."""
 
     release: Release
     library: LoadedLibrary
-    layouts: Layouts
     pools: Pools
     builtin: int | None
     """Address of MPI_COMM_WORLD, the first of the predefined communicators; None where a session does without them."""
     heap_end: int | None
     """Address of the C library's variable with the end of the heap."""
-    profile: Profile
-    """What completes debug information."""
-    checks: tuple[str, ...]
-    """Sentences: what held in the process."""
-    refusals: tuple[str, ...] = ()
-    """Sentences: which layouts were tried before, and why they were refused."""
 
 
 def symbols_of(image: TargetImage) -> dict[str, int]:
@@ -98,7 +89,7 @@ def _is_complete(struct: str, members: Iterable[str]) -> bool:
 
 def identify(
     memory: Memory, anchor: int, symbols: dict[str, int], from_types: Layouts, profiles: Iterable[Profile]
-) -> Identity:
+) -> MpichIdentity:
     """Return what MPICH a process runs, and the first layouts that hold in it.
 
     A profile completes what debug information lacks. The profile of exactly this build comes first, then those of its
@@ -110,29 +101,24 @@ def identify(
     """
     library = library_at(memory, anchor, symbols.get(LINKER_LIST))
     release = read_release(memory, library, symbols)
-    refusals: list[str] = []
+    ladder = Ladder()
     of_other_sizes = 0
     for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
-        layouts = from_types.followed_by(profile.layouts)
-        found = pools.find(memory, layouts, library, symbols)
+        found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if not found.by_class[handles.COMM]:
             of_other_sizes += 1
             continue
-        try:
-            accepted = _accept(memory, library, release, symbols, found, profile)
-            return replace(accepted, refusals=tuple(refusals))
-        except (LayoutError, BrokenStructureError, TargetReadError) as error:
-            refusals.append(f"profile {profile.name}: {error}")
+        accepted = ladder.holds(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
+        if accepted is not None:
+            return replace(accepted, refusals=tuple(ladder.refusals))
     if of_other_sizes:
-        refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
-    tried = "; ".join(refusals) or "there is no profile"
-    raise LayoutError(f"no layout fits this {release} ({release.device}): {tried}")
+        ladder.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
+    raise ladder.failure(f"{release} ({release.device})", "there is no profile")
 
 
-def facts(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:
+def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:
     """Return what is known of an MPICH whose layouts come from a profile."""
-    near = None if profile is None else profile_facts(profile, library.build, release.version)
-    return MpiFacts(release.product, release.version, transport, library.build, library.base, near)
+    return facts(release.product, release.version, transport, library.build, library.base, profile)
 
 
 def recognise(
@@ -156,18 +142,11 @@ def recognise(
             size = found.layouts.struct(views.Comm.struct).size
             refusals.append(f"profile {profile.name}: the library has no pool of {views.Comm.struct} with {size} bytes")
     layouts = from_types if used is None else from_types.followed_by(used.layouts)
-    known = facts(release, library, release.device, used)
+    known = facts_of(release, library, release.device, used)
     return Recognition(known, tuple(layouts.origins()), used is not None, tuple(checks), tuple(refusals))
 
 
-def _accept(
-    memory: Memory,
-    library: LoadedLibrary,
-    release: Release,
-    symbols: dict[str, int],
-    found: Pools,
-    profile: Profile,
-) -> Identity:
+def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Pools, profile: Profile) -> MpichIdentity:
     layouts = found.layouts
     builtin = builtin_comms(found, symbols.get("MPIR_Comm_builtin"))
     check_running(memory, layouts, found, builtin)
@@ -178,10 +157,19 @@ def _accept(
         checks = _check_some_communicator(memory, layouts, found)
     else:
         size = found.size_of(handles.COMM)
-        process = find_process(memory, layouts, library, builtin, size, symbols.get("MPIR_Process"))
+        process = find_process(memory, layouts, found.library, builtin, size, symbols.get("MPIR_Process"))
         checks = _check_predefined(memory, layouts, builtin, size, process)
-    checks = (sizes_agree(found), *checks)
-    return Identity(release, library, layouts, found, builtin, symbols.get(HEAP_END), profile, checks)
+    return MpichIdentity(
+        str(release),
+        layouts,
+        profile,
+        (sizes_agree(found), *checks),
+        release=release,
+        library=found.library,
+        pools=found,
+        builtin=builtin,
+        heap_end=symbols.get(HEAP_END),
+    )
 
 
 def sizes_agree(found: Pools) -> str:

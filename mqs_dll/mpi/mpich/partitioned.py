@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
-from mqs_dll.mpi.mpich import operations, views
+from mqs_dll.abi import UNKNOWN, Operation, Status
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
 
@@ -58,7 +60,7 @@ class Partitioned:
     def _send(self, request: views.Request, part: views.PartitionedRequest, entry: Entry) -> Operation:
         facts = self._parts.datatypes.at(part.datatype)
         elements = part.partitions * part.count
-        return operations.send(
+        return envelopes.send(
             Status.PENDING if request.cc else Status.COMPLETE,
             part.dest,
             world_rank(entry.peers(), part.dest),
@@ -77,26 +79,17 @@ class Partitioned:
         elements = part.partitions * part.count
         capacity = UNKNOWN if facts is None else elements * facts.size
         rank, tag = (request.status_source, request.status_tag) if part.tag is None else (part.dest, part.tag)
-        world = world_rank(entry.peers(), rank)
         matched = bool(part.peer_req_ptr)
         under_way = Status.MATCHED if matched else Status.PENDING
-        return Operation(
-            status=under_way if request.cc else Status.COMPLETE,
-            desired_local_rank=rank,
-            desired_global_rank=world,
-            tag_wild=False,
-            desired_tag=tag,
-            desired_length=capacity,
-            system_buffer=False,
-            buffer=part.buffer,
-            actual_local_rank=rank if matched else INVALID_RANK,
-            actual_global_rank=world if matched else INVALID_RANK,
-            actual_tag=tag if matched else UNKNOWN,
-            actual_length=capacity if matched else UNKNOWN,
-            extra_text=lines(
-                phrases.made_by("MPI_Precv_init", how=How.PARTITIONED),
-                buffer_text(facts, elements, part.datatype),
-                phrases.request(self._parts.requests.handle(request)),
-                f"{part.partitions} parts",
-            ),
+        asked = Envelope(rank, tag, capacity)
+        return envelopes.receive(
+            under_way if request.cc else Status.COMPLETE,
+            asked,
+            asked if matched else NOTHING,
+            entry.peers(),
+            part.buffer,
+            phrases.made_by("MPI_Precv_init", how=How.PARTITIONED),
+            buffer_text(facts, elements, part.datatype),
+            phrases.request(self._parts.requests.handle(request)),
+            f"{part.partitions} parts",
         )

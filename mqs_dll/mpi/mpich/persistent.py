@@ -10,6 +10,9 @@ from mqs_dll.mpi.mpich.requests import Kind, Requests
 
 PERSISTENT = (Kind.PREQUEST_SEND, Kind.PREQUEST_RECV)
 
+PERSISTENT_SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
+"""By the type of a persistent request of ch4 (MPIDI_ptype); one in the ready mode is like a standard one."""
+
 SMALLEST_REQUEST = 128
 
 

@@ -1,4 +1,4 @@
-"""The requests of a process: all that are in use, from their pools, read once until ``forget``.
+"""The requests of a process: all that are in use, from their pools, read once in a sweep.
 
 Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 """
@@ -6,11 +6,13 @@ Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.pools import Pools
 
@@ -66,7 +68,8 @@ class Values(NamedTuple):
     handles_are_addresses: bool
 
 
-MPICH_ABI = Values(any_source=-2, any_tag=-1, handles_are_addresses=False)
+ANY_SOURCE, ANY_TAG = -2, -1
+MPICH_ABI = Values(ANY_SOURCE, ANY_TAG, handles_are_addresses=False)
 STANDARD_ABI = Values(any_source=-1, any_tag=-2, handles_are_addresses=True)
 """Those of libmpi_abi, since 5.0 (src/binding/abi/mpi_abi.h of 5.0.1)."""
 
@@ -75,6 +78,35 @@ def values_of(layouts: Layouts) -> Values:
     """Return the values by the members of MPI_Status, of which the standard ABI has MPI_SOURCE first."""
     source, count = (layouts.offset("MPIR_Request", f"status.{name}") or 0 for name in ("MPI_SOURCE", "count_lo"))
     return STANDARD_ABI if source < count else MPICH_ABI
+
+
+@dataclass
+class OfRequest:
+    """A request, with what a device has besides."""
+
+    common: views.Request
+
+    @property
+    def complete(self) -> bool:
+        """Whether MPICH has done its part."""
+        return self.common.cc == 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it."""
+        return self.common.cancelled
+
+    @property
+    def freed(self) -> bool:
+        """Whether the program has freed it: only the device refers to it."""
+        return not self.complete and self.common.ref_count == 1
+
+    @property
+    def given_up(self) -> str | None:
+        """How the program gave it up, in words; None where it did not."""
+        if self.cancelled:
+            return phrases.CANCELLED()
+        return phrases.FREED() if self.freed else None
 
 
 class Requests:
@@ -86,24 +118,15 @@ class Requests:
         self._reader = views.Request.bind(layouts)
         self._kinds = kinds_of(layouts)
         self.values = values_of(layouts)
-        self._live: dict[int, views.Request] | None = None
-        self._references: Counter[int] | None = None
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._live = None
-        self._references = None
-
+    @remembered
     def live(self) -> dict[int, views.Request]:
         """Return the requests in use by their address, in the order of the pools.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool can't be read.
         """
-        if self._live is None:
-            addresses = self._pools.live(handles.REQUEST)
-            self._live = {address: self._reader.at(self._memory, address) for address in addresses}
-        return self._live
+        return {address: self._reader.at(self._memory, address) for address in self._pools.live(handles.REQUEST)}
 
     def kind(self, request: views.Request) -> Kind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""
@@ -115,6 +138,8 @@ class Requests:
 
     def references(self, comm: int) -> int:
         """Return how many requests refer to the communicator at an address."""
-        if self._references is None:
-            self._references = Counter(request.comm for request in self.live().values())
-        return self._references[comm]
+        return self._references()[comm]
+
+    @remembered
+    def _references(self) -> Counter[int]:
+        return Counter(request.comm for request in self.live().values())

@@ -14,12 +14,11 @@ from collections.abc import Container, Mapping, Sequence
 
 from mqs_dll.abi import Window
 from mqs_dll.errors import BrokenStructureError, MqsError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.groups import LARGEST_GROUP, Ranks
-from mqs_dll.mpi.mpich.pools import Pools
+from mqs_dll.mpi.mpich.groups import LARGEST_GROUP
+from mqs_dll.mpi.mpich.parts import Parts
 
 DEVICE = 128 + 4 * 4
 """From the name to ch4's part: MPI_MAX_OBJECT_NAME, the flavor, the model, and copies of both."""
@@ -68,12 +67,12 @@ _UNKNOWN: _Said = (None, None, None, None)
 class Windows:
     """Reads the windows of one process."""
 
-    def __init__(self, memory: Memory, layouts: Layouts, pools: Pools, ranks: Ranks, *, is_ch4: bool) -> None:
-        self._memory = memory
-        self._pools = pools
-        self._ranks = ranks
-        self._is_ch4 = is_ch4
-        self._window = views.Win.bind(layouts)
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._pools = parts.pools
+        self._ranks = parts.ranks
+        self._is_ch4 = parts.release.device.startswith("ch4")
+        self._window = views.Win.bind(parts.layouts)
 
     def live(self) -> list[views.Win]:
         """Return the windows that are alive.

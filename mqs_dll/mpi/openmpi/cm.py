@@ -13,19 +13,16 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import DatatypeFacts, buffer_text, lines
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope, receive, send
 from mqs_dll.mpi.openmpi import cm_views, tags
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
-from mqs_dll.mpi.openmpi.pml import Pml, hidden
-from mqs_dll.mpi.openmpi.requests import RequestPool
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.pml import hidden
+from mqs_dll.mpi.openmpi.requests import PooledPml
 from mqs_dll.phrases import Fate, How
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
@@ -44,54 +41,24 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 """Who matches the messages of each layer below."""
 
 
-class Cm(Pml):
+class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(
-        self,
-        mtl: str,
-        ofi: Ofi | None,
-        memory: Memory,
-        symbols: Symbols,
-        layouts: Layouts,
-        containers: Containers,
-        datatypes: Datatypes,
-    ) -> None:
+    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts) -> None:
         """Begin, over the layer that Open MPI calls ``mtl``, like "mtl/ofi"; ``ofi`` tells what that one keeps.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
+        super().__init__(parts, cm_views.CmRecvRequest, cm_views.CmSendRequest)
         self.name = f"pml/cm over {mtl}"
         self._keeper = KEEPERS.get(mtl, "its own library")
         self._ofi = ofi
-        self._memory = memory
-        self._datatypes = datatypes
-        self._recv = RequestPool(
-            cm_views.CmRecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers
-        )
-        self._send = RequestPool(
-            cm_views.CmSendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers
-        )
-        self._lower_bound = cm_views.LowerBound.bind(layouts)
-        self._nonblocking_base = tags.nonblocking_base(
-            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
-        )
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._recv.forget()
-        self._send.forget()
-        if self._ofi is not None:
-            self._ofi.forget()
+        self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
         raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")
-
-    def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator."""
-        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""
@@ -115,30 +82,21 @@ class Cm(Pml):
         arrived = complete and not request.status_cancelled and request.status_error == 0
         pattern = self._pattern(request, entry, arrived)
         source, tag = pattern or NOTHING_KNOWN
-        world = entry.peers()
-        desired = INVALID_RANK if source is None else source
-        actual = request.status_source if arrived else INVALID_RANK
-        return Operation(
-            status=Status.COMPLETE if complete else Status.PENDING,
-            desired_local_rank=desired,
-            desired_global_rank=world_rank(world, desired),
+        rank = INVALID_RANK if source is None else source
+        got = Envelope(request.status_source, self._arrived_tag(request), request.status_ucount)
+        return receive(
+            Status.COMPLETE if complete else Status.PENDING,
+            Envelope(rank, UNKNOWN if tag is None else tag, request.local_size),
+            got if arrived else NOTHING,
+            entry.peers(),
+            request.buffer,
+            _receive_kind(request, complete, known=pattern is not None),
+            buffer_text(self._datatypes.at(request.req_datatype), request.count, request.req_datatype),
+            request_text(self._memory, request.address, request.req_complete),
+            _unclear(pattern),
+            None if tag is None else tag_text(tag, self._nonblocking_base),
+            "pml/cm: order not known, blocking receives are not visible",
             tag_wild=tag == tags.ANY_TAG,
-            desired_tag=UNKNOWN if tag is None else tag,
-            desired_length=request.local_size,
-            system_buffer=False,
-            buffer=request.buffer,
-            actual_local_rank=actual,
-            actual_global_rank=world_rank(world, actual),
-            actual_tag=self._arrived_tag(request) if arrived else UNKNOWN,
-            actual_length=request.status_ucount if arrived else UNKNOWN,
-            extra_text=lines(
-                _receive_kind(request, complete, known=pattern is not None),
-                buffer_text(self._datatypes.at(request.req_datatype), request.count, request.req_datatype),
-                request_text(self._memory, request.address, request.req_complete),
-                _unclear(pattern),
-                None if tag is None else tag_text(tag, self._nonblocking_base),
-                "pml/cm: order not known, blocking receives are not visible",
-            ),
         )
 
     def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry, arrived: bool) -> Pattern | None:
@@ -170,30 +128,20 @@ class Cm(Pml):
         heavy = request.pml_type == HEAVY_SEND
         rank = request.heavy_peer if heavy else INVALID_RANK
         tag = request.heavy_tag if heavy else request.status_tag
-        world = world_rank(entry.peers(), rank)
         complete = request.req_complete == COMPLETE and not request.free_called
-        return Operation(
-            status=Status.COMPLETE if complete else Status.PENDING,
-            desired_local_rank=rank,
-            desired_global_rank=world,
-            tag_wild=False,
-            desired_tag=tag,
-            desired_length=request.local_size,
+        return send(
+            Status.COMPLETE if complete else Status.PENDING,
+            rank,
+            world_rank(entry.peers(), rank),
+            tag,
+            request.local_size,
+            self._send_buffer(request),
+            _send_kind(request),
+            buffer_text(facts, _elements(request, facts), request.req_datatype),
+            request_text(self._memory, request.address, request.req_complete),
+            "pml/cm: blocking sends are not visible" if heavy else "pml/cm keeps no destination, and no blocking sends",
+            tag_text(tag, self._nonblocking_base) or _send_progress(request),
             system_buffer=_is_copy(request),
-            buffer=self._send_buffer(request),
-            actual_local_rank=rank,
-            actual_global_rank=world,
-            actual_tag=tag,
-            actual_length=request.local_size,
-            extra_text=lines(
-                _send_kind(request),
-                buffer_text(facts, _elements(request, facts), request.req_datatype),
-                request_text(self._memory, request.address, request.req_complete),
-                "pml/cm: blocking sends are not visible"
-                if heavy
-                else "pml/cm keeps no destination, and no blocking sends",
-                tag_text(tag, self._nonblocking_base) or _send_progress(request),
-            ),
         )
 
     def _send_buffer(self, request: cm_views.CmSendRequest) -> int:

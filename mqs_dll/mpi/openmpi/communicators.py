@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from mqs_dll.abi import SEVERAL_WORLDS, Communicator, Label
 from mqs_dll.errors import MqsError
-from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import CommunicatorEntry, join_id
+from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.openmpi import views
-from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.groups import Groups, ProcName
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.names import fit
 
 NAME_BYTES = 64
@@ -162,13 +160,13 @@ class Entry(CommunicatorEntry):
 class Communicators:
     """Reads the table of communicators."""
 
-    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, groups: Groups):
-        self._memory = memory
-        self._containers = containers
-        self._groups = groups
-        self._table = symbols.need("ompi_mpi_communicators")
-        self._class = symbols.need("ompi_communicator_t_class")
-        self._communicator = views.Communicator.bind(layouts)
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._containers = parts.containers
+        self._groups = parts.groups
+        self._table = parts.symbols.need("ompi_mpi_communicators")
+        self._class = parts.symbols.need("ompi_communicator_t_class")
+        self._communicator = views.Communicator.bind(parts.layouts)
 
     def read(self) -> list[Entry]:
         """Return the live communicators in the order of their numbers.

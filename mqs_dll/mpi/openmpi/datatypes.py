@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols
@@ -16,26 +16,17 @@ LARGEST_SIZE = 1 << 48
 
 
 class Datatypes:
-    """The datatypes that requests use, each read once until ``forget``."""
+    """The datatypes that requests use, each read once in a sweep."""
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
         self._datatype = views.Datatype.bind(layouts)
         # predefined datatypes are made statically, of the class that ompi_datatype_t derives from
         self._classes = (symbols.need("ompi_datatype_t_class"), symbols.need("opal_datatype_t_class"))
-        self._facts: dict[int, DatatypeFacts | None] = {}
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._facts.clear()
-
+    @remembered
     def at(self, address: int) -> DatatypeFacts | None:
         """Return what is known of the datatype at an address; None when there is no datatype."""
-        if address not in self._facts:
-            self._facts[address] = self._read(address)
-        return self._facts[address]
-
-    def _read(self, address: int) -> DatatypeFacts | None:
         try:
             datatype = self._datatype.at(self._memory, address)
         except TargetReadError:
@@ -44,3 +35,7 @@ class Datatypes:
             return None
         name = datatype.name.partition(b"\0")[0]
         return DatatypeFacts(name, datatype.size, bool(datatype.flags & PREDEFINED))
+
+    def address_of(self, handle: int) -> int:
+        """Return the address of a datatype's struct, which is its handle."""
+        return handle

@@ -8,28 +8,28 @@ only when every one of these sizes agrees and the invariants of MPI_COMM_WORLD c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mqs_dll.abi import MpiFacts, Recognition
 from mqs_dll.errors import (
     BrokenStructureError,
     FinalizedError,
     LayoutError,
-    MqsError,
     NotInitializedError,
     TargetReadError,
 )
 from mqs_dll.interface import TargetImage
-from mqs_dll.layout import Layouts, from_debugger
+from mqs_dll.layout import DEBUG_INFORMATION, Layouts, from_debugger
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import nearest_first, of_machine, profile_facts
 from mqs_dll.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
+from mqs_dll.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
 from mqs_dll.profiles import Profile, available
 from mqs_dll.view import View, wanted_members
+
+PRODUCT = "Open MPI"
 
 ALL_VIEWS = (*views.ALL, *cm_views.ALL)
 
@@ -43,20 +43,6 @@ STATE_FINALIZE_COMPLETED = 5
 NULL_SLOT = 2
 NULL_NAME = b"MPI_COMM_NULL"
 """No program can rename MPI_COMM_NULL, which always has slot 2 (ompi/communicator/comm_init.c)."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What a process's Open MPI is, and the layouts that were accepted for it."""
-
-    release: str
-    layouts: Layouts
-    profile: Profile | None = None
-    """What completes debug information; None where that has it all."""
-    checks: tuple[str, ...] = ()
-    """Sentences: what held in the process."""
-    refusals: tuple[str, ...] = ()
-    """Sentences: which layouts were tried before, and why they were refused."""
 
 
 def release_of(memory: Memory, symbols: Symbols) -> str:
@@ -118,11 +104,10 @@ def library_of(memory: Memory, symbols: Symbols) -> LoadedLibrary:
     return library_at(memory, symbols.need("ompi_version_string"), symbols.get(LINKER_LIST))
 
 
-def facts(memory: Memory, symbols: Symbols, release: str, transport: str, profile: Profile | None) -> MpiFacts:
+def facts_of(memory: Memory, symbols: Symbols, transport: str, profile: Profile | None) -> MpiFacts:
     """Return what is known of an Open MPI whose layouts come from a profile."""
-    build = _build_of(memory, symbols)
-    near = None if profile is None else profile_facts(profile, build, release)
-    return MpiFacts("Open MPI", release, transport, build, symbols.get("ompi_version_string") or 0, near)
+    release, build = release_of(memory, symbols), _build_of(memory, symbols)
+    return facts(PRODUCT, release, transport, build, symbols.get("ompi_version_string") or 0, profile)
 
 
 def _build_of(memory: Memory, symbols: Symbols) -> str:
@@ -140,21 +125,18 @@ def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: I
     """
     release = release_of(memory, symbols)
     library = library_of(memory, symbols)
-    used, checks, refusals = None, [], []
+    used, checks, ladder = None, [], Ladder()
     if _covers(from_types, ALL_VIEWS):
         profiles = ()
     for profile in nearest_first(of_machine(profiles, library), library.build, release):
-        try:
-            compared = check_sizes(memory, symbols, profile.layouts)
-        except MqsError as error:
-            refusals.append(f"profile {profile.name}: {error}")
-        else:
+        compared = ladder.holds(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
+        if compared is not None:
             used, checks = profile, [_sizes_agree(compared)]
             break
     layouts = from_types if used is None else from_types.followed_by(used.layouts)
-    known = facts(memory, symbols, release, "", used)
+    known = facts_of(memory, symbols, "", used)
     complete = _covers(layouts, views.ALL)
-    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(refusals))
+    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(ladder.refusals))
 
 
 def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Identity:
@@ -168,31 +150,29 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
         LayoutError: none holds; the text says what was tried and why each was refused.
     """
     release = release_of(memory, symbols)
-    refusals: list[str] = []
+    title = f"{PRODUCT} {release}"
+    ladder = Ladder()
     without_transport: Identity | None = None
     if _covers(from_types, views.ALL):
-        try:
-            checks = check(memory, symbols, from_types)
-        except MqsError as error:
-            refusals.append(f"debug information: {error}")
-        else:
-            identity = Identity(release, from_types, None, checks)
+        checks = ladder.holds(DEBUG_INFORMATION, check, memory, symbols, from_types)
+        if checks is not None:
+            without_transport = Identity(title, from_types, None, checks)
             if _covers(from_types, _transport_views(memory, symbols, from_types)):
-                return identity
-            without_transport = identity
+                return without_transport
     for profile in _in_order(memory, symbols, profiles, release):
         layouts = from_types.followed_by(profile.layouts)
-        try:
-            check_sizes(memory, symbols, profile.layouts)
-            checks = check(memory, symbols, layouts)
-        except MqsError as error:
-            refusals.append(f"profile {profile.name}: {error}")
-        else:
-            return Identity(release, layouts, profile, checks, tuple(refusals))
+        checks = ladder.holds(f"profile {profile.name}", _check_profile, memory, symbols, profile, layouts)
+        if checks is not None:
+            return Identity(title, layouts, profile, checks, tuple(ladder.refusals))
     if without_transport is not None:
         return without_transport
-    tried = "; ".join(refusals) or "there is neither debug information nor a profile"
-    raise LayoutError(f"no layout fits this Open MPI {release}: {tried}")
+    raise ladder.failure(title, "there is neither debug information nor a profile")
+
+
+def _check_profile(memory: Memory, symbols: Symbols, profile: Profile, layouts: Layouts) -> tuple[str, ...]:
+    """Check a profile's own sizes, those that debug information takes the place of too, and all layouts together."""
+    check_sizes(memory, symbols, profile.layouts)
+    return check(memory, symbols, layouts)
 
 
 def _in_order(memory: Memory, symbols: Symbols, profiles: Iterable[Profile], release: str) -> list[Profile]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from mqs_dll.errors import MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.heap import heap_bytes
-from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.windows import Windows
 from mqs_dll.names import FILE_WORDS, window_words
 
 MODULE_BYTES = 1024
@@ -39,13 +39,13 @@ HIERARCHICAL = re.compile(rb"ompi_comm_coll_preference|ompi_comm_coll_han_topo_l
 class InternalCommunicators:
     """Finds them in one process."""
 
-    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers) -> None:
-        self._memory = memory
-        self._symbols = symbols
-        self._containers = containers
-        self._window = views.Win.bind(layouts)
-        self._info = views.OpalInfoSubscriber.bind(layouts)
-        self._file_size = class_size(memory, symbols, layouts, "ompi_file_t") or 0
+    def __init__(self, parts: Parts, windows: Windows) -> None:
+        self._memory = parts.memory
+        self._symbols = parts.symbols
+        self._containers = parts.containers
+        self._windows = windows
+        self._info = views.OpalInfoSubscriber.bind(parts.layouts)
+        self._file_size = parts.class_size("ompi_file_t")
 
     def mark(self, entries: Sequence[Entry]) -> None:
         """Set ``internal`` in the entries of Open MPI's own communicators, and say of which window or file they are."""
@@ -55,7 +55,7 @@ class InternalCommunicators:
         local_halves = {entry.view.c_local_comm for entry in entries if entry.inter}
         others = ((words, b"") for words in (local_halves, *self._partitioned()))
         files = ((words, FILE_WORDS) for words in self._files())
-        for words, description in (*others, *files, *self._windows()):
+        for words, description in (*others, *files, *self._of_windows()):
             for address in unnamed.keys() & words:
                 unnamed[address].internal = True
                 if description:
@@ -63,19 +63,16 @@ class InternalCommunicators:
         for entry in unnamed.values():
             entry.internal = entry.internal or self._is_hierarchical(entry)
 
-    def _windows(self) -> Iterator[tuple[Iterable[int], bytes]]:
+    def _of_windows(self) -> Iterator[tuple[Iterable[int], bytes]]:
         """Yield the words of each window's module, and the window in words."""
-        for address in self._objects("ompi_mpi_windows"):
-            try:
-                window = self._window.at(self._memory, address)
+        with suppress(MqsError):
+            for window in self._windows.table():
                 module, name = window.w_osc_module, window.w_name.partition(b"\0")[0]
-            except TargetReadError:
-                continue
-            yield self._words(module, heap_bytes(self._memory, module, MODULE_BYTES)), window_words(name)
+                yield self._words(module, heap_bytes(self._memory, module, MODULE_BYTES)), window_words(name)
 
     def _files(self) -> Iterator[Iterable[int]]:
         """Yield the words of each open file, and of what they point at: the I/O component has a duplicate too."""
-        for address in self._objects("ompi_file_f_to_c_table"):
+        for address in self._open_files():
             words = self._words(address, min(self._file_size, FILE_BYTES))
             yield words
             for word in words:
@@ -87,13 +84,13 @@ class InternalCommunicators:
         if component is not None:
             yield self._words(component, MODULE_BYTES)
 
-    def _objects(self, table: str) -> list[int]:
-        """Return the objects of a table, without its slot 0, which holds the null handle."""
-        address = self._symbols.get(table)
-        if address is None:
+    def _open_files(self) -> list[int]:
+        """Return the addresses in the table of files, without its slot 0, which holds MPI_FILE_NULL."""
+        table = self._symbols.get("ompi_file_f_to_c_table")
+        if table is None:
             return []
         try:
-            return [pointer for slot, pointer in self._containers.pointer_array(address) if slot > 0]
+            return [address for slot, address in self._containers.pointer_array(table) if slot > 0]
         except MqsError:
             return []
 

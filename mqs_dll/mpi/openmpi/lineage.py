@@ -3,8 +3,7 @@
 Open MPI writes "MPI COMMUNICATOR 17 DUP FROM 3" where a name would be, without the flag of names that were set:
 MPI_Comm_get_name returns nothing. The parent is told by its number, which another communicator may have got since the
 parent was freed: one whose processes can't be the parent's is not taken for it; one with the same processes can't be
-told from it. Source: ompi/communicator/comm.c of
-4.1.0 to 5.0.10.
+told from it. Source: ompi/communicator/comm.c of 4.1.0 to 5.0.10.
 """
 
 from __future__ import annotations

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mqs_dll.errors import BrokenStructureError, MqsError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.groups import LARGEST_GROUP
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
 
 
 class Peer(NamedTuple):
@@ -35,40 +33,29 @@ class Lists(NamedTuple):
 
 
 class Matching:
-    """The matching lists of the communicators of one process, each read once until ``forget``."""
+    """The matching lists of the communicators of one process, each read once in a sweep."""
 
-    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers) -> None:
-        self._memory = memory
-        self._containers = containers
-        self._comm = views.Ob1Comm.bind(layouts)
-        self._proc = views.Ob1Proc.bind(layouts)
-        self._sentinel = views.OpalList.bind(layouts).constant("opal_list_sentinel")
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._containers = parts.containers
+        self._comm = views.Ob1Comm.bind(parts.layouts)
+        self._proc = views.Ob1Proc.bind(parts.layouts)
+        self._sentinel = views.OpalList.bind(parts.layouts).constant("opal_list_sentinel")
         self._specific_sentinel = self._proc.constant("specific_receives") + self._sentinel
         self._unexpected_sentinel = self._proc.constant("unexpected_frags") + self._sentinel
-        self._comm_class = symbols.need("mca_pml_ob1_comm_t_class")
-        self._proc_class = symbols.need("mca_pml_ob1_comm_proc_t_class")
-        self._read: dict[int, Lists] = {}
+        self._comm_class = parts.symbols.need("mca_pml_ob1_comm_t_class")
+        self._proc_class = parts.symbols.need("mca_pml_ob1_comm_proc_t_class")
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._read.clear()
-
+    @remembered
     def lists(self, entry: Entry) -> Lists:
         """Return the matching lists of a communicator.
 
         Raises:
             BrokenStructureError: there is something else in their place.
         """
-        address = entry.view.c_pml_comm
-        found = self._read.get(address)
-        if found is None:
-            comm = self._comm.at(self._memory, address)
-            if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
-                raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
-            found = self._read[address] = self._sorted(comm)
-        return found
-
-    def _sorted(self, comm: views.Ob1Comm) -> Lists:
+        comm = self._comm.at(self._memory, entry.view.c_pml_comm)
+        if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
+            raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
         lists = Lists(comm, [], [], [])
         for rank, address in enumerate(self._memory.pointers(comm.procs, comm.num_procs)):
             if address == 0:  # nobody has dealt with this peer yet

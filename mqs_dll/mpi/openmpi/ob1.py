@@ -10,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.abi import UNKNOWN, Operation, Status
 from mqs_dll.errors import MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope, receive, send
 from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.datatypes import Datatypes
 from mqs_dll.mpi.openmpi.describe import BUFFERED, CALLS, COMPLETE, request_text, send_kind, sent_from_copy, tag_text
 from mqs_dll.mpi.openmpi.matching import Matching
-from mqs_dll.mpi.openmpi.pml import Pml
-from mqs_dll.mpi.openmpi.requests import CANCELLED, RequestPool
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
+from mqs_dll.mpi.openmpi.requests import CANCELLED, PooledPml
 from mqs_dll.mpi.openmpi.unexpected import Unexpected
 from mqs_dll.phrases import How
 
@@ -36,39 +32,21 @@ HELD = (IMPROBE, MPROBE)
 """Types of a request that holds a matched message for MPI_Mrecv; its buffer is a fragment, not the program's."""
 
 
-class Ob1(Pml):
+class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
     """pml/ob1 in one process."""
 
     name = "pml/ob1"
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, datatypes: Datatypes
-    ) -> None:
-        self._memory = memory
-        self._datatypes = datatypes
-        self._recv = RequestPool(views.RecvRequest, "mca_pml_base_recv_requests", memory, symbols, layouts, containers)
-        self._send = RequestPool(views.SendRequest, "mca_pml_base_send_requests", memory, symbols, layouts, containers)
-        self._cached_recv = symbols.get("mca_pml_ob1_recvreq")
-        self._cached_send = symbols.get("mca_pml_ob1_sendreq")
-        self._matching = Matching(memory, symbols, layouts, containers)
-        self._unexpected = Unexpected(memory, symbols, layouts, containers, self._matching)
-        self._nonblocking_base = tags.nonblocking_base(
-            has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
-        )
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._recv.forget()
-        self._send.forget()
-        self._matching.forget()
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts, views.RecvRequest, views.SendRequest)
+        self._cached_recv = parts.symbols.get("mca_pml_ob1_recvreq")
+        self._cached_send = parts.symbols.get("mca_pml_ob1_sendreq")
+        self._matching = Matching(parts)
+        self._unexpected = Unexpected(parts, self._matching)
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""
         return self._unexpected.operations(entry, self._nonblocking_base)
-
-    def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator."""
-        return self._recv.references(entry.view.address) + self._send.references(entry.view.address)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""
@@ -98,38 +76,28 @@ class Ob1(Pml):
 
     def _receive(self, request: views.RecvRequest, entry: Entry, following: int | None) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
-        world = entry.peers()
         matched = bool(request.req_match_received)
         held = request.pml_type in HELD
         has_buffer = not held and request.pml_type != PROBE
         status = Status.MATCHED if matched else Status.PENDING
         if request.req_complete == COMPLETE and not held:  # for a probe that holds a message only the probing is
             status = Status.COMPLETE
-        source = request.status_source if matched else INVALID_RANK
         length = request.status_ucount if held else request.req_bytes_packed
         capacity = UNKNOWN if facts is None else request.req_count * facts.size
-        return Operation(
-            status=status,
-            desired_local_rank=request.req_peer,
-            desired_global_rank=world_rank(world, request.req_peer),
+        return receive(
+            status,
+            Envelope(request.req_peer, request.req_tag, capacity if has_buffer else 0),
+            Envelope(request.status_source, request.status_tag, length) if matched else NOTHING,
+            entry.peers(),
+            request.req_addr if has_buffer else 0,
+            self._receive_kind(request),
+            buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
+            request_text(self._memory, request.address, request.req_complete),
+            _receive_progress(request, status),
+            tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
+            # last: it is the MPI's own receives that have a sixth line, and what they are for tells more
+            phrases.NEXT_TO_MATCH(following) if following is not None and status is Status.PENDING else None,
             tag_wild=request.req_tag == tags.ANY_TAG,
-            desired_tag=request.req_tag,
-            desired_length=capacity if has_buffer else 0,
-            system_buffer=False,
-            buffer=request.req_addr if has_buffer else 0,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(world, source),
-            actual_tag=request.status_tag if matched else UNKNOWN,
-            actual_length=length if matched else UNKNOWN,
-            extra_text=lines(
-                self._receive_kind(request),
-                buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
-                request_text(self._memory, request.address, request.req_complete),
-                _receive_progress(request, status),
-                tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
-                # last: it is the MPI's own receives that have a sixth line, and what they are for tells more
-                phrases.NEXT_TO_MATCH(following) if following is not None and status is Status.PENDING else None,
-            ),
         )
 
     def _receive_kind(self, request: views.RecvRequest) -> str:
@@ -171,31 +139,22 @@ class Ob1(Pml):
 
     def _send_operation(self, request: views.SendRequest, entry: Entry) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
-        rank, world = request.req_peer, world_rank(entry.peers(), request.req_peer)
         if request.req_complete == COMPLETE and not request.free_called:
             status = Status.COMPLETE
         else:
             status = Status.MATCHED if request.req_recv else Status.PENDING
-        return Operation(
-            status=status,
-            desired_local_rank=rank,
-            desired_global_rank=world,
-            tag_wild=False,
-            desired_tag=request.req_tag,
-            desired_length=request.req_bytes_packed,
-            system_buffer=False,
-            buffer=0 if _is_copied(request) else request.req_addr,
-            actual_local_rank=rank,
-            actual_global_rank=world,
-            actual_tag=request.req_tag,
-            actual_length=request.req_bytes_packed,
-            extra_text=lines(
-                self._send_kind(request),
-                buffer_text(facts, request.req_count, request.req_datatype),
-                request_text(self._memory, request.address, request.req_complete),
-                _send_progress(request, status),
-                _copy_text(request) or tag_text(request.req_tag, self._nonblocking_base),
-            ),
+        return send(
+            status,
+            request.req_peer,
+            world_rank(entry.peers(), request.req_peer),
+            request.req_tag,
+            request.req_bytes_packed,
+            0 if _is_copied(request) else request.req_addr,
+            self._send_kind(request),
+            buffer_text(facts, request.req_count, request.req_datatype),
+            request_text(self._memory, request.address, request.req_complete),
+            _send_progress(request, status),
+            _copy_text(request) or tag_text(request.req_tag, self._nonblocking_base),
         )
 
     def _send_kind(self, request: views.SendRequest) -> str:

@@ -10,13 +10,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mqs_dll.errors import LayoutError, MqsError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD, remembered
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.groups import ProcName
-from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.tags import ANY_TAG
 
 ANY_SOURCE = -1
@@ -41,23 +39,23 @@ class Pattern(NamedTuple):
 class Ofi:
     """mtl/ofi in one process."""
 
-    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers) -> None:
+    def __init__(self, parts: Parts) -> None:
         """Find out how this process's messages carry their tags.
 
         Raises:
             LayoutError: the layouts of mtl/ofi's structs are missing, or don't hold here.
         """
+        memory, symbols, layouts = parts.memory, parts.symbols, parts.layouts
         self._memory = memory
-        self._containers = containers
+        self._containers = parts.containers
         self._request = cm_views.OfiRequest.bind(layouts)
         self._endpoint = cm_views.OfiEndpoint.bind(layouts)
         self._proc = views.Proc.bind(layouts)
         self._endpoint_class = symbols.need("mca_mtl_ofi_endpoint_t_class")
         self._procs = symbols.need("ompi_proc_list")
         self._endpoints = cm_views.Endpoints.bind(layouts).constant("proc_endpoints")
-        proc_size = class_size(memory, symbols, layouts, "ompi_proc_t") or 0
-        self._endpoint_slots = max(0, proc_size - self._endpoints) // WORD
-        self._check_request_size(symbols, layouts)
+        self._endpoint_slots = max(0, parts.class_size("ompi_proc_t") - self._endpoints) // WORD
+        _check_request_size(parts)
         module = cm_views.OfiModule.bind(layouts).at(memory, symbols.need("ompi_mtl_ofi"))
         directed = bool(module.fi_cq_data)
         self._tag_bits = FULL_TAG_BITS if directed else module.num_bits_mpi_tag
@@ -65,19 +63,6 @@ class Ofi:
         if module.any_addr != ANY_ADDRESS or not 0 <= self._source_bits < self._tag_bits <= FULL_TAG_BITS:
             raise LayoutError("mca_mtl_ofi_module_t is laid out in another way")
         self._address_mask = ANY_ADDRESS >> module.rx_ctx_bits if 0 <= module.rx_ctx_bits < 64 else ANY_ADDRESS
-        self._by_address: dict[int, list[ProcName]] | None = None
-
-    def _check_request_size(self, symbols: Symbols, layouts: Layouts) -> None:
-        """Compare the size of mtl/ofi's request with the room that pml/cm leaves for it (4.1.2 made it larger)."""
-        pool = views.OpalFreeList.bind(layouts).at(self._memory, symbols.need("mca_pml_base_recv_requests"))
-        heavy = class_size(self._memory, symbols, layouts, "mca_pml_cm_hvy_recv_request_t")
-        size = layouts.struct("ompi_mtl_ofi_request_t").size
-        if heavy is None or size is None or pool.fl_frag_size != heavy + size - MTL_REQUEST_BYTES:
-            raise LayoutError(f"ompi_mtl_ofi_request_t has another size than {size}")
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._by_address = None
 
     def pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
         """Return what a thin receive that is not complete asks for; None where mtl/ofi keeps nothing of it.
@@ -140,17 +125,17 @@ class Ofi:
         ranks = [rank for rank, name in enumerate(entry.peer_names()) if name in procs]
         return ranks[0] if len(ranks) == 1 == len(procs) else None
 
+    @remembered
     def _processes(self) -> dict[int, list[ProcName]]:
         """Return the names of the processes that have an address, as far as their list can be read."""
-        if self._by_address is None:
-            self._by_address = {}
-            with suppress(MqsError):
-                for address in self._containers.list_items(self._procs, "the list of processes"):
-                    fabric_address = self._address(address)
-                    if fabric_address is not None:
-                        proc = self._proc.at(self._memory, address)
-                        self._by_address.setdefault(fabric_address, []).append(ProcName(proc.jobid, proc.vpid))
-        return self._by_address
+        found: dict[int, list[ProcName]] = {}
+        with suppress(MqsError):
+            for address in self._containers.list_items(self._procs, "the list of processes"):
+                fabric_address = self._address(address)
+                if fabric_address is not None:
+                    proc = self._proc.at(self._memory, address)
+                    found.setdefault(fabric_address, []).append(ProcName(proc.jobid, proc.vpid))
+        return found
 
     def _address(self, proc: int) -> int | None:
         """Return the address of a process; mtl/ofi's endpoint is one of those that the transports keep of it."""
@@ -162,3 +147,13 @@ class Ofi:
             if endpoint.obj_class == self._endpoint_class:
                 return endpoint.peer_fiaddr
         return None
+
+
+def _check_request_size(parts: Parts) -> None:
+    """Compare the size of mtl/ofi's request with the room that pml/cm leaves for it (4.1.2 made it larger)."""
+    address = parts.symbols.need("mca_pml_base_recv_requests")
+    pool = views.OpalFreeList.bind(parts.layouts).at(parts.memory, address)
+    heavy = parts.class_size("mca_pml_cm_hvy_recv_request_t")
+    size = parts.layouts.struct("ompi_mtl_ofi_request_t").size
+    if not heavy or size is None or pool.fl_frag_size != heavy + size - MTL_REQUEST_BYTES:
+        raise LayoutError(f"ompi_mtl_ofi_request_t has another size than {size}")

@@ -1,20 +1,18 @@
-"""What the point-to-point layers of Open MPI (its "pml" components) have in common for a reader."""
+"""What the point-to-point layers of Open MPI (its "pml" components) have in common for a reader.
+
+Datatypes' handles are their addresses.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from typing import TypeAlias
 
 from mqs_dll.errors import NoInformation
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.transport import HiddenTransport, Transport
 
-
-class Pml(Transport[Entry]):
-    """One point-to-point layer in one process; datatypes' handles are their addresses."""
-
-    @abstractmethod
-    def requests_of(self, entry: Entry) -> int:
-        """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""
+Pml: TypeAlias = Transport[Entry]
+"""One point-to-point layer in one process."""
 
 
 def hidden(what: str, transport: str, why: str) -> NoInformation:
@@ -24,12 +22,6 @@ def hidden(what: str, transport: str, why: str) -> NoInformation:
     )
 
 
-class HiddenPml(HiddenTransport[Entry], Pml):
-    """A layer that keeps its operations where they can't be read."""
-
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(name, lambda what: hidden(what, name, why))
-
-    def requests_of(self, entry: Entry) -> int:
-        """Return 0."""
-        return 0
+def hidden_pml(name: str, why: str) -> Pml:
+    """Return a layer that keeps its operations where they can't be read."""
+    return HiddenTransport(name, lambda what: hidden(what, name, why))

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.abi import Operation, Status
 from mqs_dll.errors import BrokenStructureError, MqsError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import lines
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.envelopes import message, note
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import LARGEST_COUNT, Containers
+from mqs_dll.mpi.openmpi.containers import LARGEST_COUNT
 from mqs_dll.mpi.openmpi.describe import tag_text
 from mqs_dll.mpi.openmpi.matching import Matching, Peer
-from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.mpi.openmpi.parts import Parts
 
 # types of headers
 MATCH = 0x41
@@ -37,24 +35,15 @@ CID_BYTES = 32
 class Unexpected:
     """Decodes the messages of one process."""
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, matching: Matching
-    ) -> None:
-        self._memory = memory
-        self._containers = containers
+    def __init__(self, parts: Parts, matching: Matching) -> None:
+        self._memory = parts.memory
+        self._containers = parts.containers
         self._matching = matching
-        self._fragment = views.Ob1RecvFrag.bind(layouts)
-        self._header = views.Ob1Header.bind(layouts)
-        self._class = symbols.need("mca_pml_ob1_recv_frag_t_class")
-        self._foreign = self._foreign_list(symbols, layouts)
-
-    @staticmethod
-    def _foreign_list(symbols: Symbols, layouts: Layouts) -> int | None:
-        """Return the address of the list of messages for communicators that this process has not made yet."""
-        component = symbols.get("mca_pml_ob1")
-        if component is None:
-            return None
-        return component + views.Ob1.bind(layouts).constant("non_existing_communicator_pending")
+        self._fragment = views.Ob1RecvFrag.bind(parts.layouts)
+        self._header = views.Ob1Header.bind(parts.layouts)
+        self._class = parts.symbols.need("mca_pml_ob1_recv_frag_t_class")
+        self._component = parts.symbols.get("mca_pml_ob1")
+        self._foreign = views.Ob1.bind(parts.layouts).constant("non_existing_communicator_pending")
 
     def operations(self, entry: Entry, nonblocking_base: int) -> Iterator[Operation]:
         """Yield a communicator's messages in the order in which a receive from any source would find them.
@@ -112,27 +101,22 @@ class Unexpected:
             raise BrokenStructureError(f"the message at {fragment.address:#x} has a header of type {header.type:#x}")
         if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > LARGEST_COUNT:
             raise BrokenStructureError(f"the message at {fragment.address:#x} contradicts itself")
-        return Operation(
-            status=Status.COMPLETE if here == length else Status.PENDING,
-            desired_local_rank=rank,
-            desired_global_rank=world_rank(world, rank),
-            tag_wild=False,
-            desired_tag=header.hdr_tag,
-            desired_length=length,
-            system_buffer=True,
-            buffer=fragment.segment_address + own if here else 0,
-            actual_local_rank=rank,
-            actual_global_rank=world_rank(world, rank),
-            actual_tag=header.hdr_tag,
-            actual_length=length,
-            extra_text=lines(how, tag_text(header.hdr_tag, nonblocking_base)),
+        return message(
+            Status.COMPLETE if here == length else Status.PENDING,
+            rank,
+            world_rank(world, rank),
+            header.hdr_tag,
+            length,
+            fragment.segment_address + own if here else 0,
+            how,
+            tag_text(header.hdr_tag, nonblocking_base),
         )
 
     # ------------------------------------------------------------ messages that can't be matched yet
 
     def _early_note(self, peer: Peer, world: Sequence[int]) -> Operation:
         count, broken = self._count_early(peer)
-        return _note(
+        return note(
             f"{count} came too early, behind a message not here yet",
             f"message no. {peer.proc.expected_sequence} of this sender is the next to match",
             broken,
@@ -159,48 +143,30 @@ class Unexpected:
         yield from self._containers.ring(self._read(head).opal_list_next, head, LARGEST_COUNT, what)
 
     def _foreign_note(self) -> Iterator[Operation]:
-        if self._foreign is None:
+        if self._component is None:
             return
+        pending = self._component + self._foreign
         numbers: Counter[int] = Counter()
         broken = None
         try:
-            for address in self._containers.list_items(self._foreign, "the list of messages on unknown communicators"):
+            for address in self._containers.list_items(pending, "the list of messages on unknown communicators"):
                 header, _ = self._header_of(self._read(address))
                 numbers[header.hdr_ctx] += 1
         except MqsError as error:
             broken = str(error)
-        yield from foreign_note(numbers, broken)
+        if numbers or broken:
+            yield foreign_note(numbers, broken)
 
 
-def foreign_note(numbers: Counter[int], broken: str | None) -> Iterator[Operation]:
-    """Yield a note of how many messages are for communicators that a process has not made yet, if there are any.
+def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
+    """Return a note of how many messages are for communicators that a process has not made yet.
 
     Args:
         numbers: of messages, by the number of their communicator.
         broken: why some may be missing.
     """
-    if numbers or broken:
-        yield _note(
-            f"{numbers.total()} for communicators that this process has not made yet",
-            "their numbers: " + ", ".join(map(str, sorted(numbers))),
-            broken,
-        )
-
-
-def _note(*texts: str | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:
-    """Return an entry of the queue that is no message: what its text counts, and nothing else, is known."""
-    return Operation(
-        status=Status.PENDING,
-        desired_local_rank=rank,
-        desired_global_rank=world,
-        tag_wild=False,
-        desired_tag=UNKNOWN,
-        desired_length=UNKNOWN,
-        system_buffer=True,
-        buffer=0,
-        actual_local_rank=rank,
-        actual_global_rank=world,
-        actual_tag=UNKNOWN,
-        actual_length=UNKNOWN,
-        extra_text=lines(*texts),
+    return note(
+        f"{numbers.total()} for communicators that this process has not made yet",
+        "their numbers: " + ", ".join(map(str, sorted(numbers))),
+        broken,
     )

@@ -9,18 +9,15 @@ windows of other components nothing is told but what every window has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.abi import Window
 from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.groups import Groups
 from mqs_dll.mpi.openmpi.heap import heap_bytes
-from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.mpi.openmpi.parts import Parts
 
 FREED = 0x1
 INVALID = 0x2
@@ -46,18 +43,26 @@ _UNKNOWN: _Epochs = (None, None, None)
 class Windows:
     """Reads the windows of one process."""
 
-    def __init__(
-        self, memory: Memory, symbols: Symbols, layouts: Layouts, containers: Containers, groups: Groups
-    ) -> None:
-        self._memory = memory
-        self._symbols = symbols
-        self._containers = containers
-        self._groups = groups
-        self._window = views.Win.bind(layouts)
-        self._sync_size = class_size(memory, symbols, layouts, "ompi_osc_rdma_sync_t") or 0
-        self._header = class_size(memory, symbols, layouts, "opal_object_t") or 0
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._symbols = parts.symbols
+        self._containers = parts.containers
+        self._groups = parts.groups
+        self._window = views.Win.bind(parts.layouts)
+        self._sync_size = parts.class_size("ompi_osc_rdma_sync_t")
+        self._header = parts.class_size("opal_object_t")
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
             self._sync_size = 0
+
+    def table(self) -> Iterator[views.Win]:
+        """Yield what is in the table of windows, those that are being freed too.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the table, or a window, can't be read.
+        """
+        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
+            if slot > 0:  # slot 0 holds MPI_WIN_NULL
+                yield self._window.at(self._memory, address)
 
     def read(self, communicators: Iterable[Entry]) -> list[Window]:
         """Return the windows that are alive.
@@ -71,9 +76,8 @@ class Windows:
         win_class = self._symbols.need("ompi_win_t_class")
         numbers = {entry.view.address: entry.record.unique_id for entry in communicators}
         found = []
-        for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
-            window = self._window.at(self._memory, address)
-            if slot == 0 or window.obj_class != win_class or window.w_flags & (FREED | INVALID):
+        for window in self.table():
+            if window.obj_class != win_class or window.w_flags & (FREED | INVALID):
                 continue
             ranks = self._groups.world_ranks(window.w_group)
             words = self._module(window.w_osc_module)
@@ -83,7 +87,7 @@ class Windows:
                 Window(
                     window.w_name.partition(b"\0")[0],
                     len(ranks),
-                    address,
+                    window.address,
                     communicator=known.pop() if len(known) == 1 else None,
                     ranks=ranks,
                     started=started,

@@ -2,6 +2,11 @@
 
 What stands in a row keeps its distance, and an arrow that crosses a row has a place of its own in it: nothing overlaps.
 The rows lie across the page or, turned, down the page: whichever makes the graph fit it better.
+
+- ``boxes``: what is to be laid out, and where it goes
+- ``rows``: which row each box goes into
+- ``graph``: the graph in rows, and the arrows' routes
+- ``spacing``: where in its row each item goes
 """
 
 from __future__ import annotations

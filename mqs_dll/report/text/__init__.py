@@ -1,8 +1,12 @@
 """A job and its verdict for people, as a renderable of rich.
 
-cases: what each process does. rows: the processes, merged where they are equal until they fit a screen. table: these.
-explained: what is wrong, a cycle as a chain. unread: what could not be looked at. facts: what was read, and when.
-stacks: where the threads of one process are. names: how processes and communicators are called.
+- ``cases``: what each process does
+- ``rows``: the processes, merged where they are equal until they fit a screen; ``table``: these
+- ``explained``: what is wrong, a cycle as a chain
+- ``unread``: what could not be looked at
+- ``facts``: what was read, and when
+- ``stacks``: where the threads of one process are
+- ``names``: how processes and communicators are called
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Findings: what is wrong with a job, in sentences. A room for each kind; ``find`` asks them all."""
+"""Findings: what is wrong with a job, in sentences. ``find`` asks all rooms.
+
+- ``common``: what all of them need
+- ``cycles``: cycles, knots, and those who wait behind them
+- ``peers``: peers that never come, or have not come yet
+- ``mismatches``: messages that nearly match
+- ``collectives``: collective calls that some entered and some did not
+- ``roots``: ranks that have different roots for a collective call
+- ``remarks``: what is worth a line without being wrong
+"""
 
 from __future__ import annotations
 

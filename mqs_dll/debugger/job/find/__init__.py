@@ -1,4 +1,12 @@
-"""Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped."""
+"""Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped.
+
+- ``found``: what is found, as records
+- ``processes``: all processes of this machine, a family tree
+- ``markers``: what a process's environment says of its place in a job
+- ``slots``: which processes are ranks
+- ``proctable``: the launcher's own list of its ranks
+- ``jobs``: from slots to jobs
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
 """Which MPI call each thread of a process is in, from its stack: an extra, never a condition.
 
-capture.py copies registers and stacks while the process stands; all else works on the copy. follow.py goes from frame
-to frame by drgn, modules.py says whose code a frame runs, calls.py finds the MPI call and its caller, lines.py their
-source lines, thread.py makes the record, unwind.py does that for all threads of a process or of a core file.
+- ``unwind``: the stacks of all threads of a process or of a core file; here a reader begins
+- ``capture``: copies registers and stacks while the process stands; all else works on the copy
+- ``follow``: goes from frame to frame, by drgn; ``callee``: which function a call instruction calls
+- ``modules``: whose code a frame runs
+- ``calls``: finds the MPI call and its caller; ``lines``: their source lines
+- ``thread``: makes the record of one thread
+- ``python``: where a thread is in Python
 """
 
 from mqs_dll.debugger.job.stacks.capture import Captured, capture

@@ -1,6 +1,8 @@
 """The device ch3: every send, receive and unexpected message is a request, and has all that there is to know.
 
-Rooms by what they know: requests (what a request is), queues (in which order they are), and device.
+- ``device``: what is shown of a request; here a reader begins
+- ``requests``: what a request is
+- ``queues``: in which order they are
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ from itertools import chain
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import buffered, early, operations, views
 from mqs_dll.mpi.mpich.ch3.queues import Queues, sort
 from mqs_dll.mpi.mpich.ch3.requests import (
-    ANY_SOURCE,
-    ANY_TAG,
     CALLS,
     EAGER,
     FROM_SELF,
@@ -32,9 +33,11 @@ from mqs_dll.mpi.mpich.ch3.requests import (
     Request,
 )
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.device import Device
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.phrases import How
 
 PACKED = 0x4C00010F
@@ -44,14 +47,8 @@ class Ch3(Device):
     """The device ch3 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self.name = parts.release.device or "ch3"
-        self._parts = parts
+        super().__init__(parts, parts.release.device or "ch3")
         self._dev = views.Ch3Request.bind(parts.layouts)
-        self._read: Queues | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._read = None
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
@@ -59,17 +56,16 @@ class Ch3(Device):
         requests = chain(*queues.with_message.values(), *queues.posted.values(), *queues.sends.values())
         return [request.dev.datatype for request in requests if not request.is_held]
 
+    @remembered
     def _queues(self) -> Queues:
-        if self._read is None:
-            parts = self._parts
-            self._read = sort(
-                (
-                    Request(common, self._dev.at(parts.memory, address), parts.requests.kind(common))
-                    for address, common in parts.requests.live().items()
-                ),
-                started(parts.requests),
-            )
-        return self._read
+        requests = self._parts.requests
+        return sort(
+            (
+                Request(common, self._dev.at(self._memory, address), requests.kind(common))
+                for address, common in requests.live().items()
+            ),
+            started(requests),
+        )
 
     # ------------------------------------------------------------ receives
 
@@ -86,39 +82,29 @@ class Ch3(Device):
     def _receive(self, request: Request, entry: Entry) -> Operation:
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
-        peers = entry.peers()
         matched = not request.is_posted and not request.cancelled
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
-        status = Status.MATCHED if matched else Status.PENDING
-        source = request.common.status_source if matched else INVALID_RANK
-        tag = request.common.status_tag if matched else UNKNOWN
-        return Operation(
-            status=Status.COMPLETE if request.complete else status,
-            desired_local_rank=rank,
-            desired_global_rank=world_rank(peers, rank),
+        under_way = Status.MATCHED if matched else Status.PENDING
+        room = UNKNOWN if facts is None else dev.user_count * facts.size
+        common = request.common
+        return envelopes.receive(
+            Status.COMPLETE if request.complete else under_way,
+            Envelope(rank, UNKNOWN if lost else dev.match_tag, room),
+            Envelope(common.status_source, common.status_tag, request.length) if matched else NOTHING,
+            entry.peers(),
+            dev.user_buf,
+            self._kind(request, ("MPI_Recv", "MPI_Irecv")),
+            buffer_text(facts, dev.user_count, dev.datatype),
+            self._request_text(request),
+            request.given_up or _receive_progress(request),
+            operations.NOT_KEPT if lost else None,
             tag_wild=dev.match_tag == ANY_TAG,
-            desired_tag=UNKNOWN if lost else dev.match_tag,
-            desired_length=UNKNOWN if facts is None else dev.user_count * facts.size,
-            system_buffer=False,
-            buffer=dev.user_buf,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(peers, source),
-            actual_tag=tag,
-            actual_length=request.length if matched else UNKNOWN,
-            extra_text=lines(
-                self._kind(request, ("MPI_Recv", "MPI_Irecv")),
-                buffer_text(facts, dev.user_count, dev.datatype),
-                self._request_text(request),
-                self._progress(request) or _receive_progress(request),
-                operations.NOT_KEPT if lost else None,
-            ),
         )
 
     def _held(self, request: Request, entry: Entry) -> Operation:
-        rank = request.common.status_source
-        world, tag = world_rank(entry.peers(), rank), request.common.status_tag
-        return operations.held(rank, world, tag, request.length, self._request_text(request))
+        rank, tag = request.common.status_source, request.common.status_tag
+        return operations.held(entry.peers(), rank, tag, request.length, self._request_text(request))
 
     # ------------------------------------------------------------ sends
 
@@ -133,9 +119,9 @@ class Ch3(Device):
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
-        copied = dev.datatype == PACKED and buffered.is_copy(self._parts.memory, dev.user_buf, request.common.address)
+        copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if dev.msg_offset else Status.PENDING
-        return operations.send(
+        return envelopes.send(
             Status.COMPLETE if request.complete else under_way,
             request.rank,
             world_rank(entry.peers(), request.rank),
@@ -145,7 +131,7 @@ class Ch3(Device):
             operations.BUFFERED_SEND if copied else self._kind(request, CALLS[request.type]),
             buffer_text(facts, dev.user_count, dev.datatype),
             operations.COPY if copied else self._request_text(request),
-            self._progress(request) or _send_progress(request, length),
+            request.given_up or _send_progress(request, length),
             no_order,
         )
 
@@ -167,7 +153,7 @@ class Ch3(Device):
 
     def _message(self, request: Request, entry: Entry) -> Operation:
         here = request.complete and request.message == EAGER
-        return operations.message(
+        return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
             request.rank,
             world_rank(entry.peers(), request.rank),
@@ -192,22 +178,13 @@ class Ch3(Device):
             return collective
         if request.common.address in self._queues().started:
             return operations.persistent(f"{blocking}_init")
-        if request.complete or self._is_freed(request) or (request.is_send and request.message == RENDEZVOUS):
+        if request.complete or request.freed or (request.is_send and request.message == RENDEZVOUS):
             return phrases.made_by(nonblocking, how=How.NONBLOCKING)
         return phrases.made_by(blocking, nonblocking)
-
-    def _is_freed(self, request: Request) -> bool:
-        """Tell whether the program has freed a request: only the device refers to it."""
-        return not request.complete and request.common.ref_count == 1
 
     def _request_text(self, request: Request) -> str:
         common = self._queues().started.get(request.common.address, request.common)
         return phrases.request(self._parts.requests.handle(common))
-
-    def _progress(self, request: Request) -> str | None:
-        if request.cancelled:
-            return phrases.CANCELLED()
-        return phrases.FREED() if self._is_freed(request) else None
 
 
 def _receive_progress(request: Request) -> str | None:

@@ -5,13 +5,10 @@ Source: src/mpid/ch3/include/mpidpre.h, mpidimpl.h of 3.4.3 and 4.0.3.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.requests import Kind
-
-ANY_SOURCE = -2
-ANY_TAG = -1
+from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
 # MPIDI_REQUEST_*_MSG: what has come for a receive
 NO_MESSAGE = 0
@@ -37,17 +34,12 @@ CALLS = {
 """The blocking and the nonblocking call of each type of send."""
 
 
-class Request(NamedTuple):
+@dataclass
+class Request(OfRequest):
     """A request as all devices have it, and ch3's part of it."""
 
-    common: views.Request
     dev: views.Ch3Request
     kind: Kind
-
-    @property
-    def complete(self) -> bool:
-        """Whether MPICH has done its part."""
-        return self.common.cc == 0
 
     @property
     def message(self) -> int:
@@ -58,11 +50,6 @@ class Request(NamedTuple):
     def type(self) -> int:
         """RECEIVE, a type of send that CALLS has, or one of one-sided operations."""
         return self.dev.state >> TYPE_SHIFT & TYPE_BITS
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def length(self) -> int:

@@ -1,9 +1,13 @@
 """The device ch4, as it is since 4.0: messages within a node are active messages over shared memory.
 
-Rooms by what they know: traffic (which request is what), receives, arrivals (unexpected messages), sends, cells and
-postponed (what is known of a send in the cells of shared memory, and in the queue before them), departures (in which
-order messages left by the cells), alone (communicators of one process), network (what the netmod keeps for itself), and
-device, which ties them together.
+- ``device``: ties all together; here a reader begins
+- ``traffic``: which request is what
+- ``receives``: receives in every state
+- ``arrivals``: messages that no receive has matched
+- ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them;
+  ``departures``: in which order messages left
+- ``alone``: communicators of one process
+- ``network``: what the netmod keeps for itself; ``ucx``: what it doesn't, where it is ucx
 """
 
 from __future__ import annotations

@@ -13,13 +13,17 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import operations, views
-from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Traffic
+from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.links import in_list_order
+from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
 
@@ -49,11 +53,7 @@ class Alone:
         self._parts = parts
         self._traffic = traffic
         self._dev = views.SelfRequest.bind(parts.layouts)
-        self._lists: dict[Kind, List] = {}
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._lists.clear()
+        self._memory = parts.memory
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Yield the receives of a communicator of one process: those that have their message, then the others.
@@ -89,7 +89,7 @@ class Alone:
             length = self._length(own.dev)
             world = world_rank(entry.peers(), OWN_RANK)
             how = f"from this process: its {length} bytes are in the send's buffer"
-            yield operations.message(Status.PENDING, OWN_RANK, world, own.dev.tag, length, 0, how)
+            yield envelopes.message(Status.PENDING, OWN_RANK, world, own.dev.tag, length, 0, how)
 
     def datatypes(self, entry: Entry) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
@@ -99,16 +99,15 @@ class Alone:
     # ------------------------------------------------------------ the lists
 
     def _own(self, request: views.Request) -> Own:
-        return Own(request, self._dev.at(self._parts.memory, request.address))
+        return Own(request, self._dev.at(self._memory, request.address))
 
     def _waiting(self, entry: Entry, kind: Kind) -> Iterator[Own]:
-        if kind not in self._lists:
-            self._lists[kind] = self._read(kind)
-        found = self._lists[kind]
+        found = self._read(kind)
         yield from found.by_comm.get(entry.view.address, ())
         if not found.proved:
             raise BrokenStructureError("the list of messages to itself is broken: their order is not known")
 
+    @remembered
     def _read(self, kind: Kind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
         alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
@@ -137,7 +136,7 @@ class Alone:
         dev = own.dev
         asked = self._traffic.asked(own.common)
         call = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_READY)
-        return operations.send(
+        return envelopes.send(
             Status.PENDING,
             OWN_RANK,
             world_rank(entry.peers(), OWN_RANK),
@@ -158,30 +157,23 @@ class Alone:
         done = common.cc == 0
         got = done and not common.cancelled
         lost = None if asked else "whether it asked for its own rank or any is not kept"
-        return Operation(
-            status=Status.COMPLETE if done else Status.PENDING,
-            desired_local_rank=source,
-            desired_global_rank=world_rank(entry.peers(), source),
-            tag_wild=dev.tag == values.any_tag,
-            desired_tag=UNKNOWN if dev.tag == values.any_tag else dev.tag,
-            desired_length=self._length(dev),
-            system_buffer=False,
-            buffer=dev.buf,
-            actual_local_rank=OWN_RANK if got else INVALID_RANK,
-            actual_global_rank=world_rank(entry.peers(), OWN_RANK) if got else INVALID_RANK,
-            actual_tag=common.status_tag if got else UNKNOWN,
-            actual_length=common.length if got else UNKNOWN,
-            extra_text=lines(
-                operations.persistent("MPI_Recv_init") if asked else phrases.made_by("MPI_Recv", "MPI_Irecv"),
-                buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
-                self._traffic.request_text(common),
-                phrases.CANCELLED() if common.cancelled else None,
-                lost,
-            ),
+        any_tag = dev.tag == values.any_tag
+        return envelopes.receive(
+            Status.COMPLETE if done else Status.PENDING,
+            Envelope(source, UNKNOWN if any_tag else dev.tag, self._length(dev)),
+            Envelope(OWN_RANK, common.status_tag, common.length) if got else NOTHING,
+            entry.peers(),
+            dev.buf,
+            operations.persistent("MPI_Recv_init") if asked else phrases.made_by("MPI_Recv", "MPI_Irecv"),
+            buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
+            self._traffic.request_text(common),
+            phrases.CANCELLED() if common.cancelled else None,
+            lost,
+            tag_wild=any_tag,
         )
 
     def _held(self, own: Own, entry: Entry) -> Operation:
         """Return what a matched probe holds: the send's request has all of it."""
-        sent = self._dev.at(self._parts.memory, own.dev.match_req)
-        world, request = world_rank(entry.peers(), OWN_RANK), self._traffic.request_text(own.common)
-        return operations.held(OWN_RANK, world, sent.tag, self._length(sent), request)
+        sent = self._dev.at(self._memory, own.dev.match_req)
+        request = self._traffic.request_text(own.common)
+        return operations.held(entry.peers(), OWN_RANK, sent.tag, self._length(sent), request)

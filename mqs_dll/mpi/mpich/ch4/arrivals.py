@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.abi import INVALID_RANK, Operation, Status
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.mpich import contexts, early, operations
-from mqs_dll.mpi.mpich.ch4.traffic import BUSY, PEER_SSEND, RENDEZVOUS, Message, Traffic
+from mqs_dll.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
+from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 
 
@@ -24,11 +27,7 @@ class Arrivals:
     def __init__(self, parts: Parts, traffic: Traffic) -> None:
         self._parts = parts
         self._traffic = traffic
-        self._contexts: set[int] | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._contexts = None
+        self._memory = parts.memory
 
     def operations(self, entry: Entry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
@@ -54,17 +53,16 @@ class Arrivals:
             yield from early.notes(unknown, self._parts.communicators)
         self._traffic.check_arrivals()
 
+    @remembered
     def _known(self) -> set[int]:
-        if self._contexts is None:
-            self._contexts = {entry.receives_in for entry in self._parts.communicators.read()}
-        return self._contexts
+        return {entry.receives_in for entry in self._parts.communicators.read()}
 
 
 def _operation(message: Message, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
     length = message.am.count
     here = not message.state & (BUSY | RENDEZVOUS)
-    return operations.message(
+    return envelopes.message(
         Status.COMPLETE if here else Status.PENDING,
         rank,
         world,

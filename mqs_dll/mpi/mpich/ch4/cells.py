@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import BLOCK, LARGEST_FETCH, WORD, Memory
+from mqs_dll.memory import BLOCK, LARGEST_FETCH, WORD, Memory, remembered
 from mqs_dll.mpi.elf import LoadedLibrary, places
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.ch4.departures import Departures, Place
@@ -77,7 +77,7 @@ class Departure(NamedTuple):
 
 
 class Cells:
-    """The cells that one process sends from; where they are is found once, what is in them read until ``forget``."""
+    """The cells that one process sends from; where they are is found once, what is in them read once in a sweep."""
 
     def __init__(self, memory: Memory, library: LoadedLibrary, layouts: Layouts) -> None:
         self._memory = memory
@@ -85,18 +85,12 @@ class Cells:
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._header_size = layouts.struct(views.MessageHeader.struct).size or 0
         self._blocks = list(self._find())
-        self._left: dict[int, list[Departure]] | None = None
-
-    def forget(self) -> None:
-        """Drop what was in the cells."""
-        self._left = None
 
     def departures(self, request: int) -> list[Departure]:
         """Return the messages of a send's request whose headers still lie in cells, those of its earlier use too."""
-        if self._left is None:
-            self._left = self._read()
-        return self._left.get(request, [])
+        return self._read().get(request, [])
 
+    @remembered
     def _read(self) -> dict[int, list[Departure]]:
         found: defaultdict[int, list[Departure]] = defaultdict(list)
         for block in self._blocks:

@@ -15,8 +15,9 @@ from mqs_dll.mpi.mpich.ch4.sends import Sends
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Device, Parts
+from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
 
 
@@ -24,10 +25,11 @@ class Ch4(Device):
     """The device ch4 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
         self._traffic = Traffic(parts)
         shared = self._traffic.has_shared_memory
-        self.name = f"{parts.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})"
+        super().__init__(
+            parts, f"{parts.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})"
+        )
         self._network = Network(parts, has_shared_memory=shared)
         self._alone = Alone(parts, self._traffic)
         self._partitioned = Partitioned(parts)
@@ -36,17 +38,6 @@ class Ch4(Device):
         self._sends = Sends(parts, self._traffic) if shared else None
         self._ucx: Ucx | None = None
         self._has_looked = False
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._traffic.forget()
-        self._network.forget()
-        self._alone.forget()
-        self._arrivals.forget()
-        if self._sends is not None:
-            self._sends.forget()
-        if self._ucx is not None:
-            self._ucx.forget()
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import NoInformation
-from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.phrases import How
 
@@ -29,25 +31,21 @@ class Network:
     def __init__(self, parts: Parts, *, has_shared_memory: bool) -> None:
         self._parts = parts
         self._has_shared_memory = has_shared_memory
-        self._comms: dict[int, views.Comm] | None = None
-        self._why = ""
+        self._memory = parts.memory
         names = re.split(r"[ ,]+", parts.release.device.partition(":")[2])
         self.name = " or ".join(name for name in names if name) or "its netmod"
+        self._why = ""
 
     def explain(self, why: str) -> None:
         """Learn why the memory of the network's library can't be read."""
         self._why = f" ({why})"
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._comms = None
 
     def receives(self, handles: Iterable[str]) -> Iterator[Operation]:
         """Yield receives of which only the handle, in words, is seen."""
         call = phrases.made_by("MPI_Recv", "MPI_Irecv", how=How.OR_COLLECTIVE)
         rest = f"the rest is not known: {self.name} keeps it"
         for handle in handles:
-            yield operations.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)
+            yield envelopes.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)
 
     def refusal(self, entry: Entry, what: str, waiting: Sequence[str]) -> NoInformation | None:
         """Return why a queue of a communicator can't be called complete: the netmod may have a part of it.
@@ -76,12 +74,13 @@ class Network:
             return False
         if entry.view.recvcontext_id & contexts.SUBCOMM == contexts.INTRANODE:
             return True
-        if self._comms is None:
-            self._comms = {each.view.address: each.view for each in self._parts.communicators.read()}
-        world = next((view for view in self._comms.values() if view.handle == WORLD), None)
+        world = next((view for view in self._comms().values() if view.handle == WORLD), None)
         return any(view is not None and self._is_its_node(view) for view in (entry.view, world))
 
+    @remembered
+    def _comms(self) -> dict[int, views.Comm]:
+        return {each.view.address: each.view for each in self._parts.communicators.read()}
+
     def _is_its_node(self, view: views.Comm) -> bool:
-        assert self._comms is not None
-        node = self._comms.get(view.node_comm)
+        node = self._comms().get(view.node_comm)
         return node is not None and not view.comm_kind and node.local_size == view.local_size

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory
+from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.ch4.departures import WAITS, Place
 from mqs_dll.mpi.mpich.links import in_list_order
@@ -58,6 +58,15 @@ class Queued(NamedTuple):
     place: Place | None
 
 
+class Seen(NamedTuple):
+    """The queues that were gone through."""
+
+    records: set[int]
+    """The addresses of their records."""
+    queued: dict[int, Queued]
+    """Their messages, by the address of the send's request."""
+
+
 class PostponedSends:
     """Finds what belongs to a send's request."""
 
@@ -65,13 +74,11 @@ class PostponedSends:
         self._memory = memory
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._end = views.AmRequest.bind(layouts).offsets["req"]
-        self._queued: dict[int, Queued] = {}
-        self._seen: set[int] = set()
 
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._queued.clear()
-        self._seen.clear()
+    @remembered
+    def _seen(self) -> Seen:
+        """Return what was found so far, for ``_look_around`` to add to."""
+        return Seen(set(), {})
 
     def of(self, request: int) -> Postponed | None:
         """Return the record of a send's request, None where there is none."""
@@ -88,7 +95,7 @@ class PostponedSends:
 
         The record of a rendezvous doesn't know the request, but its header does.
         """
-        return self._queued.get(request)
+        return self._seen().queued.get(request)
 
     def _at(self, address: int, request: int) -> Postponed | None:
         """Return the record at an address, if it belongs to a request."""
@@ -110,7 +117,8 @@ class PostponedSends:
 
     def _look_around(self, first: int) -> None:
         """Read the queue that a record is on, backwards, since its head leads to its tail."""
-        if first in self._seen:
+        seen = self._seen()
+        if first in seen.records:
             return
         address, links, headers = first, dict[int, int](), dict[int, views.MessageHeader]()
         with suppress(TargetReadError):
@@ -124,7 +132,9 @@ class PostponedSends:
                 address = previous
                 if address == first:
                     break
-        self._seen |= links.keys()
+        seen.records.update(links)
         order, proved = in_list_order(links)
         places = {address: Place(WAITS, 0, index) for index, address in enumerate(order)} if proved else {}
-        self._queued |= {header.sreq_ptr: Queued(header, places.get(address)) for address, header in headers.items()}
+        seen.queued.update(
+            {header.sreq_ptr: Queued(header, places.get(address)) for address, header in headers.items()}
+        )

@@ -16,12 +16,13 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import Memory
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.phrases import How
 
 CELL_HEADER = 16
@@ -68,33 +69,23 @@ class Receives:
     def _receive(self, message: Message, entry: Entry) -> Operation:
         asked = self._asked(message)
         facts = self._parts.datatypes.at(asked.datatype)
-        peers = entry.peers()
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
-        source, tag = (INVALID_RANK, UNKNOWN) if message.waits else (message.source, message.tag)
         has_buffer = asked.buffer is not None
         room = UNKNOWN if facts is None else asked.elements * facts.size
         length = UNKNOWN if message.waits else message.length(room)
-        return Operation(
-            status=message.status,
-            desired_local_rank=rank,
-            desired_global_rank=world_rank(peers, rank),
+        return envelopes.receive(
+            message.status,
+            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room if has_buffer else UNKNOWN),
+            NOTHING if message.waits else Envelope(message.source, message.tag, length),
+            entry.peers(),
+            asked.buffer or 0,
+            self._call(message, entry),
+            buffer_text(facts, asked.elements, asked.datatype) if has_buffer else "its buffer is not kept",
+            self._traffic.request_text(message.common),
+            _progress(message, length),
+            _collective_text(message, entry) or (operations.NOT_KEPT if _has_forgotten(message, asked) else None),
             tag_wild=any_tag,
-            desired_tag=UNKNOWN if asked.tag is None or any_tag else asked.tag,
-            desired_length=room if has_buffer else UNKNOWN,
-            system_buffer=False,
-            buffer=asked.buffer or 0,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(peers, source),
-            actual_tag=tag,
-            actual_length=length,
-            extra_text=lines(
-                self._call(message, entry),
-                buffer_text(facts, asked.elements, asked.datatype) if has_buffer else "its buffer is not kept",
-                self._traffic.request_text(message.common),
-                _progress(message, length),
-                _collective_text(message, entry) or (operations.NOT_KEPT if _has_forgotten(message, asked) else None),
-            ),
         )
 
     def _asked(self, message: Message) -> Asked:
@@ -117,9 +108,8 @@ class Receives:
         return bool(length) and is_own_buffer(self._parts.memory, message.am.buffer)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
-        rank = message.source
-        world, request = world_rank(entry.peers(), rank), self._traffic.request_text(message.common)
-        return operations.held(rank, world, message.tag, message.am.count, request)
+        request = self._traffic.request_text(message.common)
+        return operations.held(entry.peers(), message.source, message.tag, message.am.count, request)
 
     # ------------------------------------------------------------ words
 
@@ -135,10 +125,8 @@ class Receives:
 
 
 def _progress(message: Message, length: int) -> str | None:
-    if message.cancelled:
-        return phrases.CANCELLED()
-    if message.waits:
-        return phrases.FREED() if message.freed else None
+    if message.cancelled or message.waits:
+        return message.given_up
     if message.complete:
         return "done"
     if length == UNKNOWN or message.extension is None:

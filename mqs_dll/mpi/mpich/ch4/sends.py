@@ -15,15 +15,18 @@ from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.mpi.base import world_rank
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.mpich import buffered, contexts, operations, views
 from mqs_dll.mpi.mpich.ch4.cells import Cells, Departure
 from mqs_dll.mpi.mpich.ch4.departures import READ, Place, order_of
 from mqs_dll.mpi.mpich.ch4.postponed import Postponed, PostponedSends
-from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Message, Traffic
+from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.phrases import How
 
 # flags of a message's header
@@ -70,17 +73,11 @@ class Sends:
 
     def __init__(self, parts: Parts, traffic: Traffic) -> None:
         self._parts = parts
+        self._memory = parts.memory
         self._traffic = traffic
         self._dest = views.AmSendRequest.bind(parts.layouts)
         self._cells = Cells(parts.memory, parts.library, parts.layouts)
         self._postponed = PostponedSends(parts.memory, parts.layouts)
-        self._ranks: dict[int, dict[int, int]] = {}
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._ranks.clear()
-        self._cells.forget()
-        self._postponed.forget()
 
     def operations(self, entry: Entry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination and then in the order of sending, as far as that is known.
@@ -116,7 +113,7 @@ class Sends:
     def _operation(self, message: Message, sent: Sent, entry: Entry, no_order: str | None) -> Operation:
         copied = self._is_copy(message, sent)
         status, progress = _progress(message, sent)
-        return operations.send(
+        return envelopes.send(
             status,
             sent.rank,
             world_rank(entry.peers(), sent.rank),
@@ -134,7 +131,7 @@ class Sends:
     def _is_copy(self, message: Message, sent: Sent) -> bool:
         """Tell whether it is a buffered send, carried out as one of the copy."""
         of_bytes = sent.facts is not None and sent.facts.predefined and sent.facts.size == 1
-        return of_bytes and buffered.is_copy(self._parts.memory, sent.buffer, message.common.address)
+        return of_bytes and buffered.is_copy(self._memory, sent.buffer, message.common.address)
 
     # ------------------------------------------------------------ what is known of a send
 
@@ -196,7 +193,7 @@ class Sends:
     def _has_arguments(self, header: views.MessageHeader, message: Message, entry: Entry) -> bool:
         """Tell whether the arguments in a rendezvous's request are those of a header's message."""
         facts = self._parts.datatypes.at(message.am.datatype)
-        dest = self._dest.at(self._parts.memory, message.common.address).dest
+        dest = self._dest.at(self._memory, message.common.address).dest
         return (
             facts is not None and message.am.count * facts.size == header.data_sz and 0 <= dest < entry.view.remote_size
         )
@@ -237,7 +234,7 @@ class Sends:
     ) -> Sent:
         return Sent(
             _call(header, message),
-            self._rank_of(postponed.world_rank, entry),
+            self._ranks(entry).get(postponed.world_rank, INVALID_RANK),
             header.tag,
             header.context_id,
             header.data_sz,
@@ -248,12 +245,10 @@ class Sends:
             postponed=not header.flags & SYNCHRONOUS,
         )
 
-    def _rank_of(self, world_rank: int, entry: Entry) -> int:
-        """Return the rank in a communicator of a rank of MPI_COMM_WORLD, -1 where it is none."""
-        address = entry.view.address
-        if address not in self._ranks:
-            self._ranks[address] = {world: rank for rank, world in enumerate(entry.peers()) if world != INVALID_RANK}
-        return self._ranks[address].get(world_rank, INVALID_RANK)
+    @remembered
+    def _ranks(self, entry: Entry) -> dict[int, int]:
+        """Return the ranks in a communicator by those of MPI_COMM_WORLD."""
+        return {world: rank for rank, world in enumerate(entry.peers()) if world != INVALID_RANK}
 
     def _from_header(self, header: views.MessageHeader, message: Message) -> Sent:
         sent = Sent(
@@ -269,7 +264,7 @@ class Sends:
         """Return the same with the arguments that the request of a rendezvous has."""
         facts = self._parts.datatypes.at(message.am.datatype)
         return sent._replace(
-            rank=self._dest.at(self._parts.memory, message.common.address).dest,
+            rank=self._dest.at(self._memory, message.common.address).dest,
             length=UNKNOWN if facts is None else message.am.count * facts.size,
             buffer=message.am.buffer,
             elements=message.am.count,

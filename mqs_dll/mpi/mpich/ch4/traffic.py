@@ -10,59 +10,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import UNKNOWN, Status
 from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich import contexts, views
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
 from mqs_dll.mpi.mpich.links import lists_of
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
-from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
 
-# what a message's request is at (MPIDIG_REQ_*)
-BUSY = 0x1
-PEER_SSEND = 0x2
-UNEXPECTED = 0x4
-TAKEN = 0x8
-"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
-MATCHED = 0x40
-RENDEZVOUS = 0x80
-IN_PROGRESS = 0x100
-
 MOST_HANDLES = 3
 """Requests that a refusal names."""
 
-PERSISTENT_SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
-"""By the type of a persistent request (MPIDI_ptype); one in the ready mode is like a standard one."""
 
-
-class Message(NamedTuple):
+@dataclass
+class Message(OfRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
-    common: views.Request
     am: views.AmRequest
     extension: views.AmExtension | None
     """Gone when the request is complete."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether MPICH has done its part."""
-        return self.common.cc == 0
-
-    @property
-    def freed(self) -> bool:
-        """Whether the program has freed the request: only the device refers to it."""
-        return not self.complete and self.common.ref_count == 1
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def state(self) -> int:
@@ -125,27 +100,35 @@ class OfCommunicator(NamedTuple):
     partitioned: list[views.Request]
 
 
+class Sorted:
+    """The requests of one process by what they are."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
+        """By the address of their communicator."""
+        self.posted_in_order = True
+        self.arrived: defaultdict[int, list[Message]] = defaultdict(list)
+        """Messages that no receive has matched, by the context id of their communicator without the bit of collectives,
+        in the order in which they came."""
+        self.arrived_in_order = True
+        self.started: dict[int, views.Request] = {}
+        """Persistent requests by the address of what does the work."""
+        self.broken: list[int] = []
+        """Handles of requests that can't be read."""
+
+
 class Traffic:
-    """The requests of one process, sorted once until ``forget``."""
+    """The requests of one process, sorted once in a sweep."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._memory = parts.memory
         layouts = parts.layouts
         self._asked = views.PersistentRequest.bind(layouts)
         self.has_shared_memory = layouts.offset(views.Request.struct, "dev.is_local") is not None
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
             self._extension = views.AmExtension.bind(layouts)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._sorted = False
-        self._of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
-        self._arrived: defaultdict[int, list[Message]] = defaultdict(list)
-        self._started: dict[int, views.Request] = {}
-        self._posted_in_order = self._arrived_in_order = True
-        self._broken: list[int] = []
 
     def check_receives(self) -> None:
         """Make sure that all receives were found, and their order.
@@ -154,7 +137,7 @@ class Traffic:
             BrokenStructureError: they were not.
         """
         self.check_requests()
-        if not self._posted_in_order:
+        if not self._sorted().posted_in_order:
             raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
 
     def check_arrivals(self) -> None:
@@ -164,7 +147,7 @@ class Traffic:
             BrokenStructureError: they were not.
         """
         self.check_requests()
-        if not self._arrived_in_order:
+        if not self._sorted().arrived_in_order:
             raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
 
     def check_requests(self) -> None:
@@ -173,38 +156,31 @@ class Traffic:
         Raises:
             BrokenStructureError: some refer to memory that can't be read.
         """
-        self._sort()
-        if self._broken:
-            handles = ", ".join(f"{handle:#x}" for handle in self._broken[:MOST_HANDLES])
-            raise BrokenStructureError(f"{len(self._broken)} of the process's requests can't be read: {handles}")
+        broken = self._sorted().broken
+        if broken:
+            handles = ", ".join(f"{handle:#x}" for handle in broken[:MOST_HANDLES])
+            raise BrokenStructureError(f"{len(broken)} of the process's requests can't be read: {handles}")
 
     def of(self, comm: int) -> OfCommunicator:
         """Return the requests of the communicator at an address."""
-        self._sort()
-        return self._of.get(comm) or _nothing()
+        return self._sorted().of.get(comm) or _nothing()
 
     def all(self) -> Iterable[OfCommunicator]:
         """Return the requests of all communicators."""
-        self._sort()
-        return self._of.values()
+        return self._sorted().of.values()
 
     def arrived(self) -> Mapping[int, list[Message]]:
-        """Return the messages that no receive has matched, in the order in which they came.
-
-        They are sorted by the context id of their communicator, without the bit of collectives.
-        """
-        self._sort()
-        return self._arrived
+        """Return ``Sorted.arrived``."""
+        return self._sorted().arrived
 
     def persistent(self, request: views.Request) -> views.Request | None:
         """Return the persistent request that a request does the work of."""
-        self._sort()
-        return self._started.get(request.address)
+        return self._sorted().started.get(request.address)
 
     def asked(self, request: views.Request) -> views.PersistentRequest | None:
         """Return the arguments of the persistent request that a request does the work of."""
         persistent = self.persistent(request)
-        return None if persistent is None else self._asked.at(self._parts.memory, persistent.address)
+        return None if persistent is None else self._asked.at(self._memory, persistent.address)
 
     def request_text(self, request: views.Request) -> str:
         """Return the handle that the program has for a request."""
@@ -212,9 +188,9 @@ class Traffic:
 
     # ------------------------------------------------------------ sorting
 
-    def _sort(self) -> None:
-        if self._sorted:
-            return
+    @remembered
+    def _sorted(self) -> Sorted:
+        found = Sorted()
         requests = self._parts.requests
         alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
         posted: list[Message] = []
@@ -223,73 +199,31 @@ class Traffic:
         for request in requests.live().values():
             kind = requests.kind(request)
             if kind in (Kind.PART_SEND, Kind.PART_RECV) and request.comm:
-                self._of[request.comm].partitioned.append(request)
+                found.of[request.comm].partitioned.append(request)
             if kind not in (Kind.SEND, Kind.RECV, Kind.MPROBE):
                 continue
             try:
                 message = None if request.comm in alone else self._message(request)
             except TargetReadError:
-                self._broken.append(request.handle)
+                found.broken.append(request.handle)
                 continue
             if message is None:
                 if request.comm and not _is_hidden_half(request):
-                    self._of[request.comm].others.append(request)
+                    found.of[request.comm].others.append(request)
             elif kind is Kind.RECV:
-                self._sort_receive(message, posted, arrived, stands_for)
+                _sort_receive(message, found, posted, arrived, stands_for)
             elif request.comm:
-                of = self._of[request.comm]
+                of = found.of[request.comm]
                 (of.sends if kind is Kind.SEND else of.held).append(message)
-        self._join(stands_for)
-        posted, self._posted_in_order = _in_order(posted)
+        _join(found, stands_for)
+        posted, found.posted_in_order = _in_order(posted)
         for message in posted:
-            self._of[message.common.comm].posted.append(message)
-        arrived, self._arrived_in_order = _in_order(arrived)
+            found.of[message.common.comm].posted.append(message)
+        arrived, found.arrived_in_order = _in_order(arrived)
         for message in arrived:
-            self._arrived[contexts.communicator_of(message.am.context_id)].append(message)
-        self._started = started(requests)
-        self._sorted = True
-
-    def _sort_receive(
-        self,
-        message: Message,
-        posted: list[Message],
-        arrived: list[Message],
-        stands_for: dict[int, Message],
-    ) -> None:
-        comm, state = message.common.comm, message.state
-        if not comm:
-            if state & UNEXPECTED and not state & (TAKEN | MATCHED):
-                arrived.append(message)
-        elif message.complete or state:
-            self._of[comm].with_message.append(message)
-            if state & MATCHED and message.extension is not None and message.extension.match_req:
-                stands_for[message.extension.match_req] = message
-        else:
-            posted.append(message)
-
-    def _join(self, stands_for: dict[int, Message]) -> None:
-        """Show a message and the receive that it was matched with as one, by the handle that the program has.
-
-        Args:
-            stands_for: messages by the address of their receive.
-        """
-        for comm in {message.common.comm for message in stands_for.values()}:
-            receives = self._of[comm].with_message
-            waiting = {
-                each.common.address: each.common
-                for each in receives
-                if each.common.address in stands_for and not each.complete
-            }
-            of_message = {
-                stands_for[address].common.address: common
-                for address, common in waiting.items()
-                if stands_for[address].common.comm == comm
-            }
-            receives[:] = [
-                each._replace(common=of_message.get(each.common.address, each.common))
-                for each in receives
-                if each.common.address not in waiting
-            ]
+            found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
+        found.started = started(requests)
+        return found
 
     def _message(self, request: views.Request) -> Message | None:
         """Return the request as that of an active message, None where it is none.
@@ -300,9 +234,50 @@ class Traffic:
         is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
         if not is_active or not self.has_shared_memory:
             return None
-        am = self._am.at(self._parts.memory, request.address)
-        extension = self._extension.at(self._parts.memory, am.req) if request.cc else None
+        am = self._am.at(self._memory, request.address)
+        extension = self._extension.at(self._memory, am.req) if request.cc else None
         return Message(request, am, extension)
+
+
+def _sort_receive(
+    message: Message, found: Sorted, posted: list[Message], arrived: list[Message], stands_for: dict[int, Message]
+) -> None:
+    comm, state = message.common.comm, message.state
+    if not comm:
+        if state & UNEXPECTED and not state & (TAKEN | MATCHED):
+            arrived.append(message)
+    elif message.complete or state:
+        found.of[comm].with_message.append(message)
+        if state & MATCHED and message.extension is not None and message.extension.match_req:
+            stands_for[message.extension.match_req] = message
+    else:
+        posted.append(message)
+
+
+def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
+    """Show a message and the receive that it was matched with as one, by the handle that the program has.
+
+    Args:
+        found: what was sorted so far.
+        stands_for: messages by the address of their receive.
+    """
+    for comm in {message.common.comm for message in stands_for.values()}:
+        receives = found.of[comm].with_message
+        waiting = {
+            each.common.address: each.common
+            for each in receives
+            if each.common.address in stands_for and not each.complete
+        }
+        of_message = {
+            stands_for[address].common.address: common
+            for address, common in waiting.items()
+            if stands_for[address].common.comm == comm
+        }
+        receives[:] = [
+            replace(each, common=of_message.get(each.common.address, each.common))
+            for each in receives
+            if each.common.address not in waiting
+        ]
 
 
 def _nothing() -> OfCommunicator:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mqs_dll import phrases
@@ -20,13 +20,16 @@ from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.releases import VERSION_FUNCTION
 from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
-from mqs_dll.memory import LARGEST_FETCH, WORD
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import buffer_text, lines
+from mqs_dll.memory import LARGEST_FETCH, WORD, remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import contexts, early, operations, views
-from mqs_dll.mpi.mpich.ch4.traffic import PERSISTENT_SENDS, Traffic
+from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Parts
+from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
@@ -57,72 +60,63 @@ STRIDES = (16, 72, 32776, 32784)
 LARGEST_VARIABLES = 1 << 24
 """Bytes of a library's variables that are searched."""
 
-NOT_KEPT = "the datatype is not kept"
 NO_ORDER = "its order among those to this rank is not known"
-
-
-class Asked(NamedTuple):
-    """What a receive asked for."""
-
-    source: int
-    any_tag: bool
-    tag: int
 
 
 class Packed(NamedTuple):
     """What a program gave for a receive."""
 
     buffer: int
-    count: int  # type: ignore[assignment]
+    elements: int
     datatype: int
+
+
+class Held(NamedTuple):
+    """What the workers hold, by the context id of the communicator without the bit of collectives."""
+
+    posted: Mapping[int, Sequence[Posted]]
+    received: Mapping[int, Sequence[Received]]
+    sent: Mapping[int, Sequence[tuple[int, Sent]]]
+    """With the address of MPICH's request."""
 
 
 class Ucx:
     """The netmod ucx of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic, workers: list[Worker]) -> None:
+    def __init__(self, parts: Parts, traffic: Traffic, workers: Sequence[Worker]) -> None:
         """Begin; ``workers`` is what find has found."""
         self._parts = parts
+        self._memory = parts.memory
         self._traffic = traffic
-        self._workers = workers
-        self._matchings = [Matching(each) for each in workers]
-        self._pools = [Requests(each) for each in workers]
+        self._workers = [(worker, Matching(worker), Requests(worker)) for worker in workers]
         self._has_error_29 = parts.release.version.startswith(("4.0", "4.1", "4.2"))
         self._ranks: dict[int, int] | None = None
-        self.name = f"UCX {workers[0].version}"
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that was read."""
-        self._posted: dict[int, list[Posted]] | None = None
-        self._received: dict[int, list[Received]] = {}
-        self._sent: dict[int, list[tuple[int, Sent]]] = {}
-        self._arrived: dict[int, list[Arrived]] | None = None
-        self._broken: MqsError | None = None
 
     # ------------------------------------------------------------ reading
 
-    def _read(self) -> dict[int, list[Posted]]:
-        """Sort what the workers hold by context id without the bit of collectives; return the receives that wait."""
-        if self._posted is None:
-            posted: defaultdict[int, list[Posted]] = defaultdict(list)
-            received: defaultdict[int, list[Received]] = defaultdict(list)
-            sent: defaultdict[int, list[tuple[int, Sent]]] = defaultdict(list)
-            for worker, matching, pool in zip(self._workers, self._matchings, self._pools, strict=True):
-                waiting = matching.posted()
-                for each in waiting:
-                    posted[_context(each.tag)].append(each)
-                others = sorted(set(pool.in_use()).difference(each.address for each in waiting))
-                for got in pool.receives(others):
-                    if not got.done:
-                        received[_context(got.tag)].append(got)
-                for send in pool.sends(others):
-                    if not send.done:
-                        request = self._parts.memory.pointer(send.address + worker.request_size)
-                        sent[self._context_of(request, send)].append((request, send))
-            self._received, self._sent = received, sent
-            self._posted = posted
-        return self._posted
+    @remembered
+    def _held(self) -> Held:
+        """Return what the workers hold.
+
+        Raises:
+            BrokenStructureError, TargetReadError: a queue or a pool contradicts itself, or can't be read.
+        """
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        received: defaultdict[int, list[Received]] = defaultdict(list)
+        sent: defaultdict[int, list[tuple[int, Sent]]] = defaultdict(list)
+        for worker, matching, pool in self._workers:
+            waiting = matching.posted()
+            for each in waiting:
+                posted[_context(each.tag)].append(each)
+            others = sorted(set(pool.in_use()).difference(each.address for each in waiting))
+            for got in pool.receives(others):
+                if not got.done:
+                    received[_context(got.tag)].append(got)
+            for send in pool.sends(others):
+                if not send.done:
+                    request = self._memory.pointer(send.address + worker.request_size)
+                    sent[self._context_of(request, send)].append((request, send))
+        return Held(posted, received, sent)
 
     def _context_of(self, address: int, sent: Sent) -> int:
         """Return the context id of a send, NO_CONTEXT where it isn't known: to 4.1 requests name no communicator."""
@@ -130,9 +124,8 @@ class Ucx:
             return _context(sent.tag)
         request = self._request(address)
         comm = request.comm if request else 0
-        return next(
-            (each.sends_in for each in self._parts.communicators.read() if each.view.address == comm), NO_CONTEXT
-        )
+        entries = self._parts.communicators.read()
+        return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
     def _request(self, address: int) -> views.Request | None:
         return self._parts.requests.live().get(address)
@@ -144,7 +137,7 @@ class Ucx:
     # ------------------------------------------------------------ receives
 
     def receives(self, entry: Entry, others: Iterator[Operation]) -> Iterator[Operation]:
-        """Yield the receives of a communicator in matching order.
+        """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Args:
             entry: the communicator.
@@ -154,150 +147,118 @@ class Ucx:
         Raises:
             BrokenStructureError: UCX's queues contradict themselves.
         """
-        posted = self._read().get(entry.receives_in, ())
-        shared = list(others)
-        handles = {each.extra_text[2]: place for place, each in enumerate(shared) if len(each.extra_text) > 2}
-        for other in self._traffic.of(entry.view.address).others:
-            yield from self._done_receive(other, entry)
-        for got in self._received.get(entry.receives_in, ()):
-            yield self._matched(got, entry)
-        done = 0
-        for each in posted:
-            request = self._request(each.user_data)
-            partner = self._request(request.anysrc_partner) if request and request.anysrc_partner else None
-            if partner is None:
-                yield self._waiting(each, request, entry)
-                continue
-            place = handles.get(self._traffic.request_text(partner).encode())
+        held = self._held()
+        for request in self._traffic.of(entry.view.address).others:
+            yield from self._done_receive(request, entry)
+        for got in held.received.get(entry.receives_in, ()):
+            message = Envelope(_source(got.message_tag), self._tag(got.message_tag), got.message_length)
+            own = self._request(got.user_data)
+            yield self._receive(Status.MATCHED, got, own, entry, message, None, got.message_tag)
+        shared, done = list(others), 0
+        places = {line: place for place, each in enumerate(shared) for line in each.extra_text}
+        for each in held.posted.get(entry.receives_in, ()):
+            half = self._request(each.user_data)
+            whole = self._request(half.anysrc_partner) if half and half.anysrc_partner else None
+            place = None if whole is None else places.get(self._traffic.request_text(whole).encode())
             if place is None:
-                yield self._waiting(each, partner, entry)
+                number = phrases.PROCESS_NUMBER(each.number)
+                yield self._receive(Status.PENDING, each, whole or half, entry, NOTHING, number, each.tag)
             elif place >= done:
                 yield from shared[done : place + 1]
                 done = place + 1
         yield from shared[done:]
 
-    def _asked(self, tag: int, mask: int) -> Asked:
-        any_source, any_tag = not mask >> SOURCE_SHIFT & FIELD, not mask & 1
-        return Asked(INVALID_RANK if any_source else _source(tag), any_tag, UNKNOWN if any_tag else self._tag(tag))
-
     def _done_receive(self, request: views.Request, entry: Entry) -> Iterator[Operation]:
-        """Yield a receive that is done, or a message that a matched probe holds: UCX has forgotten it."""
-        kind = self._parts.requests.kind(request)
-        rank, tag, length = request.status_source, request.status_tag, request.length
-        world, text = world_rank(entry.peers(), rank), self._traffic.request_text(request)
+        """Yield a receive that is done, or a message that a matched probe holds: UCX has forgotten both."""
+        kind, text = self._parts.requests.kind(request), self._traffic.request_text(request)
         if kind is Kind.MPROBE:
-            yield operations.held(INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, text)  # its status is not set
+            yield operations.held((), INVALID_RANK, UNKNOWN, UNKNOWN, text)  # its status is not set
         elif kind is Kind.RECV and request.cc == 0:
-            cancelled = request.cancelled
-            yield Operation(
-                status=Status.COMPLETE,
-                desired_local_rank=INVALID_RANK,
-                desired_global_rank=INVALID_RANK,
-                tag_wild=False,
-                desired_tag=UNKNOWN,
-                desired_length=UNKNOWN,
-                system_buffer=False,
-                buffer=0,
-                actual_local_rank=INVALID_RANK if cancelled else rank,
-                actual_global_rank=INVALID_RANK if cancelled else world,
-                actual_tag=UNKNOWN if cancelled else tag,
-                actual_length=UNKNOWN if cancelled else length,
-                extra_text=lines(
-                    phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
-                    "its buffer is not kept",
-                    text,
-                    phrases.CANCELLED() if cancelled else None,
-                    operations.NOT_KEPT,
-                ),
+            got = Envelope(request.status_source, request.status_tag, request.length)
+            yield envelopes.receive(
+                Status.COMPLETE,
+                NOTHING,
+                NOTHING if request.cancelled else got,
+                entry.peers(),
+                0,
+                phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
+                "its buffer is not kept",
+                text,
+                phrases.CANCELLED() if request.cancelled else None,
+                operations.NOT_KEPT,
             )
-
-    def _waiting(self, posted: Posted, request: views.Request | None, entry: Entry) -> Operation:
-        call = phrases.made_by("MPI_Recv", "MPI_Irecv")
-        got = (INVALID_RANK, UNKNOWN, UNKNOWN)
-        return self._receive(Status.PENDING, posted, posted.length, request, entry, got, call, posted.tag)
-
-    def _matched(self, received: Received, entry: Entry) -> Operation:
-        request = self._request(received.user_data)
-        call = phrases.made_by("MPI_Recv", "MPI_Irecv")
-        got = (_source(received.message_tag), self._tag(received.message_tag), received.message_length)
-        return self._receive(Status.MATCHED, received, received.room, request, entry, got, call, received.message_tag)
 
     def _receive(
         self,
         status: Status,
         asked: Posted | Received,
-        room: int,
         request: views.Request | None,
         entry: Entry,
-        got: tuple[int, int, int],
-        call: str,
+        got: Envelope,
+        progress: str | None,
         bits: int,
     ) -> Operation:
-        peers = entry.peers()
-        source, any_tag, tag = self._asked(asked.tag, asked.mask)
+        any_tag = not asked.mask & 1
+        source = _source(asked.tag) if asked.mask >> SOURCE_SHIFT & FIELD else INVALID_RANK
         made = None if request is None else self._traffic.asked(request)
-        actual, actual_tag, length = got
-        freed = request is not None and request.ref_count == 1
-        packed = None if request is None else self._packed(request, asked.buffer, room)
-        return Operation(
-            status=status,
-            desired_local_rank=source,
-            desired_global_rank=world_rank(peers, source),
+        packed = None if request is None else self._packed(request, asked.buffer, asked.length)
+        call = phrases.made_by("MPI_Recv", "MPI_Irecv")
+        return envelopes.receive(
+            status,
+            Envelope(source, UNKNOWN if any_tag else self._tag(asked.tag), asked.length),
+            got,
+            entry.peers(),
+            packed.buffer if packed else asked.buffer,
+            operations.persistent("MPI_Recv_init") if made else call,
+            self._buffer_text(packed or _arguments(made), asked.length),
+            None if request is None else self._traffic.request_text(request),
+            phrases.FREED() if _is_freed(request) else progress,
+            operations.collective_text(bits >> CONTEXT_SHIFT, self._tag(bits)),
             tag_wild=any_tag,
-            desired_tag=tag,
-            desired_length=room,
-            system_buffer=False,
-            buffer=packed.buffer if packed else asked.buffer,
-            actual_local_rank=actual,
-            actual_global_rank=world_rank(peers, actual),
-            actual_tag=actual_tag,
-            actual_length=length,
-            extra_text=lines(
-                operations.persistent("MPI_Recv_init") if made else call,
-                self._buffer_text(made or packed, room),
-                None if request is None else self._traffic.request_text(request),
-                phrases.FREED() if freed else _number(asked),
-                operations.collective_text(bits >> CONTEXT_SHIFT, self._tag(bits)),
-            ),
         )
 
-    def _packed(self, request: views.Request, buffer: int, room: int) -> Packed | None:
+    def _packed(self, request: views.Request, buffer: int, length: int) -> Packed | None:
         """Return the program's arguments of a receive for which MPICH gave UCX a buffer of its own; None without one.
 
         MPICH does so since 4.1 for data in pieces, and keeps that buffer in its request, the arguments behind it.
         """
         size = self._parts.layouts.struct(views.Request.struct).size or 0
-        words = self._parts.memory.pointers(request.address, size // WORD)
+        words = self._memory.pointers(request.address, size // WORD)
         for place in range(len(words) - 3):
             if buffer and words[place] == buffer:
                 packed = Packed(words[place + 1], words[place + 2], words[place + 3] & HANDLE_BITS)
                 facts = self._parts.datatypes.at(packed.datatype)
-                if facts is not None and packed.count * facts.size == room:
+                if facts is not None and packed.elements * facts.size == length:
                     return packed
         return None
 
-    def _buffer_text(self, made: views.PersistentRequest | Packed | None, length: int) -> str | bytes:
-        if made is None:
-            return f"{length} bytes; {NOT_KEPT}"
-        return buffer_text(self._parts.datatypes.at(made.datatype), made.count, made.datatype)
+    def _buffer_text(self, given: Packed | None, length: int) -> str | bytes:
+        if given is None:
+            return f"{length} bytes; the datatype is not kept"
+        return buffer_text(self._parts.datatypes.at(given.datatype), given.elements, given.datatype)
 
     # ------------------------------------------------------------ sends
 
     def sends(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the sends of a communicator that wait, by destination and tag: their order is not kept."""
-        self._read()
-        sends = self._sent.get(entry.sends_in, ())
+        """Yield the sends of a communicator, by destination and tag: their order is not kept.
+
+        Raises:
+            NoInformation: after them, there are others of which nothing tells the communicator.
+        """
+        held = self._held()
         found = [
-            self._send(request, sent, entry) for request, sent in sends if _source(sent.tag or 0) == entry.view.rank
+            self._send(request, sent, entry)
+            for request, sent in held.sent.get(entry.sends_in, ())
+            if sent.tag is None or _source(sent.tag) == entry.view.rank
         ]
         yield from sorted(found, key=lambda each: (each.desired_local_rank, each.desired_tag))
         for done in self._traffic.of(entry.view.address).others:
             if self._parts.requests.kind(done) is Kind.SEND and done.cc == 0:
-                texts = "what it sent where is not known", self._traffic.request_text(done), "done"
+                unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0
                 call = phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE)
-                unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN
-                yield operations.send(Status.COMPLETE, *unknown, 0, call, *texts)
-        if self._sent.get(NO_CONTEXT):
+                texts = call, "what it sent where is not known", self._traffic.request_text(done), "done"
+                yield envelopes.send(Status.COMPLETE, *unknown, *texts)
+        if held.sent.get(NO_CONTEXT):
             raise NoInformation("a send is under way, and nothing tells on which communicator")
 
     def _send(self, address: int, sent: Sent, entry: Entry) -> Operation:
@@ -308,14 +269,14 @@ class Ucx:
         rank = peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK
         known = made.tag if made else UNKNOWN
         tag = known if sent.tag is None else self._tag(sent.tag)
-        freed = request is not None and request.ref_count == 1
         if made is not None:
             call = operations.persistent(PERSISTENT_SENDS.get(made.p_type, "MPI_Send_init"))
         elif sent.synchronous:
             call = phrases.made_by("MPI_Ssend", "MPI_Issend")
         else:
             call = phrases.made_by("MPI_Send", "MPI_Isend", how=How.OR_BUFFERED)
-        return operations.send(
+        collective = operations.collective_text((sent.tag or 0) >> CONTEXT_SHIFT, tag)
+        return envelopes.send(
             Status.MATCHED if sent.tag is None else Status.PENDING,
             rank,
             world_rank(peers, rank),
@@ -323,11 +284,10 @@ class Ucx:
             sent.length,
             sent.buffer,
             call,
-            self._buffer_text(made, sent.length),
+            self._buffer_text(_arguments(made), sent.length),
             None if request is None else self._traffic.request_text(request),
-            phrases.FREED() if freed else _progress(sent),
-            operations.collective_text((sent.tag or 0) >> CONTEXT_SHIFT, tag)
-            or (NO_ORDER if rank != INVALID_RANK else "its receiver is not known"),
+            phrases.FREED() if _is_freed(request) else sent.progress(),
+            collective or (NO_ORDER if rank != INVALID_RANK else "its receiver is not known"),
         )
 
     def _processes(self) -> Mapping[int, int]:
@@ -339,7 +299,7 @@ class Ucx:
 
     def _table(self, size: int) -> dict[int, int]:
         """Return the table of processes: the one whose entries begin with different endpoints, as many as there are."""
-        pointer, is_endpoint = self._parts.memory.pointer, self._pools[0].is_endpoint
+        pointer, is_endpoint = self._memory.pointer, self._workers[0][2].is_endpoint
         for _, table in _places(self._parts):
             for first in ENTRIES:
                 try:
@@ -361,50 +321,55 @@ class Ucx:
         Raises:
             BrokenStructureError: after those that could be reached.
         """
-        if self._arrived is None:
-            arrived: defaultdict[int, list[Arrived]] = defaultdict(list)
-            try:
-                for matching in self._matchings:
-                    for message in matching.arrived():
-                        arrived[_context(message.tag)].append(message)
-            except MqsError as error:
-                self._broken = error
-            self._arrived = arrived
-        for message in self._arrived.get(entry.receives_in, ()):
+        arrived, broken = self._arrived()
+        for message in arrived.get(entry.receives_in, ()):
             yield self._message(message, entry, _source(message.tag))
         known = {each.receives_in for each in self._parts.communicators.read()}
         for context_id in contexts.parts_of(entry.receives_in):
             if context_id not in known:
-                for message in self._arrived.get(context_id, ()):
+                for message in arrived.get(context_id, ()):
                     yield self._message(message, entry, INVALID_RANK)
         if entry.view.handle == WORLD:
-            unknown = {
-                number: len(messages)
-                for number, messages in self._arrived.items()
-                if contexts.whole_of(number) not in known
-            }
+            unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
             yield from early.notes(unknown, self._parts.communicators)
-        if self._broken is not None:
-            raise self._broken
+        if broken is not None:
+            raise broken
+
+    @remembered
+    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+        """Return the messages by the context id of their communicator, and why some may be missing."""
+        found: defaultdict[int, list[Arrived]] = defaultdict(list)
+        try:
+            for _, matching, _ in self._workers:
+                for message in matching.arrived():
+                    found[_context(message.tag)].append(message)
+        except MqsError as error:
+            return found, error
+        return found, None
 
     def _message(self, message: Arrived, entry: Entry, rank: int) -> Operation:
         tag = self._tag(message.tag)
-        whole = message.here == message.length
-        here = "all" if whole else "a part"
-        return operations.message(
-            Status.COMPLETE if whole else Status.PENDING,
+        return envelopes.message(
+            Status.COMPLETE if message.here == message.length else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
             tag,
             message.length,
             message.address if message.here else 0,
-            f"rendezvous: its {message.length} bytes are with the sender"
-            if message.rendezvous
-            else f"eager: {here} of it is here",
+            message.how(),
             None if rank != INVALID_RANK else f"from rank {_source(message.tag)} of a part; its rank here is not known",
             operations.FROM_SYNCHRONOUS_SEND if message.synchronous else None,
             operations.collective_text(message.tag >> CONTEXT_SHIFT, tag),
         )
+
+
+def _arguments(made: views.PersistentRequest | None) -> Packed | None:
+    return None if made is None else Packed(made.buffer, made.count, made.datatype)
+
+
+def _is_freed(request: views.Request | None) -> bool:
+    """Tell whether the program has freed a request that is not done: only the device refers to it."""
+    return request is not None and request.ref_count == 1
 
 
 def find(parts: Parts) -> list[Worker]:
@@ -460,15 +425,3 @@ def _context(bits: int) -> int:
 
 def _source(bits: int) -> int:
     return bits >> SOURCE_SHIFT & FIELD
-
-
-def _number(asked: Posted | Received) -> str | None:
-    return phrases.PROCESS_NUMBER(asked.number) if isinstance(asked, Posted) else None
-
-
-def _progress(sent: Sent) -> str:
-    if sent.tag is None:
-        return "under way; its tag is not kept"
-    if not sent.has_left:
-        return "waits for room in UCX"
-    return "no receive has matched it" if sent.is_whole_sent else "rendezvous: the receiver has not answered"

@@ -1,8 +1,11 @@
 """Intel MPI: a ch4 of 3.4a2 that Intel has changed, whose shared memory keeps receives and messages in requests.
 
-Rooms by what they know: messages (what a request is, and what it asked for), traffic (which request is on which queue),
-and device. No sources are public: what is said here holds in processes of Intel MPI 2021.19; the names of members, and
-most of their meaning, are those of src/mpid/ch4 of 3.4a2.
+- ``device``: what is shown of a request; here a reader begins
+- ``messages``: what a request is, and what it asked for
+- ``traffic``: which request is on which queue
+
+No sources are public: what is said here holds in processes of Intel MPI 2021.19; the names of members, and most of
+their meaning, are those of src/mpid/ch4 of 3.4a2.
 """
 
 from __future__ import annotations

@@ -9,20 +9,24 @@ from typing import NoReturn
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import BrokenStructureError, NoInformation
-from mqs_dll.mpi.base import world_rank
-from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text, lines
+from mqs_dll.memory import remembered
+from mqs_dll.mpi import envelopes
+from mqs_dll.mpi.communicators import world_rank
+from mqs_dll.mpi.describe import LINE, DatatypeFacts, buffer_text
+from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import early, operations, views
+from mqs_dll.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
 from mqs_dll.mpi.mpich.communicators import Entry
-from mqs_dll.mpi.mpich.device import Device, Parts
-from mqs_dll.mpi.mpich.intel.messages import ANY_SOURCE, ANY_TAG, BUSY, PEER_SSEND, RENDEZVOUS, Asked, Message, asked
+from mqs_dll.mpi.mpich.device import Device
+from mqs_dll.mpi.mpich.intel.messages import Asked, Message, asked
 from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.names import fit
 from mqs_dll.phrases import How
-
-CALLS = {1: ("MPI_Send_init",), 2: ("MPI_Bsend_init",), 3: ("MPI_Ssend_init",)}
-"""By the type of a persistent request (MPIDI_ptype)."""
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 
@@ -34,15 +38,9 @@ class Intel(Device):
     """Intel MPI's ch4 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self.name = parts.release.device or "ch4"
-        self._parts = parts
+        super().__init__(parts, parts.release.device or "ch4")
         self._partitioned = Partitioned(parts)
         self._reader = TrafficReader(parts, self._partitioned)
-        self._read: Traffic | None = None
-
-    def forget(self) -> None:
-        """Drop all that was read of the process."""
-        self._read = None
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each receive, and of each send that is known."""
@@ -52,18 +50,17 @@ class Intel(Device):
         used = [each.am.datatype for each in receives] + [each.persistent.datatype for each in sends]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
-    def more_references(self, entry: Entry) -> int:
-        """Return how many receives refer to a communicator, of which they keep only the context id."""
+    def requests_of(self, entry: Entry) -> int:
+        """Return how many requests refer to a communicator; receives keep only its context id."""
         traffic = self._traffic()
         under_way = sum(not each.complete for each in traffic.with_message[entry.receives_in])
-        return under_way + len(traffic.posted[entry.receives_in])
+        return super().requests_of(entry) + under_way + len(traffic.posted[entry.receives_in])
 
     # ------------------------------------------------------------ requests
 
+    @remembered
     def _traffic(self) -> Traffic:
-        if self._read is None:
-            self._read = self._reader.read()
-        return self._read
+        return self._reader.read()
 
     # ------------------------------------------------------------ receives
 
@@ -90,33 +87,26 @@ class Intel(Device):
         facts = self._parts.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled
-        source = message.common.status_source if matched else INVALID_RANK
-        return Operation(
-            status=status,
-            desired_local_rank=INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source,
-            desired_global_rank=INVALID_RANK if wanted.source is None else world_rank(peers, wanted.source),
+        rank = INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source
+        room = UNKNOWN if facts is None or wanted.elements is None else wanted.elements * facts.size
+        common = message.common
+        return envelopes.receive(
+            status,
+            Envelope(rank, UNKNOWN if wanted.tag is None else wanted.tag, room),
+            Envelope(common.status_source, common.status_tag, message.length) if matched else NOTHING,
+            peers,
+            wanted.buffer,
+            _call(message),
+            _buffer_text(facts, wanted),
+            phrases.request(message.handle),
+            message.given_up,
+            _not_kept(wanted),
             tag_wild=wanted.tag == ANY_TAG,
-            desired_tag=UNKNOWN if wanted.tag is None else wanted.tag,
-            desired_length=UNKNOWN if facts is None or wanted.elements is None else wanted.elements * facts.size,
-            system_buffer=False,
-            buffer=wanted.buffer,
-            actual_local_rank=source,
-            actual_global_rank=world_rank(peers, source),
-            actual_tag=message.common.status_tag if matched else UNKNOWN,
-            actual_length=message.length if matched else UNKNOWN,
-            extra_text=lines(
-                _call(message),
-                _buffer_text(facts, wanted),
-                phrases.request(message.handle),
-                _progress(message),
-                _not_kept(wanted),
-            ),
         )
 
     def _held(self, message: Message, entry: Entry) -> Operation:
-        rank = message.common.status_source
-        world, tag = world_rank(entry.peers(), rank), message.common.status_tag
-        return operations.held(rank, world, tag, message.length, phrases.request(message.handle))
+        rank, tag = message.common.status_source, message.common.status_tag
+        return operations.held(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
 
     # ------------------------------------------------------------ sends
 
@@ -148,7 +138,7 @@ class Intel(Device):
     @staticmethod
     def _send_to_self(request: views.Request, message: Message, entry: Entry) -> Operation:
         rank = message.common.status_source
-        return operations.send(
+        return envelopes.send(
             Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
@@ -163,14 +153,15 @@ class Intel(Device):
     def _send(self, send: Send, entry: Entry) -> Operation:
         asked = send.persistent
         facts = self._parts.datatypes.at(asked.datatype)
-        return operations.send(
+        calls = (PERSISTENT_SENDS[asked.p_type],) if asked.p_type in PERSISTENT_SENDS else ()
+        return envelopes.send(
             Status.COMPLETE if send.complete else Status.PENDING,
             asked.rank,
             world_rank(entry.peers(), asked.rank),
             asked.tag,
             UNKNOWN if facts is None else asked.count * facts.size,
             asked.buffer,
-            operations.persistent(*CALLS.get(asked.p_type, ())),
+            operations.persistent(*calls),
             buffer_text(facts, asked.count, asked.datatype),
             phrases.request(send.outer.handle),
             "done" if send.complete else None,
@@ -206,7 +197,7 @@ class Intel(Device):
         rank = message.common.status_source
         here = not message.state & (BUSY | RENDEZVOUS)
         arrival = "all of it is here" if here else "all of it is not here yet"
-        return operations.message(
+        return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
@@ -241,7 +232,7 @@ def _not_kept(asked: Asked) -> str | None:
 
 def _done(handle: int) -> Operation:
     """Return a send that is complete: its request is there until it is collected."""
-    return operations.send(
+    return envelopes.send(
         Status.COMPLETE,
         INVALID_RANK,
         INVALID_RANK,
@@ -255,10 +246,6 @@ def _done(handle: int) -> Operation:
     )
 
 
-def _is_freed(message: Message) -> bool:
-    return not message.complete and message.common.ref_count == 1
-
-
 def _call(message: Message) -> str:
     """Name the collective operation, or the call, that made a receive; a blocking one is not complete or freed."""
     collective = operations.collective_text(message.am.context_id, message.am.tag or 0)
@@ -266,15 +253,9 @@ def _call(message: Message) -> str:
         return collective
     if message.persistent is not None:
         return operations.persistent("MPI_Recv_init")
-    if message.complete or _is_freed(message):
+    if message.complete or message.freed:
         return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
     return phrases.made_by("MPI_Recv", "MPI_Irecv")
-
-
-def _progress(message: Message) -> str | None:
-    if message.cancelled:
-        return phrases.CANCELLED()
-    return phrases.FREED() if _is_freed(message) else None
 
 
 def _handles(handles: list[int]) -> str:

@@ -6,27 +6,18 @@ message's request, with the buffer and the count of that. What a persistent one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import contexts, views
-
-ANY_SOURCE = -2
-ANY_TAG = -1
-
-# what a message's request is at (MPIDIG_REQ_*)
-BUSY = 0x1
-PEER_SSEND = 0x2
-UNEXPECTED = 0x4
-TAKEN = 0x8
-"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
-RENDEZVOUS = 0x80
-IN_PROGRESS = 0x100
+from mqs_dll.mpi.mpich.active import IN_PROGRESS, TAKEN, UNEXPECTED
+from mqs_dll.mpi.mpich.requests import ANY_SOURCE, OfRequest
 
 
-class Message(NamedTuple):
+@dataclass
+class Message(OfRequest):
     """A receive, or a message that has come."""
 
-    common: views.Request
     am: views.AmRequest
     extension: views.LinkedExtension | None
     """Gone when the request is complete."""
@@ -36,11 +27,6 @@ class Message(NamedTuple):
     """That of the program's request."""
     asked_process: int
     """Which process a receive asked for when it had to wait, by its number in the job, ANY_SOURCE; else 0."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether MPI has done its part."""
-        return self.common.cc == 0
 
     @property
     def state(self) -> int:
@@ -95,11 +81,6 @@ class Message(NamedTuple):
     def is_receiving(self) -> bool:
         """Whether it is a receive that is not complete."""
         return not self.complete and not self.is_unexpected
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def length(self) -> int:

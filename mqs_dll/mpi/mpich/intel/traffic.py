@@ -11,10 +11,10 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.device import Parts
 from mqs_dll.mpi.mpich.intel.messages import Message
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.partitioned import Partitioned
+from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
