@@ -1,4 +1,4 @@
-"""UCX: what one worker holds, whatever MPI it works for. In the order in which to read the rooms:
+"""UCX: what one worker holds, whatever MPI it works for.
 
 - ``views``: the members that are read.
 - ``releases``: where they lie in each release and kind of build.
