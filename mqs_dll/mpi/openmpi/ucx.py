@@ -227,6 +227,7 @@ class Ucx(Pml):
         any_tag = not asked.mask & TAG
         tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
         made = self._asked(own)
+        text = self._buffer_text(made, asked.length)
         has_other = status is Status.MATCHED and asked.in_pieces
         return envelopes.receive(
             status,
@@ -235,7 +236,7 @@ class Ucx(Pml):
             entry.peers(),
             0 if has_other else asked.buffer,
             _receive_kind(own, made),
-            "its buffer and datatype are not kept" if has_other else self._buffer_text(made, asked.length),
+            f"{asked.length} bytes; its buffer and datatype are not kept" if has_other else text,
             self._request_text(own, made),
             phrases.FREED() if asked.freed else progress,
             self._tag_text(got.tag if any_tag else tag, entry),
