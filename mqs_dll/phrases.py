@@ -111,6 +111,7 @@ CANCELLED = Phrase("cancelled", _says(cancelled=True))
 FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
 NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
+PROCESS_NUMBER = Phrase("no. {:d} of the process's receives", lambda number: {"number": int(number)})
 NEXT_TO_MATCH = Phrase("no. {:d} of its sender is the next to match", lambda number: {"following": int(number)})
 SEND_NUMBER = Phrase("the receiver has not answered; no. {:d} to it", lambda number: {"number": int(number)})
 

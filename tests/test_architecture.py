@@ -29,7 +29,8 @@ LIBRARY = {
     "memory": ("errors", "interface"),
     "profiles": ("errors", "layout"),
     "view": ("errors", "layout", "memory"),
-    "mpi": (*BELOW, "layout", "memory", "profiles", "view", "mpi"),
+    "fabric": ("errors", "interface", "layout", "memory", "view", "fabric"),
+    "mpi": (*BELOW, "fabric", "layout", "memory", "profiles", "view", "mpi"),
     "session": ("abi", "errors", "interface", "memory", "mpi"),
     "_glue": ("abi", "errors", "interface", "session"),
 }

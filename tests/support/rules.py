@@ -48,6 +48,12 @@ class Rules:
     hidden_traffic = False
     """Whether a collective on a communicator may run on one that the MPI keeps for itself."""
 
+    numbers_are_reused = False
+    """Whether a freed communicator on which receives wait gives its number away: in our programs, to a window's."""
+
+    one_order = True
+    """Whether receives have one order, and not only those that can match the same message."""
+
     collectives_are_messages = True
     """Whether a rank that waits in a collective has a message pending which tells that."""
 
@@ -97,6 +103,55 @@ class Rules:
             wanted.append(rb"\bpersistent\b")
         if true.call in BUFFERED:
             wanted.append(rb"the attached buffer, 0x|sent from a copy")
+        return wanted
+
+
+class OverUcx(Rules):
+    """Open MPI over UCX: it matches messages, knows bytes and no datatypes, and nothing of probes."""
+
+    ordered = False
+    numbers_are_reused = True
+    STANDARD = rb"\bMPI_(Is|S)end\b"
+
+    def is_internal(self, operation: Operation) -> bool:
+        """Tell by the tag; what is left of a neighborhood collective's looks like a program's, and a line says so."""
+        return super().is_internal(operation) or any(b"neighborhood" in line for line in operation.extra_text)
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take UCX's word for whether a message is matched: its receiver does nothing before its next call."""
+        if true.call in (*PROBES, "MPI_Improbe"):
+            return None
+        if true.call in BUFFERED:  # the program's request is done
+            return replace(true, status=None, done=None, buffer=-1, request=0, optional=True)
+        if true.queue is Queue.UNEXPECTED or true.status is Status.MATCHED:
+            return replace(true, status=None)
+        if is_done_send(true):  # one request serves all that is done at once
+            return replace(true, optional=True)
+        return true
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what a receive got that UCX has not matched, and the tag of a send that is under way."""
+        if true.status is not None:
+            return NOTHING
+        return ACTUAL | BUFFER if true.queue is Queue.RECEIVES else TAG
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse sends: a blocking one may be deep in the stack."""
+        return queue is Queue.SENDS
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; the standard, ready and buffered modes are one."""
+        wanted = [rb"\b%d bytes\b" % true.length]
+        if "init" in true.call:
+            wanted += [re.escape(true.call.encode()), rb"\bpersistent\b", datatype_text(true)]
+        elif true.queue is Queue.SENDS and "ssend" in true.call.lower():
+            wanted.append(rb"MPI_Issend")
+        elif true.queue is Queue.SENDS:
+            wanted.append(self.STANDARD)
+        elif true.queue is Queue.RECEIVES:
+            wanted.append(re.escape(true.call.encode()) + rb"\b")
+        if true.request:
+            wanted.append(rb"\b0x%x\b" % true.request)
         return wanted
 
 
@@ -256,6 +311,46 @@ class Intel(Ch4):
         return queue is Queue.SENDS
 
 
+class Ch4OverUcx(Ch4):
+    """MPICH's ch4 over UCX, where messages of a communicator of one process, and some others, go another way."""
+
+    one_order = False
+    numbers_are_reused = True
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take UCX's word for whether a message is matched: its receiver does nothing before its next call."""
+        if communicator.alone:
+            return super().as_it_is(true, communicator)
+        if true.call in BUFFERED:
+            return replace(self._buffered(true), optional=True)
+        if true.queue is Queue.UNEXPECTED:
+            return replace(true, status=None)
+        if true.done:  # a request that is done may not say of which communicator
+            found = super().as_it_is(true, communicator)
+            return None if found is None else replace(found, optional=True)
+        if true.status is Status.MATCHED and true.call != "MPI_Improbe":
+            waits = replace(true, status=Status.PENDING, actual_peer=-1, actual_world_peer=-1, actual_tag=-1)
+            return replace(waits, actual_length=-1) if true.peer == -1 else replace(true, status=None)
+        found = super().as_it_is(true, communicator)
+        return replace(found, optional=True) if found is not None and true.call == "MPI_Improbe" else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what only the request of something that is done could tell, and what a receive got in UCX."""
+        if communicator.alone:
+            return super().may_be_unknown(true, communicator)
+        if true.status is Status.COMPLETE or true.call in (*PARTITIONED, "MPI_Improbe"):
+            return RANK | TAG | LENGTH | BUFFER | ACTUAL
+        return ACTUAL | RANK | TAG if true.status is None else NOTHING
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse sends where one is under way of which nothing tells the communicator."""
+        return super().may_refuse(queue, communicator) or queue is Queue.SENDS
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; of datatypes only some requests know."""
+        return super().texts(replace(true, count=-1))
+
+
 def datatype_text(true: TrueOperation) -> bytes:
     """Return the expression of a datatype's name, the count and the bytes."""
     return re.escape(true.datatype) + rb".* x %d, %d bytes" % (true.count, true.length)
@@ -271,14 +366,16 @@ def is_small_synchronous(true: TrueOperation) -> bool:
     return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= LARGEST_SMALL
 
 
-def rules_of(library_version: str) -> Rules:
-    """Return the rules of the MPI that calls itself this (MPI_Get_library_version)."""
+def rules_of(library_version: str, transport: str) -> Rules:
+    """Return the rules of the MPI that calls itself this (MPI_Get_library_version), over a transport."""
     if library_version.startswith("Intel"):
         return Intel()
     if library_version.startswith("MPICH"):
         if "ch3:" in library_version:
             return Mpich()
+        if transport == "ch4:ucx":
+            return Ch4OverUcx()
         release = re.match(r"MPICH Version:\s*(\d+)\.(\d+)", library_version)
         known = (0, 0) if release is None else (int(release[1]), int(release[2]))
         return Ch4Of5() if known >= (5, 0) else Ch4Of43() if known >= (4, 3) else Ch4()
-    return Rules()
+    return OverUcx() if transport == "ucx" else Rules()

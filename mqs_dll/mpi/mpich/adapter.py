@@ -31,6 +31,7 @@ class Mpich(Adapter):
         return image.find_function(identity.ANCHOR) is not None
 
     def __init__(self, image: TargetImage) -> None:
+        self._image = image
         self._anchor = image.find_function(identity.ANCHOR)
         self._symbols = identity.symbols_of(image)
         self.types = identity.types_of(image)
@@ -47,7 +48,8 @@ class Mpich(Adapter):
     def attach(self, memory: Memory) -> AttachedMpich:
         """Find the layouts that hold in a process that is past MPI_Init."""
         anchor = self._need_anchor()
-        return AttachedMpich(memory, identity.identify(memory, anchor, self._symbols, self.types, self._profiles))
+        identified = identity.identify(memory, anchor, self._symbols, self.types, self._profiles)
+        return AttachedMpich(self._image, memory, identified)
 
     def _need_anchor(self) -> int:
         if self._anchor is None:
@@ -71,9 +73,9 @@ def select(parts: Parts) -> Device:
 class AttachedMpich(AttachedMpi[Entry]):
     """MPICH in one process."""
 
-    def __init__(self, memory: Memory, identified: identity.MpichIdentity) -> None:
+    def __init__(self, image: TargetImage, memory: Memory, identified: identity.MpichIdentity) -> None:
         known = identified
-        parts = Parts(memory, known.library, known.layouts, known.release, known.pools, known.builtin)
+        parts = Parts(image, memory, known.library, known.layouts, known.release, known.pools, known.builtin)
         super().__init__(memory, identified, select(parts), parts.datatypes)
         self._identity = identified
         self._pools = identified.pools

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary
@@ -18,6 +19,7 @@ class Parts:
 
     def __init__(
         self,
+        image: TargetImage,
         memory: Memory,
         library: LoadedLibrary,
         layouts: Layouts,
@@ -27,6 +29,7 @@ class Parts:
         ranks: Ranks | None = None,
     ) -> None:
         """Take what was found in a process; ``builtin`` is the address of its predefined communicators, if any."""
+        self.image = image
         self.memory = memory
         self.library = library
         self.layouts = layouts

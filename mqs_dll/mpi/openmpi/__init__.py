@@ -10,6 +10,7 @@
 - ``transports``: which point-to-point layer a process uses; ``pml``: what hides there
 - ``ob1``: pml/ob1; ``matching``: its lists of receives and messages; ``unexpected``: messages without a receive
 - ``cm``: pml/cm; ``cm_views``: its members; ``ofi``: mtl/ofi below it
+- ``ucx``: pml/ucx, by what UCX holds
 - ``requests``: the pools of requests; ``datatypes``: names and sizes; ``tags``: internal tags; ``describe``: in words
 - ``windows``: one-sided windows and their epochs
 """

@@ -18,6 +18,7 @@ LONGEST_CLASS_NAME = 80
 
 
 ROOTS = (
+    "__libc_stack_end",
     "mca_pml_base_recv_requests",
     "mca_pml_base_selected_component",
     "mca_pml_base_send_requests",
@@ -28,10 +29,12 @@ ROOTS = (
     "ompi_instance_count",
     "ompi_mpi_communicators",
     "ompi_mpi_state",
+    "ompi_mpi_thread_provided",
     "ompi_mpi_windows",
     "ompi_mtl_base_selected_component",
     "ompi_mtl_ofi",
     "ompi_part_persist",
+    "ompi_pml_ucx",
     "ompi_proc_list",
     "ompi_proc_local_proc",
     "ompi_version_string",
@@ -53,7 +56,13 @@ NEEDED = (
 )
 """Those that every build exports, and without which nothing can be read."""
 
-CLASSES = ("opal_datatype_t", "opal_free_list_item_t", "ompi_file_t", "ompi_osc_rdma_sync_t")
+CLASSES = (
+    "mca_pml_ucx_persistent_request_t",
+    "opal_datatype_t",
+    "opal_free_list_item_t",
+    "ompi_file_t",
+    "ompi_osc_rdma_sync_t",
+)
 """Classes whose descriptors are needed, besides those of the views' own structs."""
 
 
@@ -64,7 +73,7 @@ class Symbols:
     """
 
     def __init__(self, image: TargetImage, structs: Iterable[str]) -> None:
-        self._image = image
+        self.image = image
         self._found: dict[str, int | None] = {}
         for name in (*ROOTS, *(f"{struct}_class" for struct in (*structs, *CLASSES))):
             self.get(name)
@@ -72,7 +81,7 @@ class Symbols:
     def get(self, name: str) -> int | None:
         """Return a symbol's address, or None."""
         if name not in self._found:
-            self._found[name] = self._image.find_symbol(name)
+            self._found[name] = self.image.find_symbol(name)
         return self._found[name]
 
     def need(self, name: str) -> int:

@@ -10,9 +10,7 @@ from mqs_dll.mpi.openmpi.ofi import Ofi
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden_pml
 from mqs_dll.mpi.openmpi.symbols import class_name
-
-KEEPERS = {"pml/ucx": "keeps them in UCX's own memory"}
-"""Why the operations of a layer can't be seen."""
+from mqs_dll.mpi.openmpi.ucx import Ucx
 
 
 def select(parts: Parts) -> Pml:
@@ -28,7 +26,12 @@ def select(parts: Parts) -> Pml:
     if kind == "mca_pml_cm_hvy_recv_request_t":
         return _cm(parts)
     name = f"pml/{_component(parts, parts.symbols.need('mca_pml_base_selected_component'))}"
-    return hidden_pml(name, KEEPERS.get(name, "keeps them in its own library"))
+    if name == Ucx.name:
+        try:
+            return Ucx(parts)
+        except LayoutError as error:
+            return hidden_pml(name, f"keeps them in UCX's own memory, in a way that isn't known here ({error})")
+    return hidden_pml(name, "keeps them in its own library")
 
 
 def _cm(parts: Parts) -> Pml:

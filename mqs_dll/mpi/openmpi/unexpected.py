@@ -155,8 +155,18 @@ class Unexpected:
         except MqsError as error:
             broken = str(error)
         if numbers or broken:
-            yield note(
-                f"{numbers.total()} for communicators that this process has not made yet",
-                "their numbers: " + ", ".join(map(str, sorted(numbers))),
-                broken,
-            )
+            yield foreign_note(numbers, broken)
+
+
+def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
+    """Return a note of how many messages are for communicators that a process has not made yet.
+
+    Args:
+        numbers: of messages, by the number of their communicator.
+        broken: why some may be missing.
+    """
+    return note(
+        f"{numbers.total()} for communicators that this process has not made yet",
+        "their numbers: " + ", ".join(map(str, sorted(numbers))),
+        broken,
+    )

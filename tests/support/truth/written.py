@@ -139,10 +139,12 @@ class Truth:
     windows: tuple[TrueWindow, ...]
     in_turn: bool = False
     """Whether the unexpected messages arrived in the order of the truth, whoever sent them."""
+    transport: str = ""
+    """As tests.support.mpis calls it."""
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Truth:
-        """Build it from a truth file."""
+    def from_json(cls, document: dict[str, Any], transport: str = "") -> Truth:
+        """Build it from a truth file, of a job whose messages travel by a transport."""
         return cls(
             pid=document["pid"],
             world_rank=document["world_rank"],
@@ -157,12 +159,13 @@ class Truth:
                 for each in document["windows"]
             ),
             in_turn=document["in_turn"],
+            transport=transport,
         )
 
     @property
     def rules(self) -> Rules:
         """What this process's MPI leaves open."""
-        return rules_of(self.library_version)
+        return rules_of(self.library_version, self.transport)
 
     def communicator(self, key: str) -> TrueCommunicator:
         """Return the communicator with a key."""

@@ -7,7 +7,7 @@
 - ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them;
   ``departures``: in which order messages left
 - ``alone``: communicators of one process
-- ``network``: what the netmod keeps for itself
+- ``network``: what the netmod keeps for itself; ``ucx``: what it doesn't, where it is ucx
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mqs_dll.abi import Operation
-from mqs_dll.errors import NoInformation
+from mqs_dll.errors import LayoutError, NoInformation
 from mqs_dll.mpi.mpich.ch4.alone import Alone
 from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
 from mqs_dll.mpi.mpich.ch4.network import Network
 from mqs_dll.mpi.mpich.ch4.receives import Receives
 from mqs_dll.mpi.mpich.ch4.sends import Sends
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
+from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.partitioned import Partitioned
@@ -35,6 +36,8 @@ class Ch4(Device):
         self._receives = Receives(parts, self._traffic)
         self._arrivals = Arrivals(parts, self._traffic)
         self._sends = Sends(parts, self._traffic) if shared else None
+        self._ucx: Ucx | None = None
+        self._has_looked = False
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.
@@ -47,8 +50,11 @@ class Ch4(Device):
         if entry.is_alone:
             return chain(own, self._alone.receives(entry))
         of_network = self._of_network(entry, Kind.RECV)
+        refusal = self._network.refusal(entry, "receives", of_network)
+        if refusal is not None and (ucx := self._find_ucx()):
+            return ucx.receives(entry, chain(own, self._receives.operations(entry)))
         walk = chain(self._receives.operations(entry), own, self._network.receives(of_network))
-        return _up_to(self._network.refusal(entry, "receives", of_network), walk)
+        return _up_to(refusal, walk)
 
     def sends(self, entry: Entry) -> Iterator[Operation]:
         """Return the sends of a communicator, by destination and then in the order of sending.
@@ -61,7 +67,10 @@ class Ch4(Device):
             return chain(own, self._alone.sends(entry))
         of_network = self._of_network(entry, Kind.SEND)
         shared = () if self._sends is None else self._sends.operations(entry)
-        return _up_to(self._network.refusal(entry, "sends", of_network), chain(shared, own))
+        refusal = self._network.refusal(entry, "sends", of_network)
+        if refusal is not None and (ucx := self._find_ucx()):
+            return chain(shared, own, ucx.sends(entry))
+        return _up_to(refusal, chain(shared, own))
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
         """Return the messages of a communicator in the order in which they came, which is that of matching.
@@ -72,7 +81,10 @@ class Ch4(Device):
         """
         if entry.is_alone:
             return self._alone.unexpected(entry)
-        return _up_to(self._network.refusal(entry, "unexpected messages", ()), self._arrivals.operations(entry))
+        refusal = self._network.refusal(entry, "unexpected messages", ())
+        if refusal is not None and (ucx := self._find_ucx()):
+            return chain(self._arrivals.operations(entry), ucx.unexpected(entry))
+        return _up_to(refusal, self._arrivals.operations(entry))
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive that tells one."""
@@ -84,6 +96,18 @@ class Ch4(Device):
             elif self._sends is not None:
                 found += self._sends.datatypes(entry)
         return found
+
+    def _find_ucx(self) -> Ucx | None:
+        """Return the netmod ucx, None where another one is used, or where it can't be read."""
+        if not self._has_looked:
+            self._has_looked = True
+            try:
+                workers = find(self._parts)
+            except LayoutError as error:
+                self._network.explain(str(error))
+            else:
+                self._ucx = Ucx(self._parts, self._traffic, workers) if workers else None
+        return self._ucx
 
     def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""

@@ -34,6 +34,11 @@ class Network:
         self._memory = parts.memory
         names = re.split(r"[ ,]+", parts.release.device.partition(":")[2])
         self.name = " or ".join(name for name in names if name) or "its netmod"
+        self._why = ""
+
+    def explain(self, why: str) -> None:
+        """Learn why the memory of the network's library can't be read."""
+        self._why = f" ({why})"
 
     def receives(self, handles: Iterable[str]) -> Iterator[Operation]:
         """Yield receives of which only the handle, in words, is seen."""
@@ -57,7 +62,7 @@ class Network:
         else:
             way_out = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
         return NoInformation(
-            f"{what} over the network can't be seen: {self.name} keeps them in its own memory", way_out
+            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", way_out
         )
 
     def _is_within_node(self, entry: Entry) -> bool:

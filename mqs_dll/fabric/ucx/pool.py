@@ -1,0 +1,223 @@
+"""The requests of a worker that are in use: sends, and receives that have their message or are done.
+
+Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/proto_select.h of 1.13.1, 1.18.1, 1.20.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.fabric.ucx import views
+from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, is_in_pieces
+from mqs_dll.fabric.ucx.worker import HANDLE, Worker
+from mqs_dll.memory import WORD, bounded
+
+MOST_CHUNKS = 1 << 16
+MOST_REQUESTS = 1 << 24
+
+# flags of a request
+NEW_SEND = 0x4
+"""By a protocol (UCP_REQUEST_FLAG_PROTO_SEND), the default since 1.16."""
+LOCALLY_DONE = 0x10
+"""Of a synchronous send: its data have left."""
+CALLBACK = 0x40
+"""The MPI is called when it is done."""
+SYNC = 0x100
+OLD_SEND = 0x4000
+
+FLAG_BITS = 24
+"""More than there are."""
+
+NEAR = 1 << 24
+"""Bytes; UCX's library has fewer."""
+
+OP_BITS = 0xF
+OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
+
+
+class Sent(NamedTuple):
+    """A send that the worker has a request of."""
+
+    address: int
+    tag: int | None
+    """None once the receiver has answered: what follows lies in its place."""
+    length: int
+    buffer: int
+    endpoint: int
+    synchronous: bool
+    done: bool
+    has_left: bool
+    """Its message or the head of it; else it waits for room."""
+    is_whole_sent: bool
+    """All of it has left: a synchronous one waits for the match alone."""
+    freed: bool
+    """The MPI has given the request back: nobody waits for it."""
+
+    def progress(self) -> str:
+        """Return how far it is, in words."""
+        if self.done:
+            return "done"
+        if self.tag is None:
+            return "under way; its tag is not kept"
+        if not self.has_left:
+            return "waits for room in UCX"
+        return "no receive has matched it" if self.is_whole_sent else "rendezvous: the receiver has not answered"
+
+
+class Received(NamedTuple):
+    """A receive that has got its message, or whose message is under way."""
+
+    address: int
+    tag: int
+    mask: int
+    buffer: int
+    length: int
+    """Bytes that it asked for."""
+    message_tag: int
+    message_length: int
+    in_pieces: bool
+    """Its data don't lie in one piece."""
+    done: bool
+    freed: bool
+    user_data: int
+
+
+class Requests:
+    """The pool of requests of one worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._memory = worker.memory
+        self._worker = worker
+        layouts = worker.layouts
+        self._pool = views.Pool.bind(layouts)
+        self._data = views.PoolData.bind(layouts)
+        self._chunk = views.Chunk.bind(layouts)
+        self._request = views.Request.bind(layouts)
+        self._send = views.Send.bind(layouts)
+        self._config = views.ProtoConfig.bind(layouts)
+
+    def in_use(self) -> list[int]:
+        """Return the addresses of the requests in use: their element names the pool, a free one the next free one.
+
+        Raises:
+            BrokenStructureError: the pool's chunks and its free elements contradict each other.
+            TargetReadError: a chunk can't be read.
+        """
+        pool = self._pool.at(self._memory, self._worker.pool)
+        data = self._data.at(self._memory, pool.data)
+        alignment = max(1, data.alignment)
+        stride = -(-data.elem_size // alignment) * alignment
+        if stride % WORD or not 0 < stride < 1 << 16:
+            raise BrokenStructureError(f"UCX's requests are said to be {stride} bytes apart")
+        found: list[int] = []
+        total = 0
+        for address in self._chunks(data.chunks):
+            chunk = self._chunk.at(self._memory, address)
+            total += chunk.num_elems
+            if total > MOST_REQUESTS:
+                raise BrokenStructureError(f"UCX's pool of requests is said to have {total}")
+            data_of, offset = self._memory.locate(chunk.elems, stride * chunk.num_elems)
+            view = memoryview(data_of)[offset : offset + stride * chunk.num_elems].cast("Q")[:: stride // WORD]
+            found += [
+                chunk.elems + stride * index + HANDLE
+                for index, owner in enumerate(view.tolist())
+                if owner == self._worker.pool
+            ]
+        return found
+
+    def _chunks(self, first: int) -> Iterator[int]:
+        def steps() -> Iterator[int]:
+            address = first
+            while address:
+                yield address
+                address = self._chunk.at(self._memory, address).next
+
+        return bounded(steps(), MOST_CHUNKS, "the list of chunks of UCX's requests")
+
+    def on_stack(self, words: Sequence[int], address: int, endpoints: Collection[int]) -> Iterator[Sent]:
+        """Yield the sends that wait and whose request an MPI has put on a stack, where nothing of UCX's refers to it.
+
+        A request there must have an endpoint, the function of UCX's that sends it, and its own address for its number.
+
+        Args:
+            words: of the stack.
+            address: of the first of them, in bytes.
+            endpoints: the addresses of those that a send can have.
+        """
+        near = range(self._worker.function - NEAR, self._worker.function + NEAR)
+        ep, func = self._send.offsets["ep"], self._send.offsets["func"]
+        first = ep // WORD
+        for place in range(first, len(words) - (func - ep) // WORD):
+            if words[place] not in endpoints or words[place + (func - ep) // WORD] not in near:
+                continue
+            request = self._send.at(self._memory, address + WORD * place - ep)
+            if request.flags < 1 << FLAG_BITS and request.id in (0, request.address):
+                sent = self._sent(request)
+                if sent is not None and not sent.done:
+                    yield sent
+
+    def sends(self, addresses: Collection[int]) -> Iterator[Sent]:
+        """Yield what is a send of the MPI's among requests; UCX makes others for itself.
+
+        Raises:
+            TargetReadError: one can't be read.
+        """
+        for address in addresses:
+            request = self._send.at(self._memory, address)
+            sent = self._sent(request) if self.is_endpoint(request.ep) else None
+            if sent is not None:
+                yield sent
+
+    def _sent(self, request: views.Send) -> Sent | None:
+        tag: int | None = request.tag
+        if request.flags & NEW_SEND:
+            op = self._config.at(self._memory, request.proto_config).op & OP_BITS
+            if op >= OP_RENDEZVOUS and request.flags & CALLBACK:  # UCX's own parts of it tell nobody
+                tag = None
+            elif op not in (OP_SEND, OP_SYNC):
+                return None
+            synchronous, buffer, length = op == OP_SYNC, request.buffer, request.length
+        elif request.flags & OLD_SEND:
+            synchronous, buffer, length = bool(request.flags & SYNC), request.old_buffer, request.old_length
+        else:
+            return None
+        return Sent(
+            request.address,
+            tag,
+            length,
+            buffer,
+            request.ep,
+            synchronous,
+            done=bool(request.flags & COMPLETED),
+            has_left=tag is None or request.id == request.address,
+            is_whole_sent=bool(request.flags & LOCALLY_DONE),
+            freed=bool(request.flags & RELEASED),
+        )
+
+    def is_endpoint(self, address: int) -> bool:
+        """Tell whether an endpoint of this worker is at an address: it begins with the worker's."""
+        try:
+            return self._memory.pointer(address) == self._worker.address
+        except TargetReadError:
+            return False
+
+    def receives(self, addresses: Collection[int]) -> Iterator[Received]:
+        """Yield what is a receive that has its message among requests; leave out those that wait for one."""
+        for address in addresses:
+            request = self._request.at(self._memory, address)
+            if request.flags & RECV_TAG and request.recv_worker == self._worker.address:
+                yield Received(
+                    address,
+                    request.recv_tag,
+                    request.recv_tag_mask,
+                    request.recv_buffer,
+                    request.recv_length,
+                    request.info_sender_tag,
+                    request.info_length,
+                    is_in_pieces(request),
+                    bool(request.flags & COMPLETED),
+                    bool(request.flags & RELEASED),
+                    request.user_data,
+                )
