@@ -79,6 +79,7 @@ def test_the_list_names_each_job_with_its_launcher(hung: Job, capsys: pytest.Cap
     assert line.split()[1:3] == ["3", "tag_mismatch"]
 
 
+@pytest.mark.alone  # others may run the same program
 def test_a_job_is_named_by_launcher_rank_or_program(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
     """All three lead to the same job, which goes on afterwards."""
     for what in (hung.launcher.pid, ranks_of(hung)[2], "tag_mismatch"):

@@ -29,6 +29,7 @@ from tests.support.scenes import (
     FLOW,
     INTER,
     ORDER,
+    OVER_UCX,
     RECEIVES,
     SENDS,
     SPECIAL,
@@ -56,8 +57,9 @@ POOL_SHIFT = 19
 
 
 def seen_wholly(*cases: Case) -> list[Parameters]:
-    """Return these programs on every MPICH and derivative, over transports on which all can be seen."""
-    return [each for each in places(*cases, everything_seen=True) if each[0].product != "Open MPI"]
+    """Return these programs on every MPICH and derivative, over transports of their own on which all can be seen."""
+    seen = places(*cases, everything_seen=True)
+    return [each for each in seen if each[0].product != "Open MPI" and each[1] not in OVER_UCX]
 
 
 def communicator(scene: Scene, rank: int, key: str) -> CommunicatorSnapshot:

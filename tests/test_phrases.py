@@ -50,6 +50,9 @@ FOR_PEOPLE = re.compile(
     rb"|the rest is not known: .+ keeps it|pml/cm.+|their numbers: [\d, ]+"
     rb"|\d+ (came too early, behind a message not here yet|for communicators .+)"
     rb"|message no\. \d+ of this sender is the next to match"
+    rb"|\d+ bytes; (the datatype is|its buffer and datatype are) not kept|under way; its tag is not kept"
+    rb"|waits for room in UCX|its order among those to this rank is not known|its receiver is not known"
+    rb"|or a neighborhood collective's: pml/ucx cuts its tag|what it sent where is not known"
 )
 """The lines that walkers write for people alone."""
 
@@ -114,6 +117,7 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
         (phrases.FREED(), Words(gone_on=True)),
         (phrases.NOT_DELIVERED(HANDLE), Words(gone_on=True)),
         (phrases.RECEIVE_NUMBER(LARGEST), Words(number=LARGEST)),
+        (phrases.PROCESS_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.NEXT_TO_MATCH(LARGEST), Words(following=LARGEST)),
         (phrases.SEND_NUMBER(LARGEST), Words(number=LARGEST)),
     ],

@@ -61,8 +61,11 @@ SHM = Transport("ch4 shm")
 NETMOD_UCX = Transport("ch4:ucx", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx"})
 NETMOD_OFI = Transport("ch4:ofi", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"})
 ONLY_UCX = Transport("ch4:ucx")
-INTEL_SHM = Transport("ch4 shm", environment={"I_MPI_FABRICS": "shm", "I_MPI_ADJUST_ALLREDUCE": "10"})
-"""With the algorithm in shared memory: by itself Intel MPI chooses another one on each kind of processor."""
+INTEL_SHM = Transport(
+    "ch4 shm",
+    environment={"I_MPI_FABRICS": "shm", "I_MPI_ADJUST_ALLREDUCE": "10", "I_MPI_ADJUST_BARRIER": "9"},
+)
+"""With the algorithms in shared memory: by itself Intel MPI chooses others on each kind of processor."""
 NETMODS = (NETMOD_UCX, NETMOD_OFI, ONLY_UCX)
 """MPICH's, over a library that matches messages itself."""
 CH4_TRANSPORTS = (SHM, NETMOD_UCX, NETMOD_OFI)

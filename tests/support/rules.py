@@ -48,6 +48,9 @@ class Rules:
     hidden_traffic = False
     """Whether a collective on a communicator may run on one that the MPI keeps for itself."""
 
+    strangers_tell_datatypes = True
+    """Whether an operation with a process of another job keeps its datatype."""
+
     numbers_are_reused = False
     """Whether a freed communicator on which receives wait gives its number away: in our programs, to a window's."""
 
@@ -235,6 +238,7 @@ class Ch4(Mpich):
     """
 
     other_call = b"|or in another mode"
+    strangers_tell_datatypes = False
 
     length_of_matched = False
     """Whether a receive under way knows the length of a message that doesn't fill its buffer."""

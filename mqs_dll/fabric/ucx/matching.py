@@ -17,8 +17,8 @@ from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.worker import Worker
 from mqs_dll.memory import WORD, bounded
 
-TABLE_SLOTS = 1021
-"""UCP_TAG_MATCH_HASH_SIZE: queues for receives without wildcards, lists of messages."""
+TABLE_SLOTS = 1024
+"""Queues for receives without wildcards: halves of tags are taken modulo UCP_TAG_MATCH_HASH_SIZE (1021), and xored."""
 
 ALL_BITS = (1 << 64) - 1
 
@@ -46,8 +46,8 @@ EAGER_ONLY = 0x4
 SYNC = 0x8
 RENDEZVOUS = 0x40
 
-EAGER_HEADER, OLD_SYNC_HEADER = 8, 24
-"""Bytes of a message before its data: the tag; in old protocols with the sender's request."""
+EAGER_HEADER = 8
+"""Bytes of a message before its data, at least: the tag."""
 
 
 class Posted(NamedTuple):
@@ -81,8 +81,6 @@ class Arrived(NamedTuple):
     synchronous: bool
     """Whether its sender waits for the match; of a rendezvous that isn't told."""
     rendezvous: bool
-    sender_request: int
-    """Number of the send in its process, 0 where it isn't told."""
 
     def how(self) -> str:
         """Return how much of it is here, in words."""
@@ -195,18 +193,13 @@ class Matching:
         here = found.length - found.payload_offset
         data = header + found.payload_offset
         if kind & RENDEZVOUS and not kind & (EAGER | EAGER_ONLY):
-            return Arrived(found.tag, found.word_32, 0, 0, False, True, found.word_16)
+            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True)
         if found.payload_offset < EAGER_HEADER or here < 0 or not kind & (EAGER | EAGER_ONLY | SYNC):
             raise BrokenStructureError(f"there is no message of UCX's at {address:#x}")
-        if kind & EAGER_ONLY and not kind & SYNC:
-            return Arrived(found.tag, here, here, data, False, False, 0)
-        if kind & EAGER_ONLY:
-            return Arrived(found.tag, here, here, data, True, False, found.word_16)
-        synchronous = bool(kind & SYNC)
-        length = found.word_8
+        length = here if kind & EAGER_ONLY else found.total_len
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
-        return Arrived(found.tag, length, here, data, synchronous, False, found.word_32 if synchronous else 0)
+        return Arrived(found.tag, length, here, data, synchronous=bool(kind & SYNC), rendezvous=False)
 
 
 def is_in_pieces(request: views.Request) -> bool:

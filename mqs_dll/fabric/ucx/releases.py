@@ -48,7 +48,6 @@ class Arm(NamedTuple):
         matching = 744 if self.minor <= 18 else 752
         old_pool = self.minor <= 13
         worker = {
-            "context": self.pool - 32,
             "req_mp": self.pool,
             "name": self.pool + 52,
             "tm": self.pool + matching,

@@ -16,7 +16,6 @@ class Worker(View):
     """A worker: the queues of one thread of communication."""
 
     struct = "ucp_worker"
-    context: int = pointer()
     req_mp: int = inside()
     name: int = inside()
     tm: int = inside()
@@ -111,20 +110,7 @@ class Descriptor(View):
     payload_offset: int = uint32()
     flags: int = uint16()
     tag: int = uint64()
-    word_8: int = uint64(name="tag", plus=8)
-    word_16: int = uint64(name="tag", plus=16)
-    word_24: int = uint64(name="tag", plus=24)
-    word_32: int = uint64(name="tag", plus=32)
-
-
-ALL: tuple[type[View], ...] = (
-    Worker,
-    TagMatch,
-    Pool,
-    PoolData,
-    Chunk,
-    Request,
-    Send,
-    ProtoConfig,
-    Descriptor,
-)
+    total_len: int = uint64(name="tag", plus=8)
+    """Of a first fragment, or of a synchronous message by the new protocols."""
+    size: int = uint64(name="tag", plus=32)
+    """Of a rendezvous."""

@@ -31,6 +31,8 @@ class Comparison:
         """Return what is wrong with an operation."""
         if true.queue is Queue.UNEXPECTED:
             return compare_unexpected(true, shown, self.fetch)
+        if self.communicator.has_strangers and not self.rules.strangers_tell_datatypes:
+            true = replace(true, count=-1)
         unknown = self.rules.may_be_unknown(true, self.communicator)
         return compare_request(true, shown, self.rules, unknown)
 

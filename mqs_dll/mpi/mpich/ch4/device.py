@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 
 from mqs_dll.abi import Operation
-from mqs_dll.errors import LayoutError, NoInformation
+from mqs_dll.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.mpi.mpich.ch4.alone import Alone
 from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
 from mqs_dll.mpi.mpich.ch4.network import Network
@@ -38,6 +39,14 @@ class Ch4(Device):
         self._sends = Sends(parts, self._traffic) if shared else None
         self._ucx: Ucx | None = None
         self._has_looked = False
+        self._find_way()
+
+    def _find_way(self) -> None:
+        """Search for the netmod's memory where it is needed: it takes long, and the process may still run."""
+        with suppress(MqsError):
+            whole = (entry for entry in self._parts.communicators.read() if not entry.is_alone)
+            if any(self._network.refusal(entry, "queues", ()) for entry in whole) and (ucx := self._find_ucx()):
+                ucx.find_way()
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.

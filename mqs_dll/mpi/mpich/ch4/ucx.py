@@ -90,7 +90,11 @@ class Ucx:
         self._traffic = traffic
         self._workers = [(worker, Matching(worker), Requests(worker)) for worker in workers]
         self._has_error_29 = parts.release.version.startswith(("4.0", "4.1", "4.2"))
-        self._ranks: dict[int, int] | None = None
+        self._ranks: dict[int, int] = {}
+
+    def find_way(self) -> None:
+        """Search for what doesn't move, while the process may still run."""
+        self._processes()
 
     # ------------------------------------------------------------ reading
 
@@ -290,9 +294,10 @@ class Ucx:
             collective or (NO_ORDER if rank != INVALID_RANK else "its receiver is not known"),
         )
 
+    @remembered
     def _processes(self) -> Mapping[int, int]:
         """Return the rank in MPI_COMM_WORLD that each endpoint leads to, from MPICH's table of processes."""
-        if self._ranks is None:
+        if not self._ranks:
             world = self._parts.communicators.predefined(0)
             self._ranks = {} if world is None else self._table(world.remote_size)
         return self._ranks
@@ -324,7 +329,7 @@ class Ucx:
         arrived, broken = self._arrived()
         for message in arrived.get(entry.receives_in, ()):
             yield self._message(message, entry, _source(message.tag))
-        known = {each.receives_in for each in self._parts.communicators.read()}
+        known = self._known()
         for context_id in contexts.parts_of(entry.receives_in):
             if context_id not in known:
                 for message in arrived.get(context_id, ()):
@@ -334,6 +339,10 @@ class Ucx:
             yield from early.notes(unknown, self._parts.communicators)
         if broken is not None:
             raise broken
+
+    @remembered
+    def _known(self) -> set[int]:
+        return {entry.receives_in for entry in self._parts.communicators.read()}
 
     @remembered
     def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
