@@ -323,6 +323,7 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
     assert (tmp_path / "run/truth.0").read_text() == "none\n"
 
 
+@pytest.mark.alone  # where nothing else runs, three signals come before mqs ends
 @pytest.mark.mpi
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """An impatient Ctrl-C in the middle of a run is exit code 130 without a word: no process and no file is left."""
