@@ -8,11 +8,12 @@ Source: src/ucp/tag/tag_match.h, tag_match.inl, eager.h, tag_rndv.h, offload.h o
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.worker import Worker
 from mqs_dll.memory import WORD, bounded
@@ -200,6 +201,25 @@ class Matching:
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
         return Arrived(found.tag, length, here, data, synchronous=bool(kind & SYNC), rendezvous=False)
+
+
+def arrivals(
+    matchings: Iterable[Matching], key: Callable[[int], int]
+) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+    """Return the messages of some workers in the order in which they came, and why some may be missing.
+
+    Args:
+        matchings: of each worker.
+        key: returns by what to sort a message, given its tag.
+    """
+    found: defaultdict[int, list[Arrived]] = defaultdict(list)
+    try:
+        for matching in matchings:
+            for message in matching.arrived():
+                found[key(message.tag)].append(message)
+    except MqsError as error:
+        return found, error
+    return found, None
 
 
 def is_in_pieces(request: views.Request) -> bool:

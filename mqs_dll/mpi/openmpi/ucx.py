@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import LayoutError, MqsError, NoInformation, TargetReadError
-from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted
+from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
 from mqs_dll.interface import TargetImage
@@ -320,13 +320,7 @@ class Ucx(Pml):
     @remembered
     def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[Arrived]] = defaultdict(list)
-        try:
-            for message in self._matching.arrived():
-                found[_slot(message.tag)].append(message)
-        except MqsError as error:
-            return found, error
-        return found, None
+        return arrivals([self._matching], _slot)
 
     def _unexpected(self, message: Arrived, entry: Entry) -> Operation:
         rank, tag = _source(message.tag), _tag(message.tag)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.errors import LayoutError, MqsError, NoInformation, TargetReadError
-from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted
+from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.releases import VERSION_FUNCTION
 from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
@@ -347,14 +347,7 @@ class Ucx:
     @remembered
     def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[Arrived]] = defaultdict(list)
-        try:
-            for _, matching, _ in self._workers:
-                for message in matching.arrived():
-                    found[_context(message.tag)].append(message)
-        except MqsError as error:
-            return found, error
-        return found, None
+        return arrivals((matching for _, matching, _ in self._workers), _context)
 
     def _message(self, message: Arrived, entry: Entry, rank: int) -> Operation:
         tag = self._tag(message.tag)
