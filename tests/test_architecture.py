@@ -43,6 +43,7 @@ ALL = (*BELOW, *LIBRARY, *DEBUGGER)
 COMPOSING = {
     "calibrate": (*ALL, "calibrate"),
     "commands": (*ALL, "calibrate", "commands"),
+    "gdb": (*ALL, "commands", "gdb"),
     "api": (*ALL, "commands"),
     "": ("api",),
     "cli": (*ALL, "commands"),
