@@ -32,7 +32,10 @@ LIBRARY = {
     "fabric": ("errors", "interface", "layout", "memory", "view", "fabric"),
     "mpi": (*BELOW, "fabric", "layout", "memory", "profiles", "view", "mpi"),
     "session": ("abi", "errors", "interface", "memory", "mpi"),
-    "_glue": ("abi", "errors", "interface", "session"),
+    "service": ("abi", "errors", "interface", "session"),
+    "_glue": ("abi", "errors", "interface", "service"),
+    "helper": ("abi", "errors", "interface", "service"),
+    "helper_start": ("helper",),
 }
 DEBUGGER = {
     "debugger": (*BELOW, "debugger"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ def look_dynamic(pid: int) -> Seen:
     return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
 
 
-def run_host(dll: str | Path, pid: int, *options: str) -> dict[str, Any]:
+def run_host(dll: str | Path, pid: int, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Let the debugger in C look at a process with an MQS library, "-" for the one that the process names.
 
     Returns:
@@ -80,7 +80,7 @@ def run_host(dll: str | Path, pid: int, *options: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         timeout=HOST_SECONDS,
-        env={"PATH": os.defpath},
+        env={"PATH": os.defpath, **(environment or {})},
         check=False,
     )
     if result.returncode != 0:
