@@ -188,7 +188,7 @@ def test_the_iterator_reads_the_communicators_where_nobody_has(scene: Scene) -> 
             assert first is not None
             assert first.name == names[0]
     if scene.job.mpi.in_matrix:
-        document = run_host(library_path.library(), pid, "--no-update")
+        (document,) = run_host(library_path.library(), pid, "--no-update")
         assert [each["name"].encode("latin-1") for each in document["communicators"]] == names
 
 
