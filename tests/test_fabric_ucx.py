@@ -11,9 +11,11 @@ from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
+from mqs_dll.fabric.ucx.pool import CALLBACK, NEW_SEND, OP_RENDEZVOUS, Requests
 from mqs_dll.fabric.ucx.worker import Worker
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi.ucx import USER_BYTES, find_own_worker
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import UCX, Mpi, open_mpis
@@ -54,7 +56,7 @@ def look(target: Tampered) -> Snapshot:
 def reasons(snapshot: Snapshot, queue: Queue) -> set[str]:
     """Return why a queue is hidden or broken on the communicators of a process."""
     found = [each.queues[queue] for each in snapshot.communicators]
-    return {str(each.broken or each.hidden) for each in found if each.broken or each.hidden}
+    return {each.broken for each in found if each.broken} | {each.hidden.reason for each in found if each.hidden}
 
 
 def test_a_queue_that_is_a_loop_is_broken(target: Tampered) -> None:
@@ -85,6 +87,29 @@ def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(targ
     shown = look(target)
     assert any("broken after 1" in each for each in reasons(shown, Queue.UNEXPECTED)), reasons(shown, Queue.UNEXPECTED)
     assert sum(len(each.queues[Queue.UNEXPECTED].operations) for each in shown.communicators) == 1
+
+
+def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
+    """Every communicator shows its other sends, and then says that one is missing somewhere."""
+    before = sends(look(target))
+    worker = worker_of(target)
+    request = min(each.address for each in Requests(worker).sends(Requests(worker).in_use()))
+    reader = views.Send.bind(worker.layouts)
+    answered = request + worker.request_size - 2 * WORD  # a record of a protocol at the end of the request
+    target.write(request + reader.offsets["flags"], NEW_SEND | CALLBACK, 4)
+    target.write(
+        request + reader.offsets["proto_config"], answered - views.ProtoConfig.bind(worker.layouts).offsets["op"]
+    )
+    target.write(answered, OP_RENDEZVOUS, 1)
+    target.write(request + worker.request_size + COMMUNICATOR, 0)
+    shown = look(target)
+    assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
+    assert sends(shown) == before - 1
+
+
+def sends(snapshot: Snapshot) -> int:
+    """Return how many sends are shown."""
+    return sum(len(each.queues[Queue.SENDS].operations) for each in snapshot.communicators)
 
 
 def with_version(target: Tampered, change: Callable[[bytes], bytes]) -> None:

@@ -32,6 +32,7 @@ from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.phrases import How
 
 USER_BYTES = 8
@@ -263,7 +264,7 @@ class Ucx:
                 texts = call, "what it sent where is not known", self._traffic.request_text(done), "done"
                 yield envelopes.send(Status.COMPLETE, *unknown, *texts)
         if held.sent.get(NO_CONTEXT):
-            raise NoInformation("a send is under way, and nothing tells on which communicator")
+            raise NoInformation(NO_COMMUNICATOR)
 
     def _send(self, address: int, sent: Sent, entry: Entry) -> Operation:
         request = self._request(address)
