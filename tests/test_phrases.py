@@ -117,7 +117,7 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
         (phrases.FREED(), Words(gone_on=True)),
         (phrases.NOT_DELIVERED(HANDLE), Words(gone_on=True)),
         (phrases.RECEIVE_NUMBER(LARGEST), Words(number=LARGEST)),
-        (phrases.PROCESS_NUMBER(LARGEST), Words(number=LARGEST)),
+        (phrases.WORKER_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.NEXT_TO_MATCH(LARGEST), Words(following=LARGEST)),
         (phrases.SEND_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.MESSAGE(HANDLE, "rendezvous with the data at the sender"), Words(message=HANDLE)),

@@ -213,7 +213,7 @@ class Ucx(Pml):
                 yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
-            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.PROCESS_NUMBER(each.number))
+            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
     def _receive(
         self,
