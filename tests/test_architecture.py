@@ -29,7 +29,7 @@ LIBRARY = {
     "memory": ("errors", "interface"),
     "profiles": ("errors", "layout"),
     "view": ("errors", "layout", "memory"),
-    "fabric": ("errors", "interface", "layout", "memory", "view", "fabric"),
+    "fabric": ("errors", "interface", "layout", "memory", "phrases", "view", "fabric"),
     "mpi": (*BELOW, "fabric", "layout", "memory", "profiles", "view", "mpi"),
     "session": ("abi", "errors", "interface", "memory", "mpi"),
     "service": ("abi", "errors", "interface", "session"),
