@@ -10,7 +10,7 @@ interface does by one bound for all of it (``begin``, ``spend``), and a null or 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -34,6 +34,8 @@ HIGHEST_ADDRESS = 1 << 56
 
 WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
+
+POINTER = struct.Struct("<Q")
 
 MOST_STEPS = 1 << 22
 """What one call may do: four times what a communicator of a million processes takes. A step is one of a walk, or a
@@ -100,12 +102,21 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + size <= base + len(data):
+            if base <= address and address + size <= base + len(data):
                 return data, address - base
         if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
             raise TargetReadError(address, size)
         data, base = self._read(address, size)
         return data, address - base
+
+    def prefetch(self, addresses: Iterable[int], size: int) -> None:
+        """Fetch ``size`` bytes at each address and nothing around them, for what lies far apart and is small.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        for address in addresses:
+            self._remember(self._fetch(address, size), address)
 
     def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
         """Return the values at ``address``, decoded by a compiled format of the struct module.
@@ -117,7 +128,7 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + format.size <= base + len(data):
+            if base <= address and address + format.size <= base + len(data):
                 self.spend(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
@@ -134,8 +145,8 @@ class Memory:
 
     def pointer(self, address: int) -> int:
         """Return the pointer at ``address``."""
-        data, offset = self.locate(address, WORD)
-        return int.from_bytes(data[offset : offset + WORD], "little")
+        (pointer,) = self.unpack(POINTER, address)
+        return int(pointer)
 
     def pointers(self, address: int, count: int) -> tuple[int, ...]:
         """Return the array of ``count`` pointers at ``address``."""
@@ -189,7 +200,7 @@ class Memory:
     def _remember(self, data: bytes, base: int) -> None:
         """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
         found, end = (data, base), base + len(data)
-        for page in range(base // PAGE, end // PAGE):
+        for page in range(base // PAGE, -(-end // PAGE)):
             known = self._pages.get(page)
             if known is None or known[1] + len(known[0]) < end:
                 self._pages[page] = found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import LayoutError, MqsError, NoInformation
@@ -14,12 +15,14 @@ from mqs_dll.mpi.mpich.ch4.network import Network
 from mqs_dll.mpi.mpich.ch4.receives import Receives
 from mqs_dll.mpi.mpich.ch4.sends import Sends
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
+
+if TYPE_CHECKING:
+    from mqs_dll.mpi.mpich.ch4.ucx import Ucx
 
 
 class Ch4(Device):
@@ -110,6 +113,8 @@ class Ch4(Device):
         """Return the netmod ucx, None where another one is used, or where it can't be read."""
         if not self._has_looked:
             self._has_looked = True
+            from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
+
             try:
                 workers = find(self._parts)
             except LayoutError as error:
