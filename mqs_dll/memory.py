@@ -23,6 +23,9 @@ PAGE = 4096
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
 
+MOST_AHEAD = 16 * BLOCK
+"""Bytes of the largest fetch of what nobody has asked for yet."""
+
 LARGEST_FETCH = 1 << 20
 """Bytes of the largest single fetch; longer arrays take several."""
 
@@ -67,12 +70,15 @@ class Memory:
         self._process = process
         self.begin()
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self._unreadable: set[int] = set()
+        """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
         self.made: dict[Hashable, Any] = {}
         """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
         self._pages.clear()
+        self._unreadable.clear()
         self.made.clear()
 
     def begin(self) -> None:
@@ -104,7 +110,8 @@ class Memory:
             data, base = found
             if base <= address and address + size <= base + len(data):
                 return data, address - base
-        if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
+        is_unreadable = address // PAGE in self._unreadable and address // PAGE == (address + size - 1) // PAGE
+        if is_unreadable or address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
             raise TargetReadError(address, size)
         data, base = self._read(address, size)
         return data, address - base
@@ -140,6 +147,8 @@ class Memory:
         Raises:
             TargetReadError: any of the bytes can't be read.
         """
+        if size == 0:
+            return b""
         data, offset = self.locate(address, size)
         return data[offset : offset + size]
 
@@ -182,20 +191,36 @@ class Memory:
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
         if size <= LARGEST_FETCH:
-            for grain in (BLOCK, PAGE):
-                base = address - address % grain
-                end = -(-(address + size) // grain) * grain
+            for base, end in self._around(address, size):
                 try:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
                 self._remember(data, base)
                 return data, base
-            return self._fetch(address, size), address
+            try:
+                return self._fetch(address, size), address
+            except TargetReadError:
+                if address // PAGE == (address + size - 1) // PAGE:
+                    self._unreadable.add(address // PAGE)
+                raise
         pieces = [
             self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
         ]
         return b"".join(pieces), address
+
+    def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
+        """Yield what to fetch for a range, one if the other can't be: its begin and its end.
+
+        Whoever needs the block behind what was fetched needs the next one, too: objects lie in the order in which they
+        were made. So each such fetch is twice as large as the one before it.
+        """
+        first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
+        before = self._pages.get(first // PAGE - 1)
+        if before is not None and len(before[0]) >= BLOCK:
+            yield first, max(end, first + min(2 * len(before[0]), MOST_AHEAD))
+        yield first, end
+        yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
 
     def _remember(self, data: bytes, base: int) -> None:
         """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""

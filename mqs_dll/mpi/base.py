@@ -102,6 +102,8 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
     def _is_in_use(self, entry: EntryT) -> bool:
         """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        if self._transport.is_idle(entry):
+            return False
         for queue in Queue:
             try:
                 for _ in self.operations(entry, queue):

@@ -95,7 +95,7 @@ class AttachedMpich(AttachedMpi[Entry]):
         if world is not None and world.ref_count > 0:
             return world.rank
         for entry in self._communicators.read():  # of a session
-            if 0 <= entry.view.rank < entry.record.size:
+            if 0 <= entry.view.rank < entry.size:
                 return entry.world_ranks()[entry.view.rank]
         return INVALID_RANK
 

@@ -98,6 +98,10 @@ class Ch4(Device):
             return chain(self._arrivals.operations(entry), ucx.unexpected(entry))
         return _up_to(refusal, self._arrivals.operations(entry))
 
+    def is_idle(self, entry: Entry) -> bool:
+        """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
+        return self._ucx is None and not self.requests_of(entry) and not self._traffic.arrived()
+
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive that tells one."""
         found = self._receives.datatypes()
