@@ -21,7 +21,7 @@ from mqs_dll.errors import DllError
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / "tests/host"
 PROGRAMS = {
-    "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c"),
+    "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c", "types.c"),
     "mqs_misuse": ("misuse/mqs_misuse.c", "library.c", "json.c"),
 }
 WARNINGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
