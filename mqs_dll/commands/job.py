@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.times import add_limit, limit_of, seconds
 from mqs_dll.errors import ReportError
 
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
     )
     which_library.add_arguments(how)
+    nodes.add_arguments(parser)
 
     out = parser.add_argument_group("what to print, and to write")
     out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
@@ -104,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
         MqsError: there is no such job, or nothing of it can be read, or a file can't be written.
     """
     _check(options)
-    if options.what is None and not options.core and not options.load:
+    if options.what is None and not (options.core or options.load or nodes.are_named(options)):
         return _list_jobs()
     job = _obtain(options)
     if options.save:
@@ -126,7 +127,7 @@ def _check(options: argparse.Namespace) -> None:
         options.usage_error("name one job: by PID or program, by --core, or by --load")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    for option in ("no_stop", "no_count"):
+    for option in ("no_stop", "no_count", *nodes.OPTIONS):
         if (options.core or options.load) and getattr(options, option):
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
@@ -147,37 +148,28 @@ def _obtain(options: argparse.Namespace) -> Job:
         from mqs_dll.debugger.job import saved
 
         return saved.load(options.load)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
     from mqs_dll.report.progress import ranks_done
 
-    with ranks_done() as on_progress:
-        if options.core:
-            from mqs_dll.debugger.job.cores import read_cores
+    if options.core:
+        from mqs_dll.debugger.job.cores import read_cores
 
+        with ranks_done() as on_progress:
             return read_cores(
                 options.core,
-                open_queues,
+                which_library.opener(options.dll, direct=options.direct),
                 look_further=which_library.windows(),
                 sysroot=options.sysroot,
                 stacks=not options.no_stacks,
                 on_progress=on_progress,
             )
-        from mqs_dll.debugger.job.find import find_job
-        from mqs_dll.debugger.job.read import read_job
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.read import JobReader, look_on
 
-        return read_job(
-            find_job(options.what),
-            open_queues,
-            look_further=which_library.windows(),
-            samples=options.samples or LOOKS,
-            doubtful=is_suspected if options.samples is None else None,
-            interval=options.interval,
-            stop=not options.no_stop,
-            stacks=not options.no_stacks,
-            count=not options.no_count,
-            limit=limit_of(options),
-            on_progress=on_progress,
-        )
+    how = How(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
+    found, ranks = nodes.find_ranks(options, how)
+    with ranks_done() as on_progress, JobReader(found, ranks, on_progress=on_progress) as reader:
+        doubtful = is_suspected if options.samples is None else None
+        return look_on(reader, [reader.look()], options.samples or LOOKS, options.interval, doubtful)
 
 
 def is_suspected(job: Job) -> bool:

@@ -18,7 +18,7 @@ from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
-from mqs_dll.debugger.job.find.markers import Marker, marker_of
+from mqs_dll.debugger.job.find.markers import Marker, job_of_world, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
@@ -176,7 +176,7 @@ def _worlds(cores: Sequence[_Core]) -> list[list[_Core]]:
         MixedCoresError: they are of several jobs.
     """
     marked = sorted({_key(core.marker) for core in cores if core.marker}, key=lambda key: (key[0], len(key[1]), key[1]))
-    first = {_job(world): core for core in cores if core.marker for world in [core.marker.world]}
+    first = {job_of_world(world): core for core in cores if core.marker for world in [core.marker.world]}
     if len(first) > 1:
         one, another = list(first.values())[:2]
         raise MixedCoresError(f"{one.path} and {another.path} are of different jobs")
@@ -189,13 +189,6 @@ def _worlds(cores: Sequence[_Core]) -> list[list[_Core]]:
 
 def _key(marker: Marker) -> tuple[bool, str]:
     return marker.spawned, marker.world
-
-
-def _job(world: str) -> str:
-    """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
-    if world.isascii() and world.isdigit():
-        return str(int(world) >> 16)
-    return world.rpartition("@")[0] or world
 
 
 def _size(world: Sequence[_Core]) -> int | None:

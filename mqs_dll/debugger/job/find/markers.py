@@ -69,6 +69,13 @@ def marker_of(environment: Mapping[str, str], launcher: Mapping[str, str]) -> Ma
     return next(iter(own), found[0][1] if found else None)
 
 
+def job_of_world(world: str) -> str:
+    """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
+    if world.isascii() and world.isdigit():
+        return str(int(world) >> 16)
+    return world.rpartition("@")[0] or world
+
+
 def _read(family: _Family, environment: Mapping[str, str]) -> Marker | None:
     rank = next((_number(environment[name]) for name in family.rank if name in environment), None)
     if rank is None:
