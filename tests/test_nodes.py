@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ import pytest
 from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tests.support.nodes import NODES, Nodes, NodesJob, Said, running_on
+from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
@@ -81,3 +84,87 @@ def test_ranks_of_other_launchers_are_found(mpi: Mpi, nodes: Nodes, compiler: Co
             (NODES[rank % 3], truth["pid"], "read") for rank, truth in enumerate(truths)
         ]
     assert document["outcome"] == "proved" or not hangs
+
+
+# ---------------------------------------------------------------- agents that fail, and heads
+
+
+@pytest.fixture(scope="module")
+def hung(nodes: Nodes, compiler: Compiler) -> Iterator[NodesJob]:
+    """Return a job of three ranks, one on each node, that wait in a circle."""
+    with running_on(nodes, compiler, OPEN_MPI, "hangs/sendrecv_ring", 3) as job:
+        job.wait_until_ready()
+        assert until_stuck(nodes, job)["outcome"] == "proved"
+        yield job
+
+
+def odd(how: str, argument: object = "") -> tuple[str, str]:
+    """Return the options that start an agent which does one thing otherwise on n3."""
+    words = [sys.executable, "-m", "tests.support.odd_agent", how, str(argument)]
+    return "--agent", f"env PYTHONPATH={shlex.quote(str(ROOT))} {shlex.join(words)}"
+
+
+def standing(nodes: Nodes, job: NodesJob) -> list[str]:
+    """Return the ranks that don't run: those that somebody traces or has stopped."""
+    found = []
+    for rank, truth in enumerate(job.wait_until_ready()):
+        said = nodes.run(f"grep -E '^(State|TracerPid)' /proc/{truth['pid']}/status", node=NODES[rank % 3])
+        state, tracer = (line.split()[1] for line in said.out.splitlines())
+        found += [f"rank {rank} is {state}, traced by {tracer}"] if state in "Tt" or tracer != "0" else []
+    return found
+
+
+ODD = {
+    "killed": "the agent on n3 ended while it was asked",
+    "dies": "the agent on n3 ended while it was asked",
+    "stopped": "n3 did not answer within",
+    "claims": "process PID on n3 says that it is rank 1, which its launcher started on n2",
+    "nonsense": "what n3 sent is no answer of an agent: it groups is no list",
+    "old": "n3 has libmqs 0.0.9, and this is",
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_an_odd_agent_spoils_its_own_ranks_alone(how: str, nodes: Nodes, hung: NodesJob) -> None:
+    """The ranks of its node are unread, with the reason; all others are read, and all go on."""
+    said = nodes.mqs(
+        "job", hung.launcher, "--json", "--interval", "100ms", "--samples", "2", "--limit", "1s", *odd(how)
+    )
+    processes = report(said)["processes"]
+    assert [each["state"] for each in processes[:2]] == ["read", "read"]
+    unread = [each for each in processes if each["state"] != "read"]
+    why = " ".join(each["why"] for each in unread)
+    assert ODD[how] in re.sub(r"process \d+", "process PID", why)
+    assert {each["rank"] for each in unread} <= {2, None}
+    assert report(said)["outcome"] != "proved"
+    assert standing(nodes, hung) == []
+
+
+@pytest.mark.root  # who takes a link down
+def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> None:
+    """An agent that hears nothing while its ranks stand lets them go: the kernel doesn't notice that a link is down."""
+    said = nodes.mqs("job", hung.launcher, "--json", "--samples", "1", "--limit", "20s", *odd("cut", 8))
+    assert [each["state"] for each in report(said)["processes"]] == ["read", "read", "not read"]
+    assert standing(nodes, hung) == []
+
+
+@pytest.mark.parametrize("signal", ["KILL", "INT"])
+def test_all_ranks_run_when_the_head_ends(signal: str, nodes: Nodes, hung: NodesJob) -> None:
+    """However it ends, in the middle of a stop: each agent's input ends, and so does its stop."""
+    reads = hung.directory / f"reads.{signal}"
+    options = shlex.join(["job", str(hung.launcher), "--samples", "1", *odd("slow", "/tmp/reads")])
+    said = nodes.run(
+        f"cd {ROOT}; {sys.executable} -m mqs_dll {options} >{reads} 2>&1 & head=$!; "
+        f"until ssh n3 test -e /tmp/reads; do sleep .05; done; ssh n3 rm /tmp/reads; "
+        f"grep -h TracerPid /proc/{hung.wait_until_ready()[0]['pid']}/status; kill -{signal} $head; wait $head; sleep 1"
+    )
+    assert int(said.out.split()[1]) > 0, "rank 0 did not stand"
+    assert standing(nodes, hung) == []
+
+
+def test_a_launcher_that_is_killed_between_two_looks(nodes: Nodes, compiler: Compiler) -> None:
+    """Its ranks have exited with it, and that is what is said."""
+    with running_on(nodes, compiler, OPEN_MPI, "hangs/three_cycle", 4) as job:
+        job.wait_until_ready()
+        said = nodes.mqs("job", job.launcher, "--json", "--interval", "2s", *odd("launcher", job.launcher))
+    assert {each["state"] for each in report(said)["processes"]} == {"exited"}

@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nodes.add_arguments(parser)
 
     out = parser.add_argument_group("what to print, and to write")
+    out.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
     form = out.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
@@ -107,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     if options.what is None and not (options.core or options.load or nodes.are_named(options)):
         return _list_jobs()
+    if options.dry_run:
+        return _show_found(options)
     job = _obtain(options)
     if options.save:
         from mqs_dll.debugger.job import saved
@@ -127,16 +130,27 @@ def _check(options: argparse.Namespace) -> None:
         options.usage_error("name one job: by PID or program, by --core, or by --load")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    for option in ("no_stop", "no_count", *nodes.OPTIONS):
+    for option in ("no_stop", "no_count", "dry_run", *nodes.OPTIONS):
         if (options.core or options.load) and getattr(options, option):
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
 def _list_jobs() -> int:
     from mqs_dll.debugger.job.find import find_jobs
+    from mqs_dll.debugger.job.nodes import slurm
     from mqs_dll.report import listing, terminal
 
-    terminal.console().print(listing.render(find_jobs()))
+    terminal.console().print(listing.render(find_jobs(), slurm.jobs()))
+    return EXIT_LISTED
+
+
+def _show_found(options: argparse.Namespace) -> int:
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.report import listing, terminal
+
+    found, ranks = nodes.find_ranks(options, How())
+    ranks.close()
+    terminal.console().print(listing.render_found(found))
     return EXIT_LISTED
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mqs_dll.debugger.job.nodes.agents import Agents, Start
     from mqs_dll.debugger.job.ranks import How, Ranks
 
-OPTIONS = ("hosts", "hostfile", "here", "slurm", "via", "agent")
+OPTIONS = ("hosts", "hostfile", "here", "slurm", "via", "agent", "send")
 """Their names."""
 
 _SSH, _SRUN = "ssh", "srun"
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job that runs in this job of Slurm's")
     group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
     group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
+    group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
 
 
 def _slurm(text: str) -> str:
@@ -135,7 +136,7 @@ def _find_on(
 
 
 def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
-    from mqs_dll.debugger.job.nodes import agent, carrier
+    from mqs_dll.debugger.job.nodes import agent, archive, carrier
     from mqs_dll.debugger.job.nodes.agents import Start
 
     flags = (["--dll", options.dll] if options.dll else []) + (["--direct"] if options.direct else [])
@@ -145,4 +146,8 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
     via = options.via or (_SRUN if job and shutil.which(_SRUN) else _SSH)
     if via == _SRUN and not job:
         raise NodesError("--via srun goes with a job of Slurm's: --slurm JOBID names one")
-    return Start(command, own, carrier.slurm(job) if via == _SRUN else carrier.SSH)
+    data = b""
+    if options.send:
+        data = archive.packed()
+        command = archive.command(len(data), [])
+    return Start(command, own, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)

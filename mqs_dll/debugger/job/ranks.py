@@ -93,6 +93,7 @@ class Here(Closes):
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
         self._stop: all_stopped | None = None
+        self._prepared: all_stopped | None = None
 
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Let the library find its way in each."""
@@ -111,15 +112,30 @@ class Here(Closes):
         Raises:
             LimitError: at its end, they had to be let go before.
         """
-        ready = [rank for rank in self._ranks if rank.is_open]
-        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
-        with all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit) as stop:
+        prepared, self._prepared = self._prepared, None
+        with prepared or self._make_stop() as stop:
             self._stop = stop
             try:
                 yield
             finally:
                 self._stop = None
         self.pause = stop.pause
+
+    def prepare(self) -> None:
+        """Get ready to stop those that are open, so that it begins at once."""
+        self._discard()
+        self._prepared = self._make_stop()
+        self._prepared.prepare()
+
+    def _make_stop(self) -> all_stopped:
+        ready = [rank for rank in self._ranks if rank.is_open]
+        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
+        return all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit)
+
+    def _discard(self) -> None:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            prepared.discard()
 
     def read(self) -> None:
         """Read those that are open."""
@@ -157,6 +173,7 @@ class Here(Closes):
 
     def close(self) -> None:
         """Let go of the ranks. Idempotent."""
+        self._discard()
         for rank in self._ranks:
             rank.close()
 

@@ -7,4 +7,5 @@
 - ``agents``: all agents, as the head has them: they find the ranks, and read them together
 - ``merge``: what they found, as one job
 - ``slurm``: what Slurm's commands say of its jobs
+- ``archive``: what an agent needs, for nodes that don't have it
 """

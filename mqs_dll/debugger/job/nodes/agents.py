@@ -36,7 +36,7 @@ _OPEN = 60.0
 _STOP = 10.0
 _GO = 10.0
 _TELL = 60.0
-_LATE = 10.0
+_LATE = 5.0
 """Seconds that an agent has for a step; _LATE beyond what the step itself takes."""
 _FOR_EACH = 0.03
 """Seconds more for each node: the head starts them, and takes in what they say, one after the other."""
@@ -268,8 +268,12 @@ class Agents(Closes):
         obstacle = node.lost or node.refused
         if obstacle is not None:
             return unread(found, obstacle.state, obstacle.why, obstacle.way_out)
+        who = f"process {found.pid} on {found.host}"
         if read is None:
-            return unread(found, RankState.UNREADABLE, f"the agent on {found.host} says nothing of process {found.pid}")
+            return unread(found, RankState.UNREADABLE, f"the agent says nothing of {who}")
+        if found.rank is not None and read.rank != found.rank:
+            why = f"{who} says that it is rank {read.rank}, and its launcher gave it rank {found.rank}"
+            return unread(found, RankState.UNREADABLE, why)
         return replace(read, world=found.world, host=found.host, program=found.program)
 
     # ------------------------------------------------------------ the conversation
