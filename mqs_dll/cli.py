@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mqs_dll import __version__, library_path
-from mqs_dll.commands import calibrate, demo, diff, gdb_init, job, show, watch
+from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.errors import DllError, LimitError, MqsError
@@ -117,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=module.run)
         module.add_arguments(command)
 
+    hidden = commands.add_parser("agent")
+    hidden.set_defaults(command=agent.run)
+    agent.add_arguments(hidden)
     commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
     commands.add_parser("env", help="print shell lines that lead debuggers to libmqs.so").set_defaults(command=_env)
     return parser

@@ -267,6 +267,13 @@ class JobError(MqsError):
     help = "`mqs job` lists the jobs; name one by the PID of its mpiexec or of one of its ranks."
 
 
+class NodesError(MqsError):
+    """Other machines can't be reached from here, or were named wrongly. Never crosses the C interface."""
+
+    code = 241
+    help = "pip install 'libmqs[nodes]' brings ClusterShell; docs/clusters.md says how nodes are named and reached."
+
+
 def all_errors() -> Iterator[type[MqsError]]:
     """Yield every class of the tree, parents first."""
     pending: list[type[MqsError]] = [MqsError]

@@ -69,6 +69,18 @@ class all_stopped:
         """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
         another debugger holds it, StopError when a thread didn't stop in time."""
 
+    def prepare(self) -> None:
+        """Start what will hold the processes, which takes longer than to stop them; ``discard`` ends it again.
+
+        Raises:
+            StopError: it can't be started.
+        """
+        self._holder = Holder(speaks=self._limit.ends_us)
+
+    def discard(self) -> None:
+        """End what was prepared, when the processes are not to be stopped after all."""
+        self._resume()
+
     def __enter__(self) -> all_stopped:
         """Stop the processes.
 
@@ -81,7 +93,9 @@ class all_stopped:
                 self._alarm.set()
                 error = self._limit_error()
                 self._order = self._order._replace(last_words=f"mqs: {error}.\n     {error.help}\n")
-            self._holder = Holder(speaks=self._limit.ends_us)
+            if self._holder is None:
+                self.prepare()
+            assert self._holder is not None
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException:
             self._resume()

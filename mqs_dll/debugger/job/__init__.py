@@ -2,7 +2,9 @@
 
 - ``records``: what was read of a job; here a reader begins; ``shared``: tuples that thousands of them have in common
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
+- ``read``: a live job, look after look; ``ranks``: all that are looked at together; ``rank``: one of them;
+  ``open_files``: how many files that takes
+- ``nodes``: ranks on several machines
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``halt``: what else keeps a rank from running
 - ``stacks``: the call stack of each thread
