@@ -19,7 +19,7 @@ from mqs_dll.session import Library
 from tests.conftest import LEFT_OUT
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import FILE, Matrix
-from tests.support.mpis import NETMODS, UCX, Mpi, find_mpis
+from tests.support.mpis import NETMODS, OB1, UCX, Mpi, find_mpis
 from tests.support.rules import BUFFER
 from tests.support.scenes import (
     BIG,
@@ -190,6 +190,18 @@ def test_the_iterator_reads_the_communicators_where_nobody_has(scene: Scene) -> 
     if scene.job.mpi.in_matrix:
         (document,) = run_host(library_path.library(), pid, "--no-update")
         assert [each["name"].encode("latin-1") for each in document["communicators"]] == names
+
+
+@scenes([each for each in places(RECEIVES) if each[0].name == "openmpi-debian" and each[1] == OB1])
+def test_a_helper_process_shows_what_the_host_itself_would(scene: Scene) -> None:
+    """Wherever Python works for a debugger in C, every field that it gets is the same."""
+    pids = [truth.pid for truth in scene.truths]
+    shown = [
+        run_host(library_path.library(), *pids, environment={"MQS_PYTHON": side}) for side in ("embedded", "helper")
+    ]
+    for document in (each for documents in shown for each in documents):
+        document["version"] = None
+    assert shown[0] == shown[1]
 
 
 # ---------------------------------------------------------------- operations

@@ -89,7 +89,8 @@ OVER_UCX = (UCX, NETMOD_UCX, ONLY_UCX)
 def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
     """Tell whether an MPI can reach the state of a case."""
     if case.program == "spawn" and (transport is INTEL_SHM or transport in NETMODS):
-        return False  # Intel MPI spawns over a network only, MPICH 4.0 can't over UCX
+        # Intel MPI spawns over a network only, MPICH before 4.3 can't over UCX
+        return transport == NETMOD_UCX and mpi.name.startswith("mpich-4.3")
     if case.program == "spawn" and "4.0.3" in mpi.name:
         return False  # its MPI_Group_translate_ranks takes the ranks of another job for its own: there is no truth
     if (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,12 +71,15 @@ def look_dynamic(pids: Sequence[int]) -> list[Seen]:
     return seen
 
 
-def run_host(dll: str | Path, *arguments: int | str) -> list[dict[str, Any]]:
+def run_host(
+    dll: str | Path, *arguments: int | str, environment: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Let the debugger in C look at processes with an MQS library, "-" for the one that the first process names.
 
     Args:
         dll: the library.
         arguments: the PIDs, and options.
+        environment: variables that it has besides the path.
 
     Returns:
         The documents that it prints, one for each PID.
@@ -89,7 +92,7 @@ def run_host(dll: str | Path, *arguments: int | str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         timeout=HOST_SECONDS,
-        env={"PATH": os.defpath},
+        env={"PATH": os.defpath, **(environment or {})},
         check=False,
     )
     if result.returncode != 0:
