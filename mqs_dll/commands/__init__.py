@@ -11,5 +11,5 @@ They compose the debugger side and the library side; only cli and api import the
 - ``demo``: a job that hangs; ``demo_rank``: one rank of it
 - ``gdb_init``: the line that gives gdb its commands
 - ``which_library``: what reads a process
-- ``times``: times on the command line, and ``--limit``
+- ``times``: numbers and times on the command line, and ``--limit``
 """
