@@ -14,6 +14,7 @@ from tests.support.jobs import HANGS, PROGRAMS, Compiler
 from tests.support.mpis import Mpi, find_mpis, open_mpis
 
 
+@pytest.mark.mpi
 def test_the_benchmark_counts_and_times_a_sweep(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,13 +61,19 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.mpi
 def test_the_suites_are_run_looked_at_and_counted(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each program counts as what became of it and what was said of it; what the results have is not run again."""
     mpi = any_mpi(monkeypatch)
     command = options(mpi, suite, tmp_path / "results")
-    assert run([*command, "--only", "hangs"], capsys) == {**NOBODY, "programs": 2, "hang": 2, "proved": 2}
+    assert run([*command, "--only", "hangs", "--patience", "1s"], capsys) == {
+        **NOBODY,
+        "programs": 2,
+        "hang": 2,
+        "proved": 2,
+    }
     assert run([*command, "--only", "broken"], capsys) == {**NOBODY, "programs": 1, "refused": 1}
     assert run([*command, "--only", "barriers", "--time", "1m"], capsys) == {**NOBODY, "programs": 1, "ended": 1}
 
@@ -78,6 +85,7 @@ def test_the_suites_are_run_looked_at_and_counted(
     assert run(command, capsys) == {**NOBODY, "programs": 4, "refused": 1, "ended": 1, "hang": 2, "proved": 2}
 
 
+@pytest.mark.mpi
 def test_a_launcher_alone_does_not_hang(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

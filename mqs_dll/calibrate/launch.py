@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.debugger.interrupts import ended
-from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.proc import processes_with, read_stat
 from mqs_dll.errors import CalibrationError
 
 TAG = "MQS_CALIBRATION"
@@ -236,7 +236,7 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
     with suppress(subprocess.TimeoutExpired):
         launcher.wait(LAUNCHER_PATIENCE)
     deadline = time.monotonic() + KERNEL_PATIENCE
-    while processes := _processes_with_tag(tag):
+    while processes := processes_with(f"{TAG}={tag}"):
         if time.monotonic() > deadline:
             raise CalibrationError(_describe_deathless(processes))
         for pid in processes:
@@ -257,19 +257,3 @@ def _describe_deathless(processes: Sequence[int]) -> str:
         f"{named or 'a process'} was killed {KERNEL_PATIENCE:.0f} seconds ago and has not ended: the kernel, or a "
         "debugger, does not let it go"
     )
-
-
-def _processes_with_tag(tag: str) -> list[int]:
-    """Return the processes of a job; one that has ended and waits for its parent has no environment any more."""
-    wanted = f"{TAG}={tag}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:  # it ended, or belongs to somebody else
-            continue
-        if wanted in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found

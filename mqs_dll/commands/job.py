@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqs_dll.commands import nodes, which_library
-from mqs_dll.commands.times import add_limit, limit_of, seconds
+from mqs_dll.commands.times import add_limit, is_number, limit_of, number, seconds
 from mqs_dll.errors import ReportError
 
 if TYPE_CHECKING:
@@ -87,17 +87,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def which(text: str) -> int | str:
     """Return a PID as a number, anything else as it is."""
-    if text.isascii() and text.isdigit():
-        if int(text) == 0:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
-        return int(text)
-    return text
+    return number(text) if is_number(text) else text
 
 
 def _samples(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_SAMPLES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_SAMPLES}")
-    return int(text)
+    return number(text, f"a number from 1 to {_MOST_SAMPLES}", most=_MOST_SAMPLES)
 
 
 def run(options: argparse.Namespace) -> int:

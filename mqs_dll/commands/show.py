@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqs_dll.commands import which_library
-from mqs_dll.commands.times import add_limit, limit_of
+from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ EXIT_SHOWN = 0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.set_defaults(usage_error=parser.error)
-    parser.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
+    parser.add_argument("pid", nargs="?", type=number, metavar="PID", help="the process: a rank, not mpiexec")
     parser.add_argument("--core", metavar="FILE", help="a core file of a rank, instead")
     parser.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core file's program and libraries lie")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
@@ -29,12 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
     add_limit(parser)
-
-
-def _pid(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

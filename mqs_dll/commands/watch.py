@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mqs_dll.commands import which_library
 from mqs_dll.commands.job import which
-from mqs_dll.commands.times import seconds
+from mqs_dll.commands.times import number, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of looks")
-    return int(text)
+    return number(text, "a number of looks")
 
 
 def run(options: argparse.Namespace) -> int:

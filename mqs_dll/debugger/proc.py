@@ -190,6 +190,21 @@ def turns(thread: int) -> tuple[int, ...]:
         return ()
 
 
+def processes_with(variable: str) -> list[int]:
+    """Return the processes in whose environment a variable stands, as "NAME=value"; a zombie has none any more."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:  # it ended, or belongs to somebody else
+            continue
+        if variable.encode() in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
+
+
 def thread_ids(pid: int) -> list[int]:
     """Return the IDs of all threads of a process, the empty list when it is gone."""
     try:

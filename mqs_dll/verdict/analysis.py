@@ -201,8 +201,7 @@ class _Suspicion(_Graph):
     """
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        waits = bool(wait.threads) and wait.state is not State.STOPPED
-        return waits and self._analysis.motions[place] is not Motion.CHANGED
+        return bool(wait.threads) and wait.state is not State.STOPPED
 
     def _is_free(self, place: int) -> bool:
         return self._analysis.motions[place] is Motion.CHANGED

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mqs_dll.debugger.proc import processes_with
 from tests.support.mpis import Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
@@ -162,19 +163,8 @@ def kill(pid: int) -> None:
 
 
 def processes_with_tag(tag: str) -> list[int]:
-    """Return the processes whose environment carries a job's tag; a zombie has no environment any more."""
-    wanted = f"{TAG}={tag}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:  # it ended, or belongs to somebody else
-            continue
-        if wanted in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found
+    """Return the processes of a job."""
+    return processes_with(f"{TAG}={tag}")
 
 
 def shared_memory_of(pid: int) -> set[Path]:
