@@ -39,7 +39,11 @@ class Words(NamedTuple):
     """A message that a matched probe has taken."""
     cancelled: bool = False
     number: int | None = None
-    """Which one it is of a communicator's receives, or of the messages to its receiver; None where nothing counts."""
+    """Which one it is of a communicator's receives, a worker's, or of the messages to its receiver; None where nothing
+    counts."""
+    message: int | None = None
+    """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
+    message has not left. None where nothing carries one."""
     following: int | None = None
     """Of a receive: which of its sender's messages is the next that it or another receive will match."""
 
@@ -115,9 +119,11 @@ CANCELLED = Phrase("cancelled", _says(cancelled=True))
 FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
 NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
-PROCESS_NUMBER = Phrase("no. {:d} of the process's receives", lambda number: {"number": int(number)})
+WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
 NEXT_TO_MATCH = Phrase("no. {:d} of its sender is the next to match", lambda number: {"following": int(number)})
 SEND_NUMBER = Phrase("the receiver has not answered; no. {:d} to it", lambda number: {"number": int(number)})
+MESSAGE = Phrase("message {:#x}: {}", lambda number, _: {"message": int(number, 16)})
+NO_ROOM = Phrase("waits for room in {}", _says(message=0))
 
 # ---------------------------------------------------------------- what an internal message is for
 

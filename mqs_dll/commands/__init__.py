@@ -9,6 +9,7 @@ They compose the debugger side and the library side; only cli and api import the
 - ``doctor``: what libmqs knows of an MPI
 - ``calibrate``: learns the layouts of an MPI
 - ``demo``: a job that hangs; ``demo_rank``: one rank of it
+- ``gdb_init``: the line that gives gdb its commands
 - ``which_library``: what reads a process
 - ``times``: times on the command line, and ``--limit``
 """

@@ -63,7 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
     )
     which_library.add_arguments(how)
+    add_output(parser)
 
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``report`` to a parser."""
     out = parser.add_argument_group("what to print, and to write")
     out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
     form = out.add_mutually_exclusive_group()
@@ -107,6 +111,21 @@ def run(options: argparse.Namespace) -> int:
     if options.what is None and not options.core and not options.load:
         return _list_jobs()
     job = _obtain(options)
+    code = report(options, job)
+    if not options.load:
+        _hint(job)
+    return code
+
+
+def report(options: argparse.Namespace, job: Job) -> int:
+    """Write all that the options of ``add_output`` ask for.
+
+    Returns:
+        The verdict's Outcome.
+
+    Raises:
+        MqsError: a file can't be written.
+    """
     if options.save:
         from mqs_dll.debugger.job import saved
 
@@ -116,8 +135,6 @@ def run(options: argparse.Namespace) -> int:
     verdict = conclude(job)
     _write_pictures(options, job, verdict)
     _print(options, job, verdict)
-    if not options.load:
-        _hint(job)
     return int(verdict.outcome)
 
 

@@ -12,6 +12,8 @@ from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
 
+NO_COMMUNICATOR = "a send is under way, and nothing tells on which communicator"
+
 
 class Transport(ABC, Generic[EntryT]):
     """What moves the messages of one process."""

@@ -1,4 +1,4 @@
-/* A debugger in miniature: shows what an MQS library knows of one process, as one JSON document.
+/* A debugger in miniature: shows what an MQS library knows of processes, each as a JSON document on a line of its own.
  *
  * It stands in for the debuggers that libmqs is made for, and so knows nothing of Python or of any MPI: only
  * mqs_interface.h, ELF and ptrace. It has no debug information to offer but what a file says.
@@ -21,8 +21,8 @@
 enum { MAX_ITEMS = 1000000, MAX_NAME = 4096 };
 
 static const char usage[] =
-    "usage: mqs_host [options] DLL PID\n"
-    "  DLL            the MQS library; - is the one that MPIR_dll_name in the process names\n"
+    "usage: mqs_host [options] DLL PID...\n"
+    "  DLL            the MQS library; - is the one that MPIR_dll_name in the first process names\n"
     "  --no-optional  give no mqs_dprints, mqs_errorstring and mqs_sizeof\n"
     "  --no-update    set the communicator iterator up without mqs_update_communicator_list\n"
     "  --loop-get     loop while mqs_get_communicator succeeds, whatever mqs_next_communicator answers\n"
@@ -534,9 +534,11 @@ static void show_queues(void)
     }
     if (the_process.info != NULL) {
         report(1, "destroy_process", library.destroy_process_info(the_process.info));
+        the_process.info = NULL;
     }
     if (the_image.info != NULL) {
         report(1, "destroy_image", library.destroy_image_info(the_image.info));
+        the_image.info = NULL;
     }
 }
 
@@ -604,50 +606,60 @@ static int parse_options(int argc, char **argv)
             return 0;
         }
     }
-    if (argc - optind != 2) {
+    if (argc - optind < 2) {
         return 0;
     }
     options.dll = argv[optind];
-    options.pid = (pid_t)atoi(argv[optind + 1]);
     if (options.no_optional) {
         basic_callbacks.mqs_dprints_fp = NULL;
         basic_callbacks.mqs_errorstring_fp = NULL;
         image_callbacks.mqs_sizeof_fp = NULL;
     }
-    return options.pid > 0;
+    return 1;
 }
 
-int main(int argc, char **argv)
+/* Answers 1, or 0 after a line on stderr. */
+static int show(const char *pid)
 {
     static char dll_name[MAX_NAME];
 
-    if (!parse_options(argc, argv)) {
-        fputs(usage, stderr);
-        return 2;
-    }
+    options.pid = (pid_t)atoi(pid);
     /* All that takes time comes before the process is stopped. */
     if (!symbols_load(options.pid)) {
-        return 1;
+        return 0;
     }
     if (strcmp(options.dll, "-") == 0) {
         if (!read_dll_name(dll_name, sizeof dll_name)) {
-            return 1;
+            return 0;
         }
         options.dll = dll_name;
     }
     before_library.resident_kib = resident_kib();
     before_library.begin = now();
-    if (!library_open(&library, options.dll)) {
-        return 1;
+    if (library.setup_basic_callbacks == NULL && !library_open(&library, options.dll)) {
+        return 0;
     }
     json_begin(NULL, '{');
     show_library();
     if (!options.no_stop && !process_stop(options.pid)) {
-        return 1;
+        return 0;
     }
     show_queues();
     process_resume();
-    json_end('}');
-    putchar('\n');
+    json_document_end();
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (!parse_options(argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    while (++optind < argc) {
+        if (!show(argv[optind])) {
+            return 1;
+        }
+    }
     return 0;
 }

@@ -14,14 +14,12 @@ from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
-from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, RankState, Sample
+from mqs_dll.debugger.job.records import LIVE, CallStack, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import AlreadyTracedError
-
-SOURCE = "live"
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
@@ -147,7 +145,7 @@ class JobReader(Closes):
         sizes = tuple(_size(processes, number) for number in range(len(self._found.worlds)))
         return Job(
             title=self._found.title,
-            source=SOURCE,
+            source=LIVE,
             host=self._found.host,
             taken=taken,
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),
