@@ -259,13 +259,16 @@ class Memory:
     def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
         """Yield what to fetch for a range, one if the other can't be: its begin and its end.
 
-        Whoever needs the block behind what was fetched needs the next one, too: objects lie in the order in which they
-        were made. So each such fetch is twice as large as the one before it.
+        Whoever needs the block behind two that were fetched needs the next one, too: objects lie in the order in which
+        they were made. So each such fetch is twice as large as the one before it, up to what is known already.
         """
         first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
-        before = self._pages.get(first // PAGE - 1)
-        if before is not None and len(before[0]) >= BLOCK:
-            yield first, max(end, first + min(2 * len(before[0]), MOST_AHEAD))
+        data, base = self._pages.get(first // PAGE - 1, (b"", 0))
+        if len(data) >= BLOCK and base // PAGE - 1 in self._pages:
+            pages = range(end // PAGE, (first + min(2 * len(data), MOST_AHEAD)) // PAGE)
+            ahead = next((page for page in pages if page in self._pages), pages.stop) * PAGE
+            if ahead > end:
+                yield first, ahead
         yield first, end
         yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
 
