@@ -3,6 +3,7 @@
 A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
 whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
 were asked for, and what was read is remembered until ``forget``, as is what walkers make of it (``remembered``).
+The next sweep reads the same again, and keeps what was made of it where nothing differs (``renew``).
 Target memory is hostile: every walk here is bounded by a count that the caller gives, all that one call of the
 interface does by one bound for all of it (``begin``, ``spend``), and a null or wild pointer fails without a round trip.
 """
@@ -22,6 +23,10 @@ PAGE = 4096
 
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
+
+MOST_RENEWED = 1 << 24
+MOST_RENEWED_FETCHES = 1 << 10
+"""Bytes and fetches of a sweep that the next one does again to see whether anything has changed."""
 
 MOST_AHEAD = 16 * BLOCK
 """Bytes of the largest fetch of what nobody has asked for yet."""
@@ -69,6 +74,11 @@ class Memory:
             raise WordSizeError("the target has another byte order than this host")
         self._process = process
         self.begin()
+        self._fetches: list[tuple[int, int, bytes | None]] = []
+        """What was fetched in this sweep: address, size, and the bytes; None where they could not be read."""
+        self._fetched = 0
+        """Bytes of it."""
+        self._in_sweep = False
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
         self._unreadable: set[int] = set()
         """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
@@ -77,9 +87,39 @@ class Memory:
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
-        self._pages.clear()
-        self._unreadable.clear()
-        self.made.clear()
+        self._in_sweep = False
+        self._drop()
+
+    def renew(self) -> None:
+        """Begin a sweep: the process may have run since the last one.
+
+        What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
+        differs, or where it would be too much, all is dropped but what was just fetched.
+        """
+        known, fetched = self._fetches, self._fetched
+        self._fetches, self._fetched = [], 0
+        if not self._in_sweep or fetched > MOST_RENEWED or len(known) > MOST_RENEWED_FETCHES:
+            self._drop()
+        elif not all(self._is_unchanged(*fetch) for fetch in known):
+            fresh, fetched = self._fetches, self._fetched
+            self._drop()
+            self._fetches, self._fetched = fresh, fetched
+            for address, _, data in fresh:
+                if data is not None:
+                    self._remember(data, address)
+        self._in_sweep = True
+
+    def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
+        try:
+            return self._fetch(address, size) == data
+        except TargetReadError:
+            return data is None
+
+    def _drop(self) -> None:
+        self._pages = {}
+        self._unreadable = set()
+        self._fetches, self._fetched = [], 0
+        self.made = {}  # a new one: an iterator that was left alone may still add to the old one
 
     def begin(self) -> None:
         """Begin a call of the interface: it may do as much as any."""
@@ -186,7 +226,14 @@ class Memory:
 
     def _fetch(self, address: int, size: int) -> bytes:
         self.spend(size // BYTES_OF_A_STEP)
-        return self._process.fetch(address, size)
+        data = None
+        try:
+            data = self._process.fetch(address, size)
+        finally:
+            self._fetched += size
+            if self._in_sweep and self._fetched <= MOST_RENEWED:
+                self._fetches.append((address, size, data))
+        return data
 
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
@@ -212,13 +259,16 @@ class Memory:
     def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
         """Yield what to fetch for a range, one if the other can't be: its begin and its end.
 
-        Whoever needs the block behind what was fetched needs the next one, too: objects lie in the order in which they
-        were made. So each such fetch is twice as large as the one before it.
+        Whoever needs the block behind two that were fetched needs the next one, too: objects lie in the order in which
+        they were made. So each such fetch is twice as large as the one before it, up to what is known already.
         """
         first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
-        before = self._pages.get(first // PAGE - 1)
-        if before is not None and len(before[0]) >= BLOCK:
-            yield first, max(end, first + min(2 * len(before[0]), MOST_AHEAD))
+        data, base = self._pages.get(first // PAGE - 1, (b"", 0))
+        if len(data) >= BLOCK and base // PAGE - 1 in self._pages:
+            pages = range(end // PAGE, (first + min(2 * len(data), MOST_AHEAD)) // PAGE)
+            ahead = next((page for page in pages if page in self._pages), pages.stop) * PAGE
+            if ahead > end:
+                yield first, ahead
         yield first, end
         yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
 

@@ -249,7 +249,7 @@ class ProcessSession(_Session):
     def update_communicator_list(self) -> None:
         """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
         self._cursor = self._operations = self._entries = None
-        self._forget()
+        self._renew()
         entries = self._attach().communicators()
         self._entries = [entry for entry in entries if self._show_internal or not entry.internal]
 
@@ -259,7 +259,7 @@ class ProcessSession(_Session):
         if self._entries is None:
             self.update_communicator_list()
         if self._cursor is not None:
-            self._forget()
+            self._renew()
         self._cursor = 0
         self._operations = None
 
@@ -316,7 +316,7 @@ class ProcessSession(_Session):
         entry = self._need_current()
         assert self._cursor is not None
         if (self._cursor, queue) in self._listed:
-            self._forget()
+            self._renew()
         self._listed.add((self._cursor, queue))
         self._operations = self._attach().operations(entry, Queue(queue))
         self._failure = None
@@ -342,6 +342,11 @@ class ProcessSession(_Session):
             self._failure = error
             raise
         return operation
+
+    def _renew(self) -> None:
+        self._listed.clear()
+        if self._mpi is not None:
+            self._mpi.renew()
 
     def _forget(self) -> None:
         self._listed.clear()

@@ -24,10 +24,13 @@ from mqs_dll.abi import Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Reco
 from mqs_dll.errors import MqsError
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts
 from mqs_dll.mpi.ladder import Identity
 from mqs_dll.mpi.transport import EntryT, Transport
+
+MOST_LISTED = 1 << 14
+"""Operations of a queue that are kept for the next sweep."""
 
 
 class DatatypeReader(Protocol):
@@ -68,6 +71,10 @@ class AttachedMpi(ABC, Generic[EntryT]):
         """Drop all that was read of the process: it may have run."""
         self._memory.forget()
 
+    def renew(self) -> None:
+        """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
+        self._memory.renew()
+
     @abstractmethod
     def facts(self) -> MpiFacts:
         """Return what is known of the MPI."""
@@ -88,6 +95,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
         """
 
+    @remembered
     def communicators(self) -> list[EntryT]:
         """Return the same; those that the program has freed are marked in their names, and internal ones too.
 
@@ -119,9 +127,28 @@ class AttachedMpi(ABC, Generic[EntryT]):
             NoInformation: at once, when this transport hides the queue.
             BrokenStructureError: from the generator, after the operations that could be read.
         """
+        listed = self._memory.made.get((entry, queue))
+        return self._walk(entry, queue) if listed is None else iter(listed)
+
+    def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
         if queue is Queue.SENDS:
-            return self._transport.sends(entry)
-        return self._transport.receives(entry) if queue is Queue.RECEIVES else self._transport.unexpected(entry)
+            walk = self._transport.sends(entry)
+        elif queue is Queue.RECEIVES:
+            walk = self._transport.receives(entry)
+        else:
+            walk = self._transport.unexpected(entry)
+        return self._listing(walk, entry, queue)
+
+    def _listing(self, walk: Iterator[Operation], entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        """Yield the operations of a walk; one that comes to its end need not be gone again in this sweep."""
+        listed: list[Operation] = []
+        made = self._memory.made
+        for operation in walk:
+            if len(listed) <= MOST_LISTED:
+                listed.append(operation)
+            yield operation
+        if len(listed) <= MOST_LISTED:
+            made[entry, queue] = listed
 
     def datatypes(self) -> list[Datatype]:
         """Return the datatypes that pending operations use, the most used first."""
