@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -9,12 +10,13 @@ import pytest
 
 from mqs_dll import read_job
 from mqs_dll.abi import Queue
+from mqs_dll.commands.doctor import process
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.fabric.ucx.pool import CALLBACK, NEW_SEND, OP_RENDEZVOUS, Requests
-from mqs_dll.fabric.ucx.worker import Worker
+from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
@@ -42,11 +44,15 @@ def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
         yield job.wait_until_ready()[0]["pid"]
 
 
+BUILDS = (("1.13 with assertions", "1.13.1"), ("1.18", "1.18.1"), ("1.20", "1.20.1"))
+"""Known layouts, and the release that each MPI at hand has."""
+
+
 @pytest.fixture
 def target(pid: int) -> Iterator[Tampered]:
     """Return the process, its memory ready to be tampered with."""
-    with LiveProcess(pid) as process:
-        yield Tampered(process)
+    with LiveProcess(pid) as live:
+        yield Tampered(live)
 
 
 def worker_of(target: Tampered) -> Worker:
@@ -164,8 +170,21 @@ def test_a_release_whose_requests_have_another_size_is_refused(target: Tampered)
     """Each queue says so, and nothing is shown."""
     worker = worker_of(target)
     data = Memory(target).pointer(worker.pool + 8)
-    target.write(data, 8 + USER_BYTES + 300, 4)
+    target.write(data, HANDLE + USER_BYTES + 300, 4)
     shown = look(target)
     for queue in Queue:
-        assert all("no known layout fits UCX" in each for each in reasons(shown, queue))
+        assert all(
+            re.search("no known layout fits UCX .* bytes there, and 300 here", each) for each in reasons(shown, queue)
+        )
         assert len(reasons(shown, queue)) == 1
+
+
+def test_the_doctor_speaks_of_ucx_as_of_the_mpi(pid: int) -> None:
+    """Of which release and kind of build it is, what held of its layout, and which others were refused for what."""
+    found = process.diagnose(pid)
+    known = next(known for known, version in BUILDS if f"over UCX {version}" in found.mpi.transport)
+    assert f"layout UCX {known}" in [rung.source for rung in found.rungs]
+    assert "the worker has its address for its name" in found.checks
+    refused = [each for each in found.refusals if each.startswith("UCX ")]
+    with_assertions = ["UCX 1.13: the worker has no pool of requests where it should be"]
+    assert refused == (with_assertions if "assertions" in known else [])

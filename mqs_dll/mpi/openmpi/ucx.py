@@ -121,7 +121,8 @@ class Ucx(Pml):
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
         self._stack = _only_stack(memory, symbols)
-        self.name = f"pml/ucx over UCX {self._worker.version}"
+        self.fabric = self._worker.fabric
+        self.name = f"pml/ucx over {self.fabric.title}"
 
     def datatypes_in_use(self) -> list[int]:
         """Refuse."""
