@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -15,6 +16,7 @@ from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
+from mqs_dll.fabric.ucx.matching import ALL_BITS, COMPLETED, EAGER, MOST, RECV_TAG, Matching
 from mqs_dll.fabric.ucx.pool import CALLBACK, NEW_SEND, OP_RENDEZVOUS, Requests
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, Memory
@@ -23,6 +25,7 @@ from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.session import Library
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Standing
+from mqs_dll.view import View
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.tampered import Tampered
@@ -89,6 +92,61 @@ def test_counts_that_contradict_the_queues_are_told(target: Tampered) -> None:
     reader = views.TagMatch.bind(worker.layouts)
     target.write(worker.matching + reader.offsets["sw_all_count"], 1000, 4)
     assert any("UCX counts 1000 receives" in each for each in reasons(look(target), Queue.RECEIVES))
+
+
+class Broken(NamedTuple):
+    """A member of UCX's with a value that it never has, and what is said of its queue then."""
+
+    view: type[View]
+    member: str
+    value: int
+    size: int
+    queue: Queue
+    said: str
+
+
+NO_RECEIVE, NO_MESSAGE = "there is no receive of UCX's at", "there is no message of UCX's at"
+BROKEN = (
+    Broken(views.Request, "recv_worker", 0x1000, 8, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", CALLBACK, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", RECV_TAG | COMPLETED, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "recv_tag_mask", ALL_BITS, 8, Queue.RECEIVES, "is in the wrong queue"),
+    Broken(views.Request, "recv_sn", 1 << 40, 8, Queue.RECEIVES, "not in the order of posting"),
+    Broken(views.TagMatch, "wildcard", 9, 4, Queue.RECEIVES, "its queues 1"),
+    Broken(views.TagMatch, "wildcard", MOST + 1, 4, Queue.RECEIVES, "receives in one queue"),
+    Broken(views.Descriptor, "payload_offset", 4, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "length", 1, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", 1, 2, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", EAGER, 2, Queue.UNEXPECTED, "contradicts itself"),
+    Broken(views.Pool, "data", 0x1000, 8, Queue.RECEIVES, "no known layout fits UCX"),
+    Broken(views.PoolData, "ops", 0x1000, 8, Queue.SENDS, "has no pool of requests where it should be"),
+    Broken(views.PoolData, "alignment", 1 << 17, 4, Queue.SENDS, f"are said to be {1 << 17} bytes apart"),
+    Broken(views.Chunk, "num_elems", 1 << 25, 4, Queue.SENDS, "pool of requests is said to have"),
+    Broken(views.TagMatch, "last", 0x1000, 8, Queue.UNEXPECTED, "no known layout fits UCX"),
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda each: f"{each.view.__name__}.{each.member}-{each.value:#x}")
+def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broken) -> None:
+    """Each queue that it is a part of says so, or the layout is refused."""
+    worker = worker_of(target)
+    memory, layouts = Memory(target), worker.layouts
+    pool_data = memory.pointer(worker.pool + WORD)
+    matching = views.TagMatch.bind(layouts)
+    first_message = memory.pointer(worker.matching + matching.offsets["first"])
+    address = {
+        views.Request: next(each for each in Matching(worker).posted() if each.mask != ALL_BITS).address,
+        views.TagMatch: worker.matching + (2 * WORD if broken.member == "wildcard" else 0),
+        views.Descriptor: first_message - (layouts.offset("ucp_recv_desc", "tag_list") or 0),
+        views.Pool: worker.pool,
+        views.PoolData: pool_data,
+        views.Chunk: memory.pointer(pool_data + views.PoolData.bind(layouts).offsets["chunks"]),
+    }[broken.view]
+    reader = broken.view.bind(layouts)
+    target.write(address + reader.offsets.get(broken.member, 0), broken.value, broken.size)
+    if broken.said == "contradicts itself":
+        target.write(address + reader.offsets["total_len"], 1)
+    assert any(broken.said in each for each in reasons(look(target), broken.queue))
 
 
 def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(target: Tampered) -> None:
