@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
 from mqs_dll import read_job
 from mqs_dll.abi import Queue
+from mqs_dll.commands.doctor import process
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
+from mqs_dll.fabric.ucx.matching import ALL_BITS, COMPLETED, EAGER, MOST, RECV_TAG, Matching
 from mqs_dll.fabric.ucx.pool import CALLBACK, NEW_SEND, OP_RENDEZVOUS, Requests
-from mqs_dll.fabric.ucx.worker import Worker
+from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.session import Library
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Standing
+from mqs_dll.view import View
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.tampered import Tampered
@@ -42,11 +47,15 @@ def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
         yield job.wait_until_ready()[0]["pid"]
 
 
+BUILDS = (("1.13 with assertions", "1.13.1"), ("1.18", "1.18.1"), ("1.20", "1.20.1"))
+"""Known layouts, and the release that each MPI at hand has."""
+
+
 @pytest.fixture
 def target(pid: int) -> Iterator[Tampered]:
     """Return the process, its memory ready to be tampered with."""
-    with LiveProcess(pid) as process:
-        yield Tampered(process)
+    with LiveProcess(pid) as live:
+        yield Tampered(live)
 
 
 def worker_of(target: Tampered) -> Worker:
@@ -83,6 +92,61 @@ def test_counts_that_contradict_the_queues_are_told(target: Tampered) -> None:
     reader = views.TagMatch.bind(worker.layouts)
     target.write(worker.matching + reader.offsets["sw_all_count"], 1000, 4)
     assert any("UCX counts 1000 receives" in each for each in reasons(look(target), Queue.RECEIVES))
+
+
+class Broken(NamedTuple):
+    """A member of UCX's with a value that it never has, and what is said of its queue then."""
+
+    view: type[View]
+    member: str
+    value: int
+    size: int
+    queue: Queue
+    said: str
+
+
+NO_RECEIVE, NO_MESSAGE = "there is no receive of UCX's at", "there is no message of UCX's at"
+BROKEN = (
+    Broken(views.Request, "recv_worker", 0x1000, 8, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", CALLBACK, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", RECV_TAG | COMPLETED, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "recv_tag_mask", ALL_BITS, 8, Queue.RECEIVES, "is in the wrong queue"),
+    Broken(views.Request, "recv_sn", 1 << 40, 8, Queue.RECEIVES, "not in the order of posting"),
+    Broken(views.TagMatch, "wildcard", 9, 4, Queue.RECEIVES, "its queues 1"),
+    Broken(views.TagMatch, "wildcard", MOST + 1, 4, Queue.RECEIVES, "receives in one queue"),
+    Broken(views.Descriptor, "payload_offset", 4, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "length", 1, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", 1, 2, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", EAGER, 2, Queue.UNEXPECTED, "contradicts itself"),
+    Broken(views.Pool, "data", 0x1000, 8, Queue.RECEIVES, "no known layout fits UCX"),
+    Broken(views.PoolData, "ops", 0x1000, 8, Queue.SENDS, "has no pool of requests where it should be"),
+    Broken(views.PoolData, "alignment", 1 << 17, 4, Queue.SENDS, f"are said to be {1 << 17} bytes apart"),
+    Broken(views.Chunk, "num_elems", 1 << 25, 4, Queue.SENDS, "pool of requests is said to have"),
+    Broken(views.TagMatch, "last", 0x1000, 8, Queue.UNEXPECTED, "no known layout fits UCX"),
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda each: f"{each.view.__name__}.{each.member}-{each.value:#x}")
+def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broken) -> None:
+    """Each queue that it is a part of says so, or the layout is refused."""
+    worker = worker_of(target)
+    memory, layouts = Memory(target), worker.layouts
+    pool_data = memory.pointer(worker.pool + WORD)
+    matching = views.TagMatch.bind(layouts)
+    first_message = memory.pointer(worker.matching + matching.offsets["first"])
+    address = {
+        views.Request: next(each for each in Matching(worker).posted() if each.mask != ALL_BITS).address,
+        views.TagMatch: worker.matching + (2 * WORD if broken.member == "wildcard" else 0),
+        views.Descriptor: first_message - (layouts.offset("ucp_recv_desc", "tag_list") or 0),
+        views.Pool: worker.pool,
+        views.PoolData: pool_data,
+        views.Chunk: memory.pointer(pool_data + views.PoolData.bind(layouts).offsets["chunks"]),
+    }[broken.view]
+    reader = broken.view.bind(layouts)
+    target.write(address + reader.offsets.get(broken.member, 0), broken.value, broken.size)
+    if broken.said == "contradicts itself":
+        target.write(address + reader.offsets["total_len"], 1)
+    assert any(broken.said in each for each in reasons(look(target), broken.queue))
 
 
 def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(target: Tampered) -> None:
@@ -164,8 +228,21 @@ def test_a_release_whose_requests_have_another_size_is_refused(target: Tampered)
     """Each queue says so, and nothing is shown."""
     worker = worker_of(target)
     data = Memory(target).pointer(worker.pool + 8)
-    target.write(data, 8 + USER_BYTES + 300, 4)
+    target.write(data, HANDLE + USER_BYTES + 300, 4)
     shown = look(target)
     for queue in Queue:
-        assert all("no known layout fits UCX" in each for each in reasons(shown, queue))
+        assert all(
+            re.search("no known layout fits UCX .* bytes there, and 300 here", each) for each in reasons(shown, queue)
+        )
         assert len(reasons(shown, queue)) == 1
+
+
+def test_the_doctor_speaks_of_ucx_as_of_the_mpi(pid: int) -> None:
+    """Of which release and kind of build it is, what held of its layout, and which others were refused for what."""
+    found = process.diagnose(pid)
+    known = next(known for known, version in BUILDS if f"over UCX {version}" in found.mpi.transport)
+    assert f"layout UCX {known}" in [rung.source for rung in found.rungs]
+    assert "the worker has its address for its name" in found.checks
+    refused = [each for each in found.refusals if each.startswith("UCX ")]
+    with_assertions = ["UCX 1.13: the worker has no pool of requests where it should be"]
+    assert refused == (with_assertions if "assertions" in known else [])

@@ -163,6 +163,7 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
     say(f"{learned.name}, build {' and '.join(subject.builds)}: {members} members of structs found")
     for reason in solution.left_out:
         say(f"  left out: {reason}")
+    say("  not learnt: the structs of UCX, of which libmqs knows releases; `mqs doctor PID` says which one holds")
     if options.check:
         there = known(profile)
         agrees, lines = comparison(layouts, there.layouts, f"profile {there.name}")

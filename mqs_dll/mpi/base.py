@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Protocol
 
 from mqs_dll.abi import Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.errors import MqsError
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
@@ -50,13 +51,14 @@ class AttachedMpi(ABC, Generic[EntryT]):
         self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
     ) -> None:
         self._memory = memory
-        self._layouts = identity.layouts
+        fabric = transport.fabric or Fabric("", Layouts(), (), ())
+        self._layouts = identity.layouts.followed_by(fabric.layouts)
         self._transport = transport
         self._datatypes = datatypes
         self._title = identity.title
-        self.checks: Sequence[str] = identity.checks
+        self.checks: Sequence[str] = (*identity.checks, *fabric.checks)
         """What was checked in this process before its layouts were believed, and held: a sentence each."""
-        self.refusals: Sequence[str] = identity.refusals
+        self.refusals: Sequence[str] = (*identity.refusals, *fabric.refusals)
         """Which layouts were tried before and refused, and why: a sentence each."""
 
     def describe(self) -> str:

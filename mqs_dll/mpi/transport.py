@@ -8,6 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import NoInformation
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
@@ -20,6 +21,8 @@ class Transport(ABC, Generic[EntryT]):
 
     name: str
     """As the MPI calls it: "pml/ob1", "ch3:nemesis"."""
+    fabric: Fabric | None = None
+    """What it leaves the matching of messages to."""
 
     @abstractmethod
     def sends(self, entry: EntryT) -> Iterator[Operation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mqs_dll.errors import LayoutError, MqsError, TargetReadError
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
@@ -17,14 +18,11 @@ HANDLE = 8
 class Worker:
     """What the rooms of this fabric read from."""
 
-    def __init__(
-        self, memory: Memory, address: int, layouts: Layouts, version: str, request_size: int, function: int
-    ) -> None:
+    def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
         self.memory = memory
         self.address = address
-        self.layouts = layouts
-        self.version = version
-        """Of UCX, like "1.18.1"."""
+        self.fabric = fabric
+        self.layouts = layouts = fabric.layouts
         self.request_size = request_size
         """sizeof(ucp_request_t): what the MPI asked for lies behind it."""
         self.function = function
@@ -63,28 +61,48 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
     if function is None:
         raise LayoutError(f"UCX's function {releases.VERSION_FUNCTION} is missing")
     version = releases.version_of(function, memory)
+    refusals: list[str] = []
     for arm in releases.nearest(version):
         layouts = arm.layouts()
         try:
-            if _fits(memory, address, arm, layouts, ops, user_bytes):
-                return Worker(memory, address, layouts, version, arm.request, function)
-        except MqsError:
+            checks = _check(memory, address, arm, layouts, ops, user_bytes)
+        except MqsError as error:
+            refusals.append(f"{arm.name}: {error}")
             continue
-    raise LayoutError(f"no known layout fits UCX {version} in this process")
+        fabric = Fabric(f"UCX {version}", layouts, checks, tuple(refusals))
+        return Worker(memory, address, fabric, arm.request, function)
+    why = "; ".join(refusals[:2]) or "it is of another major release than those that are known"
+    raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
 
 
-def _fits(memory: Memory, address: int, arm: releases.Arm, layouts: Layouts, ops: int, user_bytes: int) -> bool:
-    """Tell whether a worker's pool, its name and its lists are what they must be in a layout."""
+def _check(
+    memory: Memory, address: int, arm: releases.Arm, layouts: Layouts, ops: int, user_bytes: int
+) -> tuple[str, ...]:
+    """Return what holds of a worker in a layout: its pool, its name and its lists are what they must be.
+
+    Raises:
+        LayoutError: one of them isn't.
+        TargetReadError: one of them can't be read.
+    """
     reader = views.Worker.bind(layouts)
     worker = reader.at(memory, address)
     pool = views.Pool.bind(layouts).at(memory, address + worker.req_mp)
     data = views.PoolData.bind(layouts).at(memory, pool.data)
-    if data.ops != ops or data.elem_size != HANDLE + arm.request + user_bytes:
-        return False
+    if data.ops != ops:
+        raise LayoutError("the worker has no pool of requests where it should be")
+    size = data.elem_size - HANDLE - user_bytes
+    if size != arm.request:
+        raise LayoutError(f"requests have {arm.request} bytes there, and {size} here")
     if memory.text(address + worker.name, views.MOST_NAME) != f"{address:#x}".encode():
-        return False
+        raise LayoutError("the worker's name is not where it should be")
     tm = address + worker.tm
     matching = views.TagMatch.bind(layouts).at(memory, tm)
     head = tm + matching.unexpected
     first, last = matching.first, matching.last
-    return memory.pointer(first) == head and memory.pointer(last + WORD) == head
+    if memory.pointer(first) != head or memory.pointer(last + WORD) != head:
+        raise LayoutError("the worker has no list of messages where it should be")
+    return (
+        f"the worker's pool is that of UCX's requests, which have {size} bytes",
+        "the worker has its address for its name",
+        "the ends of its list of messages refer to the list",
+    )

@@ -25,7 +25,7 @@ from mqs_dll.interface import TargetImage
 from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi import envelopes, stack
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.openmpi import cm_views, tags, views
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
@@ -64,7 +64,6 @@ NEIGHBORHOOD_TAGS = 1 << 10
 NEIGHBORHOOD = "or a neighborhood collective's: pml/ucx cuts its tag"
 
 MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED = bytes(4), b"\1\0\0\0"
-NO_ORDER = "its order among those to this rank is not known"
 
 
 class Asked(NamedTuple):
@@ -121,7 +120,8 @@ class Ucx(Pml):
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
         self._stack = _only_stack(memory, symbols)
-        self.name = f"pml/ucx over UCX {self._worker.version}"
+        self.fabric = self._worker.fabric
+        self.name = f"pml/ucx over {self.fabric.title}"
 
     def datatypes_in_use(self) -> list[int]:
         """Refuse."""

@@ -124,7 +124,10 @@ class Ch4(Device):
             except LayoutError as error:
                 self._network.explain(str(error))
             else:
-                self._ucx = Ucx(self._parts, self._traffic, workers) if workers else None
+                if workers:
+                    self._ucx = Ucx(self._parts, self._traffic, workers)
+                    self.fabric = workers[0].fabric
+                    self.name += f" over {self.fabric.title}"
         return self._ucx
 
     def _of_network(self, entry: Entry, kind: Kind) -> list[str]:

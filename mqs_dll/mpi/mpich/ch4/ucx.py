@@ -23,7 +23,7 @@ from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
 from mqs_dll.memory import LARGEST_FETCH, WORD, remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import contexts, early, operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
@@ -64,8 +64,6 @@ first; so the long ones come first, the shorter of them before the longer."""
 
 LARGEST_VARIABLES = 1 << 24
 """Bytes of a library's variables that are searched."""
-
-NO_ORDER = "its order among those to this rank is not known"
 
 
 class Packed(NamedTuple):
