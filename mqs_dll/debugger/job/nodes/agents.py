@@ -22,7 +22,7 @@ from mqs_dll.debugger.job.facts import Obstacle
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
-from mqs_dll.debugger.job.nodes.merge import Answer, merged
+from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.ranks import How, unread
@@ -36,10 +36,8 @@ _OPEN = 60.0
 _GO = 10.0
 _TELL = 60.0
 _LATE = 5.0
-"""Seconds that an agent has for a step; _LATE beyond what the step itself takes."""
-_FOR_EACH = 0.03
-"""Seconds more for each node: the head starts them, and takes in what they say, one after the other."""
-
+"""Seconds that an agent has for a step; _LATE beyond what the step itself takes. Unless ranks stand, they begin anew
+when another agent answers: a thousand don't do that at once."""
 _OF_LIMIT = 0.4
 """Of the limit for which ranks may stand, for each of stopping and reading: a node that hangs must not cost the others
 what was read of them."""
@@ -215,8 +213,8 @@ class Agents(Closes):
         """
         parts = [(name, part) for name, answer in self._answers.items() for part in answer.parts]
         if not parts:
-            lost = "; ".join(answer.lost.why for answer in self._answers.values() if answer.lost)
-            raise JobError(f"no rank of it was found on {len(self._nodes)} nodes{f': {lost}' if lost else ''}")
+            lost = "; ".join(lost_nodes(self._answers))
+            raise JobError(f"no rank of it was found on {hosts.fold(self._nodes)}{f': {lost}' if lost else ''}")
         jobs: list[set[str]] = []
         for _, part in parts:
             together = set(part.marks).union(*(job for job in jobs if not job.isdisjoint(part.marks)))
@@ -337,8 +335,7 @@ class Agents(Closes):
         weigh: Callable[[str], int] = lambda name: 1,
     ) -> dict[str, Any]:
         """Wait for the answers to what nodes were asked, by node, "" for their greeting; the rest is as _ask has it."""
-        given = seconds + (0.0 if standing else _FOR_EACH * len(expected))
-        end = time.monotonic() + given
+        end = time.monotonic() + seconds
         word = time.monotonic() + _STILL_HERE
         waiting = dict(expected)
         answers: dict[str, Any] = {}
@@ -358,11 +355,13 @@ class Agents(Closes):
                 self._hear(node, event.text, waiting, answers, take)
             if node.lost is not None:
                 waiting.pop(node.name, None)
-            if on_progress and node.name in expected and node.name not in waiting:
-                left -= weigh(node.name)
-                on_progress(total - left, total)
+            if node.name not in waiting:
+                end = end if standing else time.monotonic() + seconds
+                left = sum(map(weigh, waiting)) if on_progress else left
+                if on_progress:
+                    on_progress(total - left, total)
         for name in waiting:
-            why = f"{name} did not answer within {given:.1f} s"
+            why = f"{name} did not answer within {seconds:g} s"
             self._lose(self._nodes[name], Obstacle(RankState.UNREADABLE, why, "look again, or log in there"))
         return answers
 
