@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mqs_dll import __version__, library_path
-from mqs_dll.commands import agent, calibrate, demo, diff, job, show, watch
+from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.errors import DllError, LimitError, MqsError
@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         ("calibrate", calibrate, "learn the layout of an MPI that libmqs doesn't know"),
         ("doctor", doctor, "say what libmqs knows of an MPI, what it can't see, and what to do"),
         ("demo", demo, "start a small MPI job that hangs, and show its queues"),
+        ("gdb-init", gdb_init, "print the line for ~/.gdbinit that gives gdb its `mqs` commands"),
     ):
         command = commands.add_parser(name, help=words)
         command.set_defaults(command=module.run)

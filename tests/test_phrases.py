@@ -40,7 +40,7 @@ FOR_PEOPLE = re.compile(
     rb"|one of several to this rank, in no particular order"
     rb"|its tag and its order among those to this rank are not known"
     rb"|-?\d+ of \d+ bytes (are here|are sent|delivered)"
-    rb"|no receive has matched it|waits for room in shared memory|rendezvous: the receiver has not answered"
+    rb"|no receive has matched it|rendezvous: the receiver has not answered"
     rb"|its tag is not known: the header is gone|its tag is not kept|\d+ parts(; no receive has matched it)?"
     rb"|eager: (all|a part) of it is here|all of it is (not )?here( yet)?|sent by MPI_Ssend or MPI_Issend"
     rb"|rendezvous: (\d+ of \d+ bytes are here|its \d+ bytes are with the sender)"
@@ -51,7 +51,7 @@ FOR_PEOPLE = re.compile(
     rb"|\d+ (came too early, behind a message not here yet|for communicators .+)"
     rb"|message no\. \d+ of this sender is the next to match"
     rb"|\d+ bytes; (the datatype is|its buffer and datatype are) not kept|under way; its tag is not kept"
-    rb"|waits for room in UCX|its order among those to this rank is not known|its receiver is not known"
+    rb"|its order among those to this rank is not known|its receiver is not known"
     rb"|or a neighborhood collective's: pml/ucx cuts its tag|what it sent where is not known"
 )
 """The lines that walkers write for people alone."""
@@ -117,9 +117,11 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
         (phrases.FREED(), Words(gone_on=True)),
         (phrases.NOT_DELIVERED(HANDLE), Words(gone_on=True)),
         (phrases.RECEIVE_NUMBER(LARGEST), Words(number=LARGEST)),
-        (phrases.PROCESS_NUMBER(LARGEST), Words(number=LARGEST)),
+        (phrases.WORKER_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.NEXT_TO_MATCH(LARGEST), Words(following=LARGEST)),
         (phrases.SEND_NUMBER(LARGEST), Words(number=LARGEST)),
+        (phrases.MESSAGE(HANDLE, "rendezvous with the data at the sender"), Words(message=HANDLE)),
+        (phrases.NO_ROOM("shared memory"), Words(message=0)),
     ],
 )
 def test_a_line_says_what_it_was_written_for(line: str, says: Words) -> None:

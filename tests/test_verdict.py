@@ -21,6 +21,7 @@ from tests.support.made_up_job import (
     PROBE,
     RECV,
     SEND,
+    SSEND,
     Pending,
     Rank,
     begun,
@@ -588,6 +589,25 @@ def test_a_send_whose_message_its_receiver_has_taken_is_no_other_receives_partne
     waits = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(6)))
     verdict = conclude(job(still(0, waits, call="MPI_Recv"), still(1, taken, call="MPI_Send")))
     assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
+def test_of_two_sends_with_one_tag_the_one_whose_message_lies_there_waits() -> None:
+    """Messages that name their sends tell which one the receiver has."""
+    lies = unexpected(0, tag=3, text=(phrases.MESSAGE(0xB0, "all of it is here"),))
+    under_way = receive(0, tag=3, status=Status.MATCHED, message=(0, 3, 8), text=(IRECV,))
+    for name, outcome in ((0xB0, Outcome.PROVED), (0xA0, Outcome.NOTHING_STUCK)):
+        waits = send(1, tag=3, text=(SSEND, phrases.MESSAGE(name, "no receive has matched it")))
+        asks = still(1, receive(0, tag=9), under_way, lies, call="MPI_Recv")
+        assert conclude(job(still(0, waits, call="MPI_Ssend"), asks)).outcome is outcome
+
+
+def test_a_message_that_is_not_seen_at_its_receiver_may_be_taken() -> None:
+    """Its sender learns of that when it calls MPI: where it stands in a call, the message is under way."""
+    asks = still(0, receive(1, tag=3, length=4), call="MPI_Recv")
+    for tag, cause in ((3, Cause.TOO_SMALL), (4, Cause.TAG)):
+        named = send(0, tag=tag, length=9, text=(SSEND, phrases.MESSAGE(0xA0, "no receive has matched it")))
+        assert cause not in causes(conclude(job(asks, still(1, named))))
+        assert cause in causes(conclude(job(asks, still(1, named, call="MPI_Ssend"))))
 
 
 def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_way() -> None:

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
     )
+    how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     add_limit(how)
     how.add_argument(
         "--samples",
@@ -64,9 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which_library.add_arguments(how)
     nodes.add_arguments(parser)
+    add_output(parser)
 
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``report`` to a parser."""
     out = parser.add_argument_group("what to print, and to write")
-    out.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
     form = out.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
@@ -111,6 +115,21 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _show_found(options)
     job = _obtain(options)
+    code = report(options, job)
+    if not options.load:
+        _hint(job)
+    return code
+
+
+def report(options: argparse.Namespace, job: Job) -> int:
+    """Write all that the options of ``add_output`` ask for.
+
+    Returns:
+        The verdict's Outcome.
+
+    Raises:
+        MqsError: a file can't be written.
+    """
     if options.save:
         from mqs_dll.debugger.job import saved
 
@@ -120,8 +139,6 @@ def run(options: argparse.Namespace) -> int:
     verdict = conclude(job)
     _write_pictures(options, job, verdict)
     _print(options, job, verdict)
-    if not options.load:
-        _hint(job)
     return int(verdict.outcome)
 
 

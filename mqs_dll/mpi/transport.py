@@ -12,6 +12,8 @@ from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
 
+NO_COMMUNICATOR = "a send is under way, and nothing tells on which communicator"
+
 
 class Transport(ABC, Generic[EntryT]):
     """What moves the messages of one process."""
@@ -34,6 +36,10 @@ class Transport(ABC, Generic[EntryT]):
     @abstractmethod
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
+
+    def is_idle(self, entry: EntryT) -> bool:
+        """Tell whether a communicator has no operation, where that can be told without a look at each queue."""
+        return False
 
     def requests_of(self, entry: EntryT) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""

@@ -17,6 +17,7 @@ class Standing(Enum):
     NEXT = "every message under way before it can be seen"
     BEHIND = "a message that can't be seen is under way before it"
     TAKEN = "its receiver has it"
+    UNSEEN = "it does not lie at its receiver: it is under way, or taken"
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +47,8 @@ class Pending:
     """What matches it: they will meet."""
     standing: Standing = Standing.UNKNOWN
     """Of a send."""
+    counterpart: Pending | None = None
+    """Of a send, its message where that lies unexpected; of such a message, its send."""
     guessed: bool = False
     """Of a receive: another one from any source may take its partner, or it may take another message."""
 

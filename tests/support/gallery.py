@@ -130,6 +130,7 @@ OVER_UCX = (
     Scene("particles.c", 4),
     Scene("early.c", 2),
     Scene("computing.c", 2),
+    Scene("taken.c", 2),
 )
 
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (

@@ -339,11 +339,13 @@ class Ch4OverUcx(Ch4):
         return replace(found, optional=True) if found is not None and true.call == "MPI_Improbe" else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
-        """Leave open what only the request of something that is done could tell, and what a receive got in UCX."""
+        """Leave open what only the request of something done could tell, what a receive got in UCX, and strangers."""
         if communicator.alone:
             return super().may_be_unknown(true, communicator)
         if true.status is Status.COMPLETE or true.call in (*PARTITIONED, "MPI_Improbe"):
             return RANK | TAG | LENGTH | BUFFER | ACTUAL
+        if true.queue is Queue.SENDS and communicator.has_strangers:
+            return RANK  # MPICH has another table of processes for each job
         return ACTUAL | RANK | TAG if true.status is None else NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:

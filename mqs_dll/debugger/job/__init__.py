@@ -9,7 +9,7 @@
 - ``halt``: what else keeps a rank from running
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
-- ``cores``: a job from its core files
+- ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 - ``saved``: a job in a file; ``codec``: its records in terms of JSON
 - ``compare``: what differs between two jobs; ``changes``: the records of that
 """

@@ -13,11 +13,9 @@ from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job.facts import mpi_name, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
-from mqs_dll.debugger.job.records import Identity, Job, JobProcess, RankState, Sample
+from mqs_dll.debugger.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
-
-SOURCE = "live"
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
@@ -124,7 +122,7 @@ class JobReader(Closes):
         sizes = tuple(_size(processes, number) for number in range(len(self._found.worlds)))
         return Job(
             title=self._found.title,
-            source=SOURCE,
+            source=LIVE,
             host=self._found.host,
             taken=taken,
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),

@@ -7,6 +7,9 @@ from enum import Enum
 
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 
+LIVE, CORE_FILES, GDB = "live", "core files", "gdb"
+"""Where a job is read from (Job.source)."""
+
 
 class RankState(Enum):
     """What became of a rank when it was looked at."""
@@ -135,7 +138,7 @@ class Job:
     title: str
     """The launcher's command line, or what stands for it."""
     source: str
-    """Where it was read from: "live", or "core files"."""
+    """Where it was read from: LIVE, CORE_FILES or GDB."""
     host: str
     taken: str
     """When, as ISO 8601 in UTC."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.worker import Worker
@@ -82,12 +83,17 @@ class Arrived(NamedTuple):
     synchronous: bool
     """Whether its sender waits for the match; of a rendezvous that isn't told."""
     rendezvous: bool
+    request: int
+    """The address of the sender's request; 0 where it doesn't tell, since the sender waits for nothing."""
 
     def how(self) -> str:
         """Return how much of it is here, in words."""
         if self.rendezvous:
-            return f"rendezvous: its {self.length} bytes are with the sender"
-        return f"eager: {'all' if self.here == self.length else 'a part'} of it is here"
+            return phrases.MESSAGE(self.request, "rendezvous with the data at the sender")
+        part = "all" if self.here == self.length else "a part"
+        return (
+            phrases.MESSAGE(self.request, f"{part} of it is here") if self.request else f"eager: {part} of it is here"
+        )
 
 
 class Matching:
@@ -194,13 +200,14 @@ class Matching:
         here = found.length - found.payload_offset
         data = header + found.payload_offset
         if kind & RENDEZVOUS and not kind & (EAGER | EAGER_ONLY):
-            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True)
+            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True, request=found.request)
         if found.payload_offset < EAGER_HEADER or here < 0 or not kind & (EAGER | EAGER_ONLY | SYNC):
             raise BrokenStructureError(f"there is no message of UCX's at {address:#x}")
         length = here if kind & EAGER_ONLY else found.total_len
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
-        return Arrived(found.tag, length, here, data, synchronous=bool(kind & SYNC), rendezvous=False)
+        request = (found.request if kind & EAGER_ONLY else found.size) if kind & SYNC else 0
+        return Arrived(found.tag, length, here, data, bool(kind & SYNC), rendezvous=False, request=request)
 
 
 def arrivals(

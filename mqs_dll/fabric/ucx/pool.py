@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, is_in_pieces
@@ -48,8 +49,8 @@ class Sent(NamedTuple):
     endpoint: int
     synchronous: bool
     done: bool
-    has_left: bool
-    """Its message or the head of it; else it waits for room."""
+    is_announced: bool
+    """Its message or the head of it has this request's address, and has left or is about to; else it waits for room."""
     is_whole_sent: bool
     """All of it has left: a synchronous one waits for the match alone."""
     freed: bool
@@ -61,9 +62,10 @@ class Sent(NamedTuple):
             return "done"
         if self.tag is None:
             return "under way; its tag is not kept"
-        if not self.has_left:
-            return "waits for room in UCX"
-        return "no receive has matched it" if self.is_whole_sent else "rendezvous: the receiver has not answered"
+        if not self.is_announced:
+            return phrases.NO_ROOM("UCX")
+        answer = "no receive has matched it" if self.is_whole_sent else "the receiver has not answered"
+        return phrases.MESSAGE(self.address, answer)
 
 
 class Received(NamedTuple):
@@ -191,7 +193,7 @@ class Requests:
             request.ep,
             synchronous,
             done=bool(request.flags & COMPLETED),
-            has_left=tag is None or request.id == request.address,
+            is_announced=tag is None or request.id == request.address,
             is_whole_sent=bool(request.flags & LOCALLY_DONE),
             freed=bool(request.flags & RELEASED),
         )

@@ -112,5 +112,7 @@ class Descriptor(View):
     tag: int = uint64()
     total_len: int = uint64(name="tag", plus=8)
     """Of a first fragment, or of a synchronous message by the new protocols."""
+    request: int = uint64(name="tag", plus=16)
+    """The sender's, of a rendezvous and of a whole synchronous message by the old protocols."""
     size: int = uint64(name="tag", plus=32)
-    """Of a rendezvous."""
+    """Of a rendezvous; of another synchronous message it is the sender's request."""

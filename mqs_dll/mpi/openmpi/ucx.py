@@ -35,6 +35,7 @@ from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.mpi.openmpi.unexpected import foreign_note
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.phrases import How
 
 USER_BYTES = 160
@@ -212,7 +213,7 @@ class Ucx(Pml):
                 yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
-            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.PROCESS_NUMBER(each.number))
+            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
     def _receive(
         self,
@@ -250,14 +251,17 @@ class Ucx(Pml):
 
         Raises:
             NoInformation: at once or after them: a blocking one is not seen where several threads may call MPI, nor
-                deep in a stack.
+                deep in a stack; or nothing tells the communicator of another one.
         """
         held = self._held()
         found = [self._send(each, held, entry) for each in held.sent.get(entry.slot, ())]
         found.sort(key=lambda each: (each.desired_local_rank, each.desired_tag))
-        if held.no_other:
+        if held.sent.get(NO_SLOT):
+            refusal = NoInformation(NO_COMMUNICATOR)
+        elif held.no_other:
             return iter(found)
-        refusal = hidden("blocking sends", self.name, "keeps their requests on the stack")
+        else:
+            refusal = hidden("blocking sends", self.name, "keeps their requests on the stack")
         if not found:
             raise refusal
         return chain(found, _raise(refusal))

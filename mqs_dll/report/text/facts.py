@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.debugger.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.escape import visible
 from mqs_dll.report.nodes import fold
 from mqs_dll.report.terminal import indented
-
-LIVE = "live"
-"""Job.source of what was read while it existed."""
 
 
 def parts(job: Job) -> Iterator[RenderableType]:
@@ -64,7 +61,9 @@ def _samples(job: Job) -> str:
 
 
 def _stop(job: Job) -> str:
-    if job.source != LIVE:
+    if job.source == GDB:
+        return "gdb holds the ranks, since different moments: what they say may not fit together"
+    if job.source == CORE_FILES:
         return "core files of different ranks are not of one moment: what they say may not fit together"
     if not job.stopped:
         return "the ranks ran while they were read: what they say may not fit together"

@@ -27,6 +27,11 @@ class Marker(NamedTuple):
     sure: bool
     """Whether only ranks have these variables: a batch system gives its own to a user's shell too."""
 
+    @property
+    def job(self) -> str:
+        """What all worlds of its job have in common."""
+        return job_of_world(self.world)
+
 
 class _Family(NamedTuple):
     rank: Sequence[str]

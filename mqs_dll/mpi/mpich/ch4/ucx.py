@@ -32,6 +32,7 @@ from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.phrases import How
 
 USER_BYTES = 8
@@ -41,6 +42,9 @@ NEXT_WORKER = 88
 """Bytes from one interface's record to the next; the first one's has the context before its worker."""
 
 MOST_INTERFACES = 64
+"""Also the length of a row of endpoints in the table of processes."""
+
+LONG_ENTRY = WORD * MOST_INTERFACES**2
 
 NO_CONTEXT = -1
 HANDLE_BITS = 0xFFFFFFFF
@@ -54,8 +58,9 @@ ERROR_29 = 0x20000000
 ENTRIES = (8, 16)
 """Where the table of processes has its first entry: since 4.2, and before."""
 
-STRIDES = (16, 72, 32776, 32784)
-"""From an entry to the next: its endpoints to all interfaces of the other process lie in it since 4.1."""
+STRIDES = (32776, 32784, 72, 16)
+"""From an entry to the next: the endpoints to all interfaces of the other process lie in it since 4.1, behind the
+first; so the long ones come first, the shorter of them before the longer."""
 
 LARGEST_VARIABLES = 1 << 24
 """Bytes of a library's variables that are searched."""
@@ -165,7 +170,7 @@ class Ucx:
             whole = self._request(half.anysrc_partner) if half and half.anysrc_partner else None
             place = None if whole is None else places.get(self._traffic.request_text(whole).encode())
             if place is None:
-                number = phrases.PROCESS_NUMBER(each.number)
+                number = phrases.WORKER_NUMBER(each.number)
                 yield self._receive(Status.PENDING, each, whole or half, entry, NOTHING, number, each.tag)
             elif place >= done:
                 yield from shared[done : place + 1]
@@ -263,7 +268,7 @@ class Ucx:
                 texts = call, "what it sent where is not known", self._traffic.request_text(done), "done"
                 yield envelopes.send(Status.COMPLETE, *unknown, *texts)
         if held.sent.get(NO_CONTEXT):
-            raise NoInformation("a send is under way, and nothing tells on which communicator")
+            raise NoInformation(NO_COMMUNICATOR)
 
     def _send(self, address: int, sent: Sent, entry: Entry) -> Operation:
         request = self._request(address)
@@ -303,7 +308,7 @@ class Ucx:
         return self._ranks
 
     def _table(self, size: int) -> dict[int, int]:
-        """Return the table of processes: the one whose entries begin with different endpoints, as many as there are."""
+        """Return what the table of processes has: its entries begin with different endpoints, as many as there are."""
         pointer, is_endpoint = self._memory.pointer, self._workers[0][2].is_endpoint
         for _, table in _places(self._parts):
             for first in ENTRIES:
@@ -311,12 +316,30 @@ class Ucx:
                     if not is_endpoint(pointer(table + first)):
                         continue
                     for stride in STRIDES:
-                        found = [pointer(table + first + stride * rank) for rank in range(size)]
+                        entries = [table + first + stride * rank for rank in range(size)]
+                        found = [pointer(entry) for entry in entries]
                         if len(set(found)) == size and all(map(is_endpoint, found)):
-                            return {endpoint: rank for rank, endpoint in enumerate(found)}
+                            ranks = dict(zip(found, range(size), strict=True))
+                            return ranks | (self._of_interfaces(entries) if stride > LONG_ENTRY else {})
                 except TargetReadError:
                     continue
         return {}
+
+    def _of_interfaces(self, entries: Sequence[int]) -> dict[int, int]:
+        """Return the rank that each endpoint leads to which is from or to another interface than the first.
+
+        Args:
+            entries: the address of each process's endpoints: a row for each interface of this process's, in which
+                stands one for each of the other's.
+        """
+        count = len(self._workers)
+        return {
+            endpoint: rank
+            for rank, entry in enumerate(entries)
+            for index, (_, _, requests) in enumerate(self._workers if count > 1 else ())
+            for endpoint in self._memory.pointers(entry + WORD * MOST_INTERFACES * index, count)
+            if endpoint and requests.is_endpoint(endpoint)
+        }
 
     # ------------------------------------------------------------ unexpected messages
 
