@@ -28,8 +28,7 @@ from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
-from mqs_dll.debugger.job.read import SOURCE
-from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.job.records import LIVE, Job
 from mqs_dll.errors import MqsError
 
 WATCH = 5.0
@@ -184,7 +183,7 @@ class Agent(ExitStack):
         return wire.write_job(
             Job(
                 title="",
-                source=SOURCE,
+                source=LIVE,
                 host=socket.gethostname(),
                 taken="",
                 mpi="",
