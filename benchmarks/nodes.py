@@ -31,7 +31,6 @@ from mqs_dll.debugger.job.nodes.agents import Agents, Start
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.job.read import JobReader, look_on
 from mqs_dll.debugger.job.records import Job
-from mqs_dll.debugger.job.saved import to_document
 from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
 from tests.support.synthetic_job import SCENARIOS
@@ -71,7 +70,7 @@ def record(job: Job, folder: Path, each: int) -> list[str]:
         answers["find"] = {"to": "find", "done": wire.write(wire.Parts((part,), ()))}
         for look in range(2):
             seen = tuple(replace(process, samples=(process.samples[look],)) for process in processes)
-            document = to_document(replace(job, host=name, sizes=(None,), processes=seen))
+            document = wire.write_job(replace(job, host=name, sizes=(None,), processes=seen))
             answers[f"tell.{look + 1}"] = {"to": "tell", "done": document}
         for file, answer in answers.items():
             (place / file).write_bytes(b"".join(wire.lines_of(answer)))

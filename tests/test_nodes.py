@@ -9,11 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqs_dll.debugger.limit import USUAL
 from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler
 from tests.support.mpis import Mpi, find_mpis, skip_without
@@ -89,19 +91,55 @@ def test_ranks_of_other_launchers_are_found(mpi: Mpi, nodes: Nodes, compiler: Co
 # ---------------------------------------------------------------- agents that fail, and heads
 
 
+class Hung:
+    """A job of three ranks, one on each node, that wait in a circle; started anew before its time limit ends it."""
+
+    def __init__(self, nodes: Nodes, compiler: Compiler) -> None:
+        self._nodes, self._compiler = nodes, compiler
+        self._running = ExitStack()
+        self._until = 0.0
+        self._job: NodesJob | None = None
+
+    def job(self) -> NodesJob:
+        """Return it."""
+        if self._job is None or time.monotonic() > self._until:
+            self.close()
+            self._until = time.monotonic() + 60.0
+            job = running_on(self._nodes, self._compiler, OPEN_MPI, "hangs/sendrecv_ring", 3)
+            self._job = self._running.enter_context(job)
+            self._job.wait_until_ready()
+        return self._job
+
+    def close(self) -> None:
+        """End it."""
+        self._running.close()
+
+
 @pytest.fixture(scope="module")
-def hung(nodes: Nodes, compiler: Compiler) -> Iterator[NodesJob]:
-    """Return a job of three ranks, one on each node, that wait in a circle."""
-    with running_on(nodes, compiler, OPEN_MPI, "hangs/sendrecv_ring", 3) as job:
-        job.wait_until_ready()
-        assert until_stuck(nodes, job)["outcome"] == "proved"
-        yield job
+def kept(nodes: Nodes, compiler: Compiler) -> Iterator[Hung]:
+    """Return what has a job that hangs."""
+    with closing(Hung(nodes, compiler)) as found:
+        yield found
+
+
+@pytest.fixture
+def hung(kept: Hung) -> NodesJob:
+    """Return a job that hangs."""
+    return kept.job()
 
 
 def odd(how: str, argument: object = "") -> tuple[str, str]:
     """Return the options that start an agent which does one thing otherwise on n3."""
     words = [sys.executable, "-m", "tests.support.odd_agent", how, str(argument)]
     return "--agent", f"env PYTHONPATH={shlex.quote(str(ROOT))} {shlex.join(words)}"
+
+
+def all_run(nodes: Nodes, job: NodesJob) -> bool:
+    """Tell whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
+    end = time.monotonic() + USUAL.seconds
+    while standing(nodes, job) and time.monotonic() < end:
+        time.sleep(0.2)
+    return standing(nodes, job) == []
 
 
 def standing(nodes: Nodes, job: NodesJob) -> list[str]:
@@ -119,7 +157,7 @@ ODD = {
     "dies": "the agent on n3 ended while it was asked",
     "stopped": "n3 did not answer within",
     "claims": "process PID on n3 says that it is rank 1, which its launcher started on n2",
-    "nonsense": "what n3 sent is no answer of an agent: it groups is no list",
+    "nonsense": "what n3 sent is no answer of an agent: it has no groups",
     "old": "n3 has libmqs 0.0.9, and this is",
 }
 
@@ -127,24 +165,22 @@ ODD = {
 @pytest.mark.parametrize("how", ODD)
 def test_an_odd_agent_spoils_its_own_ranks_alone(how: str, nodes: Nodes, hung: NodesJob) -> None:
     """The ranks of its node are unread, with the reason; all others are read, and all go on."""
-    said = nodes.mqs(
-        "job", hung.launcher, "--json", "--interval", "100ms", "--samples", "2", "--limit", "1s", *odd(how)
-    )
+    said = nodes.mqs("job", hung.launcher, "--json", "--interval", "100ms", "--samples", "2", *odd(how))
     processes = report(said)["processes"]
     assert [each["state"] for each in processes[:2]] == ["read", "read"]
-    unread = [each for each in processes if each["state"] != "read"]
+    unread = [each for each in processes if each["state"] == "unreadable"]
     why = " ".join(each["why"] for each in unread)
     assert ODD[how] in re.sub(r"process \d+", "process PID", why)
     assert {each["rank"] for each in unread} <= {2, None}
     assert report(said)["outcome"] != "proved"
-    assert standing(nodes, hung) == []
+    assert all_run(nodes, hung)
 
 
 @pytest.mark.root  # who takes a link down
 def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> None:
     """An agent that hears nothing while its ranks stand lets them go: the kernel doesn't notice that a link is down."""
     said = nodes.mqs("job", hung.launcher, "--json", "--samples", "1", "--limit", "20s", *odd("cut", 8))
-    assert [each["state"] for each in report(said)["processes"]] == ["read", "read", "not read"]
+    assert [each["state"] for each in report(said)["processes"]] == ["read", "read", "unreadable"]
     assert standing(nodes, hung) == []
 
 
@@ -152,7 +188,7 @@ def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> Non
 def test_all_ranks_run_when_the_head_ends(signal: str, nodes: Nodes, hung: NodesJob) -> None:
     """However it ends, in the middle of a stop: each agent's input ends, and so does its stop."""
     reads = hung.directory / f"reads.{signal}"
-    options = shlex.join(["job", str(hung.launcher), "--samples", "1", *odd("slow", "/tmp/reads")])
+    options = shlex.join(["job", str(hung.launcher), "--samples", "1", "--limit", "60s", *odd("slow", "/tmp/reads")])
     said = nodes.run(
         f"cd {ROOT}; {sys.executable} -m mqs_dll {options} >{reads} 2>&1 & head=$!; "
         f"until ssh n3 test -e /tmp/reads; do sleep .05; done; ssh n3 rm /tmp/reads; "
@@ -167,4 +203,6 @@ def test_a_launcher_that_is_killed_between_two_looks(nodes: Nodes, compiler: Com
     with running_on(nodes, compiler, OPEN_MPI, "hangs/three_cycle", 4) as job:
         job.wait_until_ready()
         said = nodes.mqs("job", job.launcher, "--json", "--interval", "2s", *odd("launcher", job.launcher))
-    assert {each["state"] for each in report(said)["processes"]} == {"exited"}
+    states = [each["state"] for each in report(said)["processes"]]
+    assert states[2] == "exited"
+    assert set(states) <= {"exited", "read"}, "the launcher's other daemons may need a moment"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import show, which_library
 
 EXIT_DONE = 0
 
@@ -21,7 +23,12 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         EXIT_DONE.
     """
+    from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agent import serve
 
-    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), {})
+    def look(message: Mapping[str, Any]) -> Any:
+        asked = {name: message[name] for name in ("pid", *show.ASKED)}
+        return wire.write(show.look(argparse.Namespace(**vars(options), **asked)))
+
+    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), {"show": look})
     return EXIT_DONE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from mqs_dll.commands import which_library
 from mqs_dll.errors import MqsError, NodesError
@@ -20,6 +21,9 @@ OPTIONS = ("hosts", "hostfile", "here", "slurm", "via", "agent", "send")
 
 _SSH, _SRUN = "ssh", "srun"
 
+_PATIENCE = 30.0
+"""Seconds that a node has for one process, besides the limit for which that may stand."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which nodes a job runs on, and how they are reached."""
@@ -29,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")
     where.add_argument("--here", action="store_true", help="read the ranks of this machine alone")
     group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job that runs in this job of Slurm's")
+    add_way(group)
+
+
+def add_way(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say how nodes are reached."""
     group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
     group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
     group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
@@ -68,6 +77,27 @@ def find_ranks(options: argparse.Namespace, how: How) -> tuple[FoundJob, Ranks]:
         if local is None or asked is not None:
             raise
         return local, _here(options, local, how)  # its other ranks are unread, and say what is missing
+
+
+def ask(options: argparse.Namespace, node: str, message: Mapping[str, Any], kind: type[Any]) -> Any:
+    """Return what the agent on one node answers to a message, as a record of a kind.
+
+    Raises:
+        NodesError: it can't be reached, or couldn't do what it was asked.
+    """
+    from mqs_dll.debugger.job.codec import DamagedError
+    from mqs_dll.debugger.job.nodes import hosts, wire
+    from mqs_dll.debugger.job.nodes.agents import Agents
+    from mqs_dll.debugger.job.ranks import How
+
+    (name,) = hosts.chosen(node) if len(hosts.chosen(node)) == 1 else (None,)
+    if name is None:
+        raise NodesError(f"{node!r} is no single node")
+    with Agents(How(), _start(options, None)) as agents:
+        try:
+            return wire.read(kind, agents.ask_one(name, message, options.limit + _PATIENCE))
+        except DamagedError as error:
+            raise NodesError(f"what {name} sent is no answer of an agent: it {error}") from None
 
 
 def _asked_nodes(options: argparse.Namespace) -> list[str] | None:
@@ -142,7 +172,7 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
     flags = (["--dll", options.dll] if options.dll else []) + (["--direct"] if options.direct else [])
     own = shlex.join([*agent.command(), *flags])
     command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else own
-    job = options.slurm or (local.slurm if local else "")
+    job = getattr(options, "slurm", None) or (local.slurm if local else "")
     via = options.via or (_SRUN if job and shutil.which(_SRUN) else _SSH)
     if via == _SRUN and not job:
         raise NodesError("--via srun goes with a job of Slurm's: --slurm JOBID names one")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.errors import MqsError, UnknownMpiError
 
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 EXIT_SHOWN = 0
 
+ASKED = ("all", "windows", "datatypes", "limit")
+"""The options that say what is read of a process, besides the library's."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.set_defaults(usage_error=parser.error)
-    parser.add_argument("pid", nargs="?", type=number, metavar="PID", help="the process: a rank, not mpiexec")
+    parser.add_argument(
+        "pid",
+        nargs="?",
+        type=_pid,
+        metavar="[NODE:]PID",
+        help="the process: a rank, not mpiexec; also on another node",
+    )
     parser.add_argument("--core", metavar="FILE", help="a core file of a rank, instead")
     parser.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core file's program and libraries lie")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
@@ -29,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
     add_limit(parser)
+    nodes.add_way(parser.add_argument_group("a process on another node (docs/clusters.md)"))
+
+
+def _pid(text: str) -> int | tuple[str, int]:
+    node, colon, pid = text.rpartition(":")
+    return (node, number(pid)) if colon else number(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("name one process: by PID, or by --core")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    snapshot = _look_at_core(options) if options.core else _look(options)
+    snapshot = _look_at_core(options) if options.core else _look_there(options)
     if options.json:
         from mqs_dll.report import process_json
 
@@ -58,7 +73,23 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_SHOWN
 
 
-def _look(options: argparse.Namespace) -> Snapshot:
+def _look_there(options: argparse.Namespace) -> Snapshot:
+    if not isinstance(options.pid, tuple):
+        return look(options)
+    from mqs_dll.debugger.snapshot import Snapshot
+
+    node, pid = options.pid
+    message = {"do": "show", "pid": pid, **{name: getattr(options, name) for name in ASKED}}
+    snapshot: Snapshot = nodes.ask(options, node, message, Snapshot)
+    return snapshot
+
+
+def look(options: argparse.Namespace) -> Snapshot:
+    """Return what is to be shown of a process of this machine.
+
+    Raises:
+        MqsError: it can't be read.
+    """
     from mqs_dll.debugger.collect import take_snapshot
     from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done

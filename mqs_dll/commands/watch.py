@@ -13,7 +13,7 @@ from datetime import datetime
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.job import which
 from mqs_dll.commands.times import number, seconds
 
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--count", type=_count, metavar="N", help="end after N looks")
     which_library.add_arguments(parser)
+    nodes.add_arguments(parser)
 
 
 def _count(text: str) -> int:
@@ -64,18 +65,15 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: there is no such job, or it can't be read.
     """
-    from mqs_dll.debugger.job.find import find_job
-    from mqs_dll.debugger.job.ranks import Here, How
+    from mqs_dll.debugger.job.ranks import How
     from mqs_dll.debugger.job.read import JobReader
     from mqs_dll.report import terminal
     from mqs_dll.report.progress import ranks_done
 
-    found = find_job(options.what)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
+    found, ranks = nodes.find_ranks(options, How(stop=False, stacks=False))
     with ExitStack() as stack:
         with ranks_done() as on_progress:
-            here = Here(found.ranks, open_queues, how=How(stop=False, stacks=False))
-            reader = JobReader(found, here, on_progress=on_progress)
+            reader = JobReader(found, ranks, on_progress=on_progress)
             stack.enter_context(reader)
             first = reader.look()
         looks = itertools.chain((first,), iter(reader.look, None))
@@ -116,11 +114,11 @@ def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Frame:
 
 
 def _has_ended(job: Job) -> bool:
-    """Tell whether no rank of this machine is left; of other machines nothing can be told."""
+    """Tell whether no rank is left; of machines that weren't reached nothing can be told."""
     from mqs_dll.debugger.job.records import RankState
 
-    here = [process for process in job.processes if process.host == job.host]
-    return bool(here) and all(process.state is RankState.EXITED for process in here)
+    known = [each for each in job.processes if each.host == job.host or each.state is RankState.READ]
+    return bool(known) and all(each.state is RankState.EXITED for each in known)
 
 
 class _Unchanged:

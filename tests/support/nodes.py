@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -161,8 +162,7 @@ def running_on(
 ) -> Iterator[NodesJob]:
     """Start a program of tests/programs on all nodes and give the job; at the end kill it."""
     source = compiler.compile(mpi, program)
-    directory = nodes.directory / f"{mpi.name}-{source.name}"
-    directory.mkdir()
+    directory = Path(tempfile.mkdtemp(prefix=f"{source.name}-", dir=nodes.directory))
     binary = shutil.copy2(source, directory / source.name)
     variables, command = launch_command(mpi, ranks)
     words = shlex.join([*command, str(binary), str(directory), *arguments])

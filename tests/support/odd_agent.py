@@ -79,6 +79,20 @@ def _wait_beside(path: str) -> None:
     _after("read", rest)
 
 
+def _kill_launcher(pid: str) -> None:
+    """Kill the launcher, and wait until its rank here has gone with it."""
+    watch = agent.Agent._watch
+
+    def changed(self: agent.Agent, message: Message) -> None:
+        watch(self, message)
+        subprocess.run(["ssh", NODES[0], "kill", "-9", pid], check=True)
+        end = time.monotonic() + 4.0
+        while any(Path(f"/proc/{rank}/exe").exists() for rank in self._found) and time.monotonic() < end:
+            time.sleep(0.05)
+
+    agent.Agent._watch = changed  # type: ignore[method-assign]
+
+
 _WAYS: dict[str, Callable[[str], None]] = {
     "killed": lambda _: _after("stop", _signal(signal.SIGKILL)),
     "dies": lambda _: _after("watch", _signal(signal.SIGKILL)),
@@ -88,7 +102,7 @@ _WAYS: dict[str, Callable[[str], None]] = {
     "old": _age,
     "cut": _cut_link,
     "slow": _wait_beside,
-    "launcher": lambda pid: _after("watch", lambda: subprocess.run(["ssh", NODES[0], "kill", "-9", pid], check=True)),
+    "launcher": _kill_launcher,
 }
 
 

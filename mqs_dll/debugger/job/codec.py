@@ -84,7 +84,15 @@ class Table:
             DamagedError: it isn't one.
         """
         found = _array(values, self._codec.read)
-        self._values = [Shared(each) if type(each) is tuple else each for each in found]
+        self.take([Shared(each) if type(each) is tuple else each for each in found])
+
+    def take(self, values: list[Any]) -> None:
+        """Have these values for a table."""
+        self._values = values
+
+    def share(self, common: dict[Any, Any]) -> None:
+        """Have the values of other tables, which ``common`` has, in place of equal ones, and add the others to it."""
+        self._values = [common.setdefault(value, value) for value in self._values]
 
 
 class Codecs:

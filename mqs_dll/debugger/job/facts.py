@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import RankState
+from mqs_dll.debugger.job.records import JobProcess, RankState
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
 
@@ -33,6 +34,13 @@ def explain(error: MqsError) -> Obstacle:
         return Obstacle(RankState.FINALIZED, str(error), "")
     hidden = Hidden.by(error)
     return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.way_out)
+
+
+def without_node(process: JobProcess) -> str:
+    """Return why a process could not be read, in words that are the same on all nodes with the same reason."""
+    if not process.host:
+        return process.why
+    return re.sub(rf"(?<![\w.-]){re.escape(process.host)}(?![\w-])", "its node", process.why)
 
 
 def world_rank(snapshot: Snapshot) -> int | None:

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,8 +32,10 @@ FORMAT = f"mqs-job/{VERSION}"
 LARGEST = 1 << 29
 """Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
 
+GROUPS = "groups"
+
 _SHARED = {
-    tuple[int, ...]: "groups",
+    tuple[int, ...]: GROUPS,
     Frame: "frames",
     tuple[LayoutOrigin, ...]: "layouts",
     tuple[str, ...]: "sentences",
@@ -69,7 +71,7 @@ def save(job: Job, path: str) -> None:
 
 def to_bytes(job: Job) -> bytes:
     """Return what a file that holds a job consists of, before it is compressed."""
-    with _garbage_left_alone():
+    with garbage_left_alone():
         return json.dumps(to_document(job), separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -119,7 +121,7 @@ def from_bytes(content: bytes, path: str) -> Job:
     """
     _check_format(content, path)
     try:
-        with _garbage_left_alone():
+        with garbage_left_alone():
             job = from_document(json.loads(content, parse_constant=refuse_constant))
     except RecursionError as error:
         raise SavedFileError(f"{path} is damaged: it is nested too deeply") from error
@@ -130,8 +132,15 @@ def from_bytes(content: bytes, path: str) -> Job:
     return job
 
 
-def from_document(document: Any) -> Job:
+def from_document(
+    document: Any, common: dict[Any, Any] | None = None, groups: Sequence[tuple[int, ...]] | None = None
+) -> Job:
     """Return the job that to_document() made a document of.
+
+    Args:
+        document: in terms of JSON.
+        common: what jobs that are read one after the other have in common; more is added.
+        groups: in place of those in the document.
 
     Raises:
         DamagedError: it is no such document.
@@ -140,14 +149,19 @@ def from_document(document: Any) -> Job:
     if type(document) is not dict or document.keys() != {"format", "job", *codecs.tables}:
         raise DamagedError("it has other parts than a saved job has")
     for name, table in codecs.tables.items():
-        table.fill(document[name])
+        if name == GROUPS and groups is not None:
+            table.take(list(groups))
+        else:
+            table.fill(document[name])
+        if common is not None:
+            table.share(common)
     job: Job = codecs.of(Job).read(document["job"])
     _check(job)
     return job
 
 
 @contextmanager
-def _garbage_left_alone() -> Iterator[None]:
+def garbage_left_alone() -> Iterator[None]:
     """Let nobody look for garbage: among millions of new objects, all in use, that takes as long as the reading."""
     was_on = gc.isenabled()
     gc.disable()

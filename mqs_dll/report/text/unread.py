@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from mqs_dll.debugger.job.facts import without_node
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.escape import printable, visible
@@ -88,7 +89,7 @@ def _obstacles(process: JobProcess) -> Iterator[tuple[_Obstacle, str]]:
 def _without_numbers(process: JobProcess) -> str:
     """Return why a process could not be read, in words that are the same for all processes with the same reason."""
     number, pid = rf"rank {process.rank}\b", rf"process {process.pid}\b"
-    return re.sub(rf"{number} \({pid}\)|{number}|{pid}", "it", process.why)
+    return re.sub(rf"{number} \({pid}\)|{number}|{pid}", "it", without_node(process))
 
 
 def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from mqs_dll.debugger.job.facts import without_node
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.escape import visible
 from mqs_dll.verdict.findings.common import Case, waits
@@ -57,8 +58,9 @@ def of_unread(case: Case) -> Iterator[Finding]:
     by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, process in enumerate(case.analysis.job.processes):
         if process.state is RankState.UNREADABLE:
-            by_reason[process.why, process.way_out].append(place)
-    for (why, way_out), places in by_reason.items():
+            by_reason[without_node(process), process.way_out].append(place)
+    for (alike, way_out), places in by_reason.items():
+        why = alike if len(places) > 1 else case.analysis.job.processes[places[0]].why
         reason = f": {visible(why)}" if why else "."
         sentence = f"{case.names.ranks(places)} could not be read{reason}"
         yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), places)

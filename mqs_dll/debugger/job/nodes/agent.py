@@ -1,8 +1,8 @@
 """The agent's side: does on its node what the head says, and lets its ranks go when the head says nothing any more.
 
-Its standard input ends when the head ends, or its link: then it ends, and with it the process that holds its ranks
-(stop.py). A link that is down tells nobody: so an agent whose ranks stand, and which hears nothing for WATCH seconds,
-lets them go by itself, and says that it was alone.
+Its standard input ends when the head ends, or its link: then it ends, whatever it is doing, and with it the process
+that holds its ranks (stop.py). A link that is down tells nobody: so an agent whose ranks stand, and which hears nothing
+for WATCH seconds, lets them go by itself, and says that it was alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -28,7 +29,6 @@ from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.records import LIVE, Job
-from mqs_dll.debugger.job.saved import to_document
 from mqs_dll.errors import MqsError
 
 WATCH = 5.0
@@ -50,6 +50,7 @@ def serve(open_queues: OpenQueues, look_further: LookFurther | None, more: More)
     """
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
+    threading.Thread(target=_end_with, args=(0,), daemon=True).start()
     with Agent(open_queues, look_further, more) as agent:
         _say(answers, wire.GREETING)
         lines = _Lines(0)
@@ -58,6 +59,14 @@ def serve(open_queues: OpenQueues, look_further: LookFurther | None, more: More)
                 _say(answers, agent.answer(line))
             else:
                 agent.let_go()
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when nobody can write to a descriptor any more."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    poll.poll()
+    os._exit(0)
 
 
 def _say(descriptor: int, message: wire.Message) -> None:
@@ -171,7 +180,7 @@ class Agent(ExitStack):
     def _tell(self, message: Mapping[str, Any]) -> Any:
         processes = self._ranks.processes(float(message["at"]))
         worlds = max((each.world for each in processes), default=-1) + 1
-        return to_document(
+        return wire.write_job(
             Job(
                 title="",
                 source=LIVE,

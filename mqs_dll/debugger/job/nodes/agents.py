@@ -22,24 +22,25 @@ from mqs_dll.debugger.job.facts import Obstacle
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
-from mqs_dll.debugger.job.nodes.merge import Answer, merged
+from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.ranks import How, unread
 from mqs_dll.debugger.job.records import JobProcess, RankState
-from mqs_dll.debugger.job.saved import from_document
-from mqs_dll.errors import JobError
+from mqs_dll.debugger.job.saved import garbage_left_alone
+from mqs_dll.errors import JobError, NodesError
 
 _GREET = CONNECT + 20.0
 _FIND = 30.0
 _OPEN = 60.0
-_STOP = 10.0
 _GO = 10.0
 _TELL = 60.0
 _LATE = 5.0
-"""Seconds that an agent has for a step; _LATE beyond what the step itself takes."""
-_FOR_EACH = 0.03
-"""Seconds more for each node: the head starts them, and takes in what they say, one after the other."""
+"""Seconds that an agent has for a step; _LATE beyond what the step itself takes. Unless ranks stand, they begin anew
+when another agent answers: a thousand don't do that at once."""
+_OF_LIMIT = 0.4
+"""Of the limit for which ranks may stand, for each of stopping and reading: a node that hangs must not cost the others
+what was read of them."""
 
 _STILL_HERE = 1.0
 """Seconds between two words to agents whose ranks stand."""
@@ -107,10 +108,24 @@ class Agents(Closes):
         self._nodes: dict[str, _Node] = {}
         self._answers: dict[str, Answer] = {}
         self._found: FoundJob | None = None
+        self._jobs = wire.Jobs()
 
     def close(self) -> None:
         """End all agents: ranks that stand go on. Idempotent."""
         self._carrier.close()
+
+    def ask_one(self, node: str, message: wire.Message, seconds: float) -> Any:
+        """Start an agent on a node, and return what it answers to a message.
+
+        Raises:
+            NodesError: it can't be reached, or couldn't do what it was asked.
+        """
+        self._start([node])
+        answers = self._ask({node: message}, seconds)
+        obstacle = self._nodes[node].lost or self._nodes[node].refused
+        if obstacle is not None:
+            raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.way_out))))
+        return answers.get(node)
 
     # ------------------------------------------------------------ finding
 
@@ -198,8 +213,8 @@ class Agents(Closes):
         """
         parts = [(name, part) for name, answer in self._answers.items() for part in answer.parts]
         if not parts:
-            lost = "; ".join(answer.lost.why for answer in self._answers.values() if answer.lost)
-            raise JobError(f"no rank of it was found on {len(self._nodes)} nodes{f': {lost}' if lost else ''}")
+            lost = "; ".join(lost_nodes(self._answers))
+            raise JobError(f"no rank of it was found on {hosts.fold(self._nodes)}{f': {lost}' if lost else ''}")
         jobs: list[set[str]] = []
         for _, part in parts:
             together = set(part.marks).union(*(job for job in jobs if not job.isdisjoint(part.marks)))
@@ -225,7 +240,7 @@ class Agents(Closes):
         began = time.monotonic()
         told = [node.name for node in self._in_use()]
         try:
-            self._ask({name: {"do": "stop"} for name in told}, _STOP, holding=True)
+            self._ask({name: {"do": "stop"} for name in told}, self.how.limit.seconds * _OF_LIMIT, standing=True)
             self.apart = time.monotonic() - began if len(told) > 1 else 0.0
             yield
         finally:
@@ -235,20 +250,22 @@ class Agents(Closes):
     def read(self) -> None:
         """Read the ranks."""
         told = {node.name: {"do": "read"} for node in self._in_use() if node.refused is None}
-        self._ask(told, self.how.limit.seconds + _LATE, holding=self.how.stop)
+        self._ask(told, self.how.limit.seconds * _OF_LIMIT if self.how.stop else _TELL, standing=self.how.stop)
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run."""
         told = {node.name: {"do": "tell", "at": at} for node in self._in_use() if node.refused is None}
         read: dict[tuple[str, int], JobProcess] = {}
+        jobs = self._jobs
 
         def take(name: str, document: Any) -> None:
-            for process in from_document(document).processes:
+            for process in jobs.read(document).processes:
                 if len(process.samples) > 1:
                     raise DamagedError("has looked more than once")
                 read[name, process.pid] = process
 
-        self._ask(told, _TELL, take=take)
+        with garbage_left_alone():
+            self._ask(told, _TELL, take=take)
         assert self._found is not None
         return [self._process(rank, read.get((rank.host, rank.pid))) for rank in self._found.ranks]
 
@@ -284,7 +301,7 @@ class Agents(Closes):
         seconds: float,
         *,
         take: Callable[[str, Any], None] | None = None,
-        holding: bool = False,
+        standing: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
         weigh: Callable[[str], int] = lambda name: 1,
     ) -> dict[str, Any]:
@@ -294,7 +311,7 @@ class Agents(Closes):
             messages: by node.
             seconds: that they have.
             take: takes each answer as soon as it comes, and raises DamagedError; then nothing is returned.
-            holding: whether ranks stand, so that nobody must be left without a word.
+            standing: whether ranks stand, so that nobody must be left without a word.
             on_progress: called with what is done, and all.
             weigh: what one node counts for in that.
         """
@@ -305,7 +322,7 @@ class Agents(Closes):
         for line, names in alike.items():
             self._carrier.send(names, line)
         expected = {name: str(message["do"]) for name, message in messages.items()}
-        return self._wait(expected, seconds, take=take, holding=holding, on_progress=on_progress, weigh=weigh)
+        return self._wait(expected, seconds, take=take, standing=standing, on_progress=on_progress, weigh=weigh)
 
     def _wait(
         self,
@@ -313,23 +330,22 @@ class Agents(Closes):
         seconds: float,
         *,
         take: Callable[[str, Any], None] | None = None,
-        holding: bool = False,
+        standing: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
         weigh: Callable[[str], int] = lambda name: 1,
     ) -> dict[str, Any]:
         """Wait for the answers to what nodes were asked, by node, "" for their greeting; the rest is as _ask has it."""
-        given = seconds + _FOR_EACH * len(expected)
-        end = time.monotonic() + given
+        end = time.monotonic() + seconds
         word = time.monotonic() + _STILL_HERE
         waiting = dict(expected)
         answers: dict[str, Any] = {}
-        total = sum(map(weigh, expected))
+        total = left = sum(map(weigh, expected))
         while waiting and (now := time.monotonic()) < end:
-            if holding and now >= word:
+            if standing and now >= word:
                 word = now + _STILL_HERE
                 held = [name for name in expected if name not in waiting and self._nodes[name].lost is None]
                 self._carrier.send(held, b'{"do":"hold"}\n')
-            event = self._carrier.next(min(end, word if holding else end) - now)
+            event = self._carrier.next(min(end, word if standing else end) - now)
             if event is None or event.node not in self._nodes:
                 continue
             node = self._nodes[event.node]
@@ -339,10 +355,13 @@ class Agents(Closes):
                 self._hear(node, event.text, waiting, answers, take)
             if node.lost is not None:
                 waiting.pop(node.name, None)
-            if on_progress:
-                on_progress(total - sum(map(weigh, waiting)), total)
+            if node.name not in waiting:
+                end = end if standing else time.monotonic() + seconds
+                left = sum(map(weigh, waiting)) if on_progress else left
+                if on_progress:
+                    on_progress(total - left, total)
         for name in waiting:
-            why = f"{name} did not answer within {given:.0f} s"
+            why = f"{name} did not answer within {seconds:g} s"
             self._lose(self._nodes[name], Obstacle(RankState.UNREADABLE, why, "look again, or log in there"))
         return answers
 

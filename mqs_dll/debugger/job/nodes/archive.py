@@ -19,8 +19,6 @@ from mqs_dll.errors import NodesError
 _MODULES = ("mqs_dll", "cffi", "_cffi_backend", "pycparser", "drgn", "_drgn")
 _BESIDE = ("drgn.libs", "cffi.libs")
 """Folders of libraries that wheels bring along."""
-_LEFT_OUT = frozenset({"__pycache__", "report", "verdict", "calibrate"})
-"""Of our own package: what no agent imports."""
 
 
 def packed() -> bytes:
@@ -62,8 +60,7 @@ def _files() -> Iterator[Path]:
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    parts = entry.name.split("/")
-    if "__pycache__" in parts or (parts[0] == "mqs_dll" and not _LEFT_OUT.isdisjoint(parts[1:2])):
+    if "__pycache__" in entry.name.split("/"):
         return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

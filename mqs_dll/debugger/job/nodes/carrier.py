@@ -12,6 +12,7 @@ import shlex
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from mqs_dll.debugger.bases import Closes
@@ -101,18 +102,17 @@ class Carrier(Closes):
             command = f"exec {self._engine} {shlex.join(['sh', '-c', command]).replace('%', '%%')}"
         if here:
             command = command.replace("%", "%%")
-        started = list(nodes)
 
-        def act(task: Any) -> None:
-            for node in started:
-                self._said[node] = deque(maxlen=_MOST_SAID)
-                self._workers[node] = task.shell(
-                    command, nodes=node, handler=_Handler(self), stderr=True, tree=False, remote=distant
-                )
-                if data:
-                    self._workers[node].write(data)
+        def act(task: Any, node: str) -> None:
+            self._said[node] = deque(maxlen=_MOST_SAID)
+            self._workers[node] = task.shell(
+                command, nodes=node, handler=_Handler(self), stderr=True, tree=False, remote=distant
+            )
+            if data:
+                self._workers[node].write(data)
 
-        self._tell(act)
+        for node in nodes:  # one by one: between them, those that were started are listened to
+            self._tell(partial(act, node=node))
 
     def send(self, nodes: Iterable[str], data: bytes) -> None:
         """Write to the standard input of what was started on nodes; nothing happens where it has ended."""
@@ -168,9 +168,8 @@ class Carrier(Closes):
             self._port.msg_send(None)
 
     def told(self) -> None:
-        """Do what the thread was told."""
-        while self._told:
-            self._told.popleft()(self._task_self())
+        """Do the next thing that the thread was told."""
+        self._told.popleft()(self._task_self())
 
     def heard(self, node: str, stream: str, text: bytes) -> None:
         """Note a line."""

@@ -79,6 +79,11 @@ def named(names: Iterable[str]) -> Iterator[str]:
                 yield from filter(None, map(checked, _node_set(name)))
 
 
+def fold(names: Iterable[str]) -> str:
+    """Return nodes as a set: "n[1-4,7]"."""
+    return str(_engine().NodeSet.fromlist(list(names)))
+
+
 def _checked_all(names: Iterable[str]) -> list[str]:
     found = []
     for name in names:
@@ -94,15 +99,20 @@ def _node_set(text: str) -> list[str]:
     Raises:
         ValueError: it is none.
     """
-    try:
-        import ClusterShell.NodeSet as engine
-    except ImportError as error:
-        raise NodesError(f"ClusterShell, which knows sets of nodes, can't be imported: {error}") from None
+    engine = _engine()
     try:
         nodes: Any = engine.NodeSet(text)
     except engine.NodeSetException as error:
         raise ValueError(str(error)) from None
     return list(nodes)
+
+
+def _engine() -> Any:
+    try:
+        import ClusterShell.NodeSet as engine
+    except ImportError as error:
+        raise NodesError(f"ClusterShell, which knows sets of nodes, can't be imported: {error}") from None
+    return engine
 
 
 def _count(text: str) -> int:

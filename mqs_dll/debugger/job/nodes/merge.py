@@ -7,14 +7,18 @@ table does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mqs_dll.debugger.job.facts import Obstacle
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
-from mqs_dll.debugger.job.nodes.hosts import short
+from mqs_dll.debugger.job.nodes.hosts import fold, short
 from mqs_dll.debugger.job.nodes.wire import Part
 from mqs_dll.debugger.job.records import RankState
+
+_NAME = "\0"
+"""Stands for a node's name in a reason that several have."""
 
 
 @dataclass
@@ -69,9 +73,20 @@ def merged(answers: Mapping[str, Answer], host: str, local: FoundJob | None) -> 
         ranks=tuple(sorted(ranks, key=lambda each: (each.world, each.rank is None, each.rank or 0, each.host))),
         members=local.members if local else frozenset(),
         nodes=tuple(answers),
-        lost=tuple(obstacle.why for obstacle in lost),
+        lost=tuple(lost_nodes(answers)),
         way_out=next((obstacle.way_out for obstacle in lost if obstacle.way_out), ""),
     )
+
+
+def lost_nodes(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """Yield sentences on the nodes that didn't answer, one for all with the same reason."""
+    alike: dict[str, list[str]] = {}
+    for node, answer in answers.items():
+        if answer.lost:
+            reason = re.sub(rf"(?<![\w.-]){re.escape(node)}(?![\w-])", _NAME, answer.lost.why)
+            alike.setdefault(reason, []).append(node)
+    for reason, nodes in alike.items():
+        yield reason.replace(_NAME, fold(nodes))
 
 
 def _take(worlds: dict[str, _World], node: str, part: Part) -> None:

@@ -14,13 +14,15 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mqs_dll import __version__
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
 from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
-from mqs_dll.debugger.job.saved import refuse_constant
+from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.job.saved import GROUPS, from_document, refuse_constant, to_document
+from mqs_dll.debugger.job.shared import Shared
 
 GREETING = {"mqs-agent": 1, "version": __version__}
 """What an agent says first: a head and its agents are of one release."""
@@ -93,6 +95,62 @@ def _message(text: bytes) -> dict[str, Any]:
     if type(message) is not dict:
         raise DamagedError("is no message")
     return message
+
+
+# ---------------------------------------------------------------- what an agent has read
+
+_MOST_MEMBERS = 1 << 22
+"""Of all groups in one message: those of a few communicators of a million ranks."""
+
+
+def write_job(job: Job) -> dict[str, Any]:
+    """Return what an agent has read in terms of JSON: groups, which all nodes have alike, in runs."""
+    document = to_document(job)
+    document[GROUPS] = [[number for run in _runs(group) for number in run] for group in document[GROUPS]]
+    return document
+
+
+class Jobs:
+    """Reads what agents have read. What they have in common is one object: a thousand may tell of the same group."""
+
+    def __init__(self) -> None:
+        self._common: dict[Any, Any] = {}
+        self._groups: dict[tuple[int, ...], Shared[int]] = {}
+
+    def read(self, document: Any) -> Job:
+        """Return the job that write_job() made a document of.
+
+        Raises:
+            DamagedError: it did not.
+        """
+        if type(document) is not dict or type(document.get(GROUPS)) is not list:
+            raise DamagedError("has no groups")
+        groups = [self._group(runs) for runs in document[GROUPS]]
+        if sum(map(len, groups)) > _MOST_MEMBERS:
+            raise DamagedError("has larger groups than any")
+        return from_document(document, self._common, groups)
+
+    def _group(self, runs: Any) -> Shared[int]:
+        if type(runs) is not list or len(runs) % 2 or any(type(each) is not int for each in runs):
+            raise DamagedError("has a group that is no list of runs")
+        key = tuple(runs)
+        if key not in self._groups:
+            spans = list(zip(runs[::2], runs[1::2], strict=True))
+            if any(not -(2**31) <= first < 2**31 or not count > 0 for first, count in spans):
+                raise DamagedError("has a group of ranks that are none")
+            if sum(count for _, count in spans) > _MOST_MEMBERS:
+                raise DamagedError("has larger groups than any")
+            self._groups[key] = Shared(rank for first, count in spans for rank in range(first, first + count))
+        return self._groups[key]
+
+
+def _runs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield first number and length of each run of a group, in its order."""
+    begin = 0
+    for end in range(1, len(group) + 1):
+        if end == len(group) or group[end] != group[end - 1] + 1:
+            yield group[begin], end - begin
+            begin = end
 
 
 # ---------------------------------------------------------------- what an agent finds
