@@ -24,7 +24,7 @@ PAGE = 4096
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
 
-MOST_RENEWED = 1 << 24
+MOST_RENEWED = 1 << 25
 MOST_RENEWED_FETCHES = 1 << 10
 """Bytes and fetches of a sweep that the next one does again to see whether anything has changed."""
 
