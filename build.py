@@ -1,6 +1,6 @@
-"""Builds libmqs.so and libmqs_dll_name.so, and the C that cffi makes for the first of them.
+"""Builds libmqs.so, libmqs_python.so and libmqs_dll_name.so, and the C that cffi makes for the second of them.
 
-``python build.py``             builds both in place, into mqs_dll/, for developers
+``python build.py``             builds them in place, into mqs_dll/, for developers
 ``python build.py --generate``  writes csrc/generated/ anew, after a change of include/ or csrc/glue.h
 ``python build.py --check``     fails when csrc/generated/ is not what --generate would write
 
@@ -31,6 +31,9 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 GENERATED = Path("csrc/generated/_libmqs.c")
 EMBEDDED_MODULE = "mqs_dll._libmqs"
+IN_PROCESS = "mqs_dll.libmqs_python"
+"""What libmqs.so loads where Python can run in the debugger's own process."""
+PYTHON_HEADER = "Python.h"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 HEADLINE = """\
@@ -84,12 +87,8 @@ def generate() -> str:
 # ---------------------------------------------------------------- what the machine must have
 
 
-def shared_libpython() -> Path:
-    """Return the file of this Python's shared library.
-
-    Raises:
-        SystemExit: there is none; the text names the cure.
-    """
+def shared_libpython() -> Path | None:
+    """Return the file of this Python's shared library, None where it has none."""
     config = sysconfig.get_config_vars()
     library_directory = Path(str(config.get("LIBDIR") or "/usr/lib"))
     directories = [
@@ -102,21 +101,17 @@ def shared_libpython() -> Path:
         for file in (directory / f"{stem}.1.0", directory / stem):
             if file.is_file():
                 return file
-    raise SystemExit(
-        f"libmqs: this Python {VERSION} has no shared library ({stem}.1.0) in {library_directory}, which libmqs.so "
-        f"needs: install it (Debian, Ubuntu: apt install libpython{VERSION}-dev), or build Python with it "
-        f"(pyenv: PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install --force {sys.version.split()[0]})."
-    )
+    return None
 
 
-def check_compiler() -> None:
-    """Return when C that includes Python.h can be compiled.
+def check_compiler(header: str) -> None:
+    """Return when C that includes a header can be compiled.
 
     Raises:
         SystemExit: it can't; the text names the cure.
     """
     include = Path(sysconfig.get_path("include"))
-    if not (include / "Python.h").is_file():
+    if header == PYTHON_HEADER and not (include / header).is_file():
         raise SystemExit(
             f"libmqs: the headers of Python {VERSION} are not in {include}: "
             f"install them (Debian, Ubuntu: apt install libpython{VERSION}-dev)."
@@ -124,7 +119,7 @@ def check_compiler() -> None:
     compiler = shlex.split(os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc"))
     command = [*compiler, f"-I{include}", "-fsyntax-only", "-x", "c", "-"]
     try:
-        tried = subprocess.run(command, input="#include <Python.h>\n", text=True, capture_output=True, check=False)
+        tried = subprocess.run(command, input=f"#include <{header}>\n", text=True, capture_output=True, check=False)
     except OSError:
         raise SystemExit(
             f"libmqs: there is no C compiler {compiler[0]!r}: install gcc (Debian, Ubuntu: apt install gcc libc6-dev), "
@@ -133,12 +128,12 @@ def check_compiler() -> None:
     if tried.returncode != 0:
         complaint = next(iter(tried.stderr.splitlines()), "it says nothing")
         raise SystemExit(
-            f"libmqs: the C compiler {compiler[0]!r} can't compile a file that includes Python.h ({complaint}): "
+            f"libmqs: the C compiler {compiler[0]!r} can't compile a file that includes {header} ({complaint}): "
             f"install what it lacks (Debian, Ubuntu: apt install gcc libc6-dev libpython{VERSION}-dev)."
         )
 
 
-# ---------------------------------------------------------------- how both libraries are built
+# ---------------------------------------------------------------- how the libraries are built
 
 
 def is_searched_by_the_linker(directory: Path) -> bool:
@@ -158,7 +153,7 @@ def version() -> str:
 
 
 def site_directories() -> list[str]:
-    """Return where packages of this Python lie: libmqs.so looks for _cffi_backend there when it isn't beside it."""
+    """Return where packages of this Python lie: libmqs_python.so looks for _cffi_backend there when it lacks one."""
     return list(dict.fromkeys([sysconfig.get_path("platlib"), *site.getsitepackages()]))
 
 
@@ -168,32 +163,41 @@ def quoted(text: str) -> str:
 
 
 def extensions() -> list[Extension]:
-    """Return the two libraries as setuptools knows them; what depends on this machine is added by BuildLibraries."""
+    """Return the libraries as setuptools knows them; what depends on this machine is added by BuildLibraries."""
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra"]
+    # nodelete: Python can't be unloaded, so dlclose must not unload what calls it either.
+    link = ["-Wl,-z,nodelete", "-Wl,-z,defs", "-ldl", "-lpthread"]
     headers = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("csrc/*.h"), *ROOT.glob("include/*.h"))]
     return [
         Extension(
             "mqs_dll.libmqs",
-            ["csrc/exports.c", "csrc/python_start.c", "csrc/log.c", str(GENERATED)],
+            ["csrc/exports.c", "csrc/choose.c", "csrc/helper.c", "csrc/log.c"],
             include_dirs=["include", "csrc"],
-            define_macros=[("NDEBUG", None), ("MQS_VERSION", quoted(version()))],
+            define_macros=[
+                ("MQS_VERSION", quoted(version())),
+                ("MQS_PYTHON_VERSION", quoted(VERSION)),
+                ("MQS_PYTHON_HAS_GIL", str(int(not sysconfig.get_config_var("Py_GIL_DISABLED")))),
+                ("MQS_PYTHON_EXECUTABLE", quoted(str(Path(sys.base_prefix) / f"bin/python{VERSION}"))),
+            ],
             depends=[*headers, "csrc/libmqs.map"],
             extra_compile_args=flags,
-            # nodelete: Python can't be unloaded, so dlclose must not unload libmqs.so either.
-            extra_link_args=[
-                "-Wl,--version-script=csrc/libmqs.map",
-                "-Wl,-z,nodelete",
-                "-Wl,-z,defs",
-                "-ldl",
-                "-lpthread",
-            ],
+            extra_link_args=["-Wl,--version-script=csrc/libmqs.map", *link],
+        ),
+        Extension(
+            IN_PROCESS,
+            ["csrc/python_start.c", str(GENERATED)],
+            include_dirs=["include", "csrc"],
+            define_macros=[("NDEBUG", None)],
+            depends=[*headers, "csrc/libmqs_python.map"],
+            extra_compile_args=flags,
+            extra_link_args=["-Wl,--version-script=csrc/libmqs_python.map", *link],
         ),
         Extension("mqs_dll.libmqs_dll_name", ["csrc/dll_name.c"], extra_compile_args=flags, extra_link_args=["-ldl"]),
     ]
 
 
 class BuildLibraries(build_ext):
-    """Builds the two libraries: plain shared libraries, which debuggers load, not extension modules."""
+    """Builds the libraries: plain shared libraries, which debuggers load, not extension modules."""
 
     def finalize_options(self) -> None:
         """Never take what an earlier build left in build/: it may have been for another Python of the same version."""
@@ -201,11 +205,14 @@ class BuildLibraries(build_ext):
         self.force = True
 
     def run(self) -> None:
-        """Build, after a look at what the machine has."""
+        """Build, after a look at what the machine has: libmqs.so works without libmqs_python.so, by its helper."""
         libpython = shared_libpython()
-        check_compiler()
+        check_compiler("stdio.h" if libpython is None else PYTHON_HEADER)
+        if libpython is None:
+            self.extensions = [each for each in self.extensions if each.name != IN_PROCESS]
+            print(f"libmqs: this Python {VERSION} has no shared library: libmqs.so will work in a helper process.")
         for extension in self.extensions:
-            if extension.name == "mqs_dll.libmqs":
+            if extension.name == IN_PROCESS and libpython is not None:
                 extension.extra_objects = [str(libpython)]
                 extension.define_macros += [
                     ("MQS_PYTHON_PREFIX", quoted(sys.base_prefix)),
@@ -221,7 +228,7 @@ class BuildLibraries(build_ext):
 
 
 def build_in_place() -> None:
-    """Build both libraries into mqs_dll/."""
+    """Build the libraries into mqs_dll/."""
     os.chdir(ROOT)
     command = BuildLibraries(Distribution({"name": "libmqs", "ext_modules": extensions()}))
     command.inplace = True

@@ -1,4 +1,4 @@
-"""Adds to pyproject.toml what it can't say: how the two C libraries are built (see build.py)."""
+"""Adds to pyproject.toml what it can't say: how the C libraries are built (see build.py)."""
 
 import sys
 from pathlib import Path

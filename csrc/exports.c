@@ -1,15 +1,14 @@
 /* Every function that libmqs.so exports; libmqs.map lists them, too.
  *
- * Each clears what it is to fill, checks its arguments, makes sure that Python is up, and asks mqs_dll/_glue.py.
+ * Each clears what it is to fill, checks its arguments, makes sure that Python is up, and asks the Python side.
  * None can answer mqs_ok unless the Python side said so.
  */
-#include <Python.h>
+#include "python_side.h"
 
-#include "glue.h"
 #include "log.h"
-#include "python_start.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +36,10 @@ _Static_assert(sizeof(mqs_process_callbacks) == 32, "mqs_process_callbacks");
 static mqs_basic_callbacks debugger;
 static int has_callbacks;
 
-/* The last failure of this thread that C found itself; the text of Python's own failures is kept by _glue.py. */
+/* Set by require_python, which every call that asks it has made before: the same for all threads. */
+static _Thread_local const struct mqs_python_side *python;
+
+/* The last failure of this thread that C found itself; the text of Python's own failures is kept there. */
 static _Thread_local struct {
     int code;
     const char *reason; /* Stays valid for ever. */
@@ -54,7 +56,7 @@ static int refuse(const char *call, int code, const char *reason)
     return code;
 }
 
-/* Asks the Python side: the mqspy_ function's answer is turned into the result code of the function it stands in. */
+/* Asks the Python side: its answer is turned into the result code of the function that this stands in. */
 #define ASK(question) finish(__func__, (is_busy = 1, (question)))
 
 static int finish(const char *call, int answer)
@@ -64,7 +66,7 @@ static int finish(const char *call, int answer)
     is_busy = 0;
     if (answer < 0) {
         /* Ctrl-C arrived in a Python that is the host's: the host gets it when it is back. */
-        PyErr_SetInterrupt();
+        python->interrupt();
         answer = -answer;
     }
     if (answer == 0) {
@@ -74,7 +76,7 @@ static int finish(const char *call, int answer)
     if (code == refusal.code) {
         refusal.code = mqs_ok;
     }
-    if (mqsc_log_is_open()) {
+    if (mqs_log_is_open()) {
         mqs_log("%s = %d", call, code);
     }
     return code;
@@ -83,7 +85,7 @@ static int finish(const char *call, int answer)
 static int require_python(const char *call)
 {
     const char *reason;
-    int code = mqs_python_start(&reason);
+    int code = mqs_python_choose(&python, &reason);
 
     return code == mqs_ok ? mqs_ok : refuse(call, code, reason);
 }
@@ -134,7 +136,7 @@ static int find_process(const char *call, mqs_process *process, mqs_taddr_t *tok
 
 /* ---------------------------------------------------------------- the library itself */
 
-const char *mqsc_words_of_debugger(int code)
+const char *mqs_words_of_debugger(int code)
 {
     return debugger.mqs_errorstring_fp != NULL ? debugger.mqs_errorstring_fp(code) : NULL;
 }
@@ -153,8 +155,8 @@ char *mqs_version_string(void)
     static _Thread_local char text[128];
     int code = require_python(__func__);
 
-    snprintf(text, sizeof text, "libmqs %s (Python %s%s)", MQS_VERSION, mqs_python_version(),
-             code == mqs_ok ? "" : ", which libmqs can't use");
+    snprintf(text, sizeof text, "libmqs %s (Python%s%s%s)", MQS_VERSION, python != NULL ? " " : "",
+             python != NULL ? python->version() : "", code == mqs_ok ? "" : ", which libmqs can't use");
     return text;
 }
 
@@ -176,10 +178,10 @@ char *mqs_dll_error_string(int code)
     if (code != mqs_ok && code == refusal.code) {
         return (char *)(uintptr_t)refusal.reason;
     }
-    if (mqs_python_start(&reason) != mqs_ok) {
+    if (mqs_python_choose(&python, &reason) != mqs_ok) {
         return (char *)(uintptr_t)reason;
     }
-    if (mqspy_error_string(code, &text) != mqs_ok + 1 || text == NULL) {
+    if (python->error_string(code, &text) != mqs_ok + 1 || text == NULL) {
         return (char *)(uintptr_t) "the Python side of libmqs has no text for this code";
     }
     return text;
@@ -212,7 +214,7 @@ int mqs_setup_image(mqs_image *image, const mqs_image_callbacks *callbacks)
         || callbacks->mqs_field_offset_fp == NULL) {
         return refuse(__func__, mqs_missing_callback, "one of the image callbacks is NULL; only mqs_sizeof_fp may be");
     }
-    code = ASK(mqspy_setup_image(image, callbacks, &token));
+    code = ASK(python->setup_image(image, callbacks, &token));
     if (code == mqs_ok) {
         debugger.mqs_put_image_info_fp(image, (mqs_image_info *)token);
     }
@@ -230,7 +232,7 @@ int mqs_image_has_queues(mqs_image *image, char **message)
     *message = NULL;
     code = find_image(__func__, image, &token);
     if (code == mqs_ok) {
-        code = ASK(mqspy_image_has_queues(token, message));
+        code = ASK(python->image_has_queues(token, message));
     }
     return with_message(code, message);
 }
@@ -239,7 +241,7 @@ int mqs_destroy_image_info(mqs_image_info *info)
 {
     int code = require_library(__func__);
 
-    return code == mqs_ok ? ASK(mqspy_destroy_image((mqs_taddr_t)info)) : code;
+    return code == mqs_ok ? ASK(python->destroy_image((mqs_taddr_t)info)) : code;
 }
 
 /* ---------------------------------------------------------------- processes */
@@ -264,7 +266,7 @@ int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbac
     if (code != mqs_ok) {
         return code;
     }
-    code = ASK(mqspy_setup_process(image_token, process, callbacks, &token));
+    code = ASK(python->setup_process(image_token, process, callbacks, &token));
     if (code == mqs_ok) {
         debugger.mqs_put_process_info_fp(process, (mqs_process_info *)token);
     }
@@ -282,7 +284,7 @@ int mqs_process_has_queues(mqs_process *process, char **message)
     *message = NULL;
     code = find_process(__func__, process, &token);
     if (code == mqs_ok) {
-        code = ASK(mqspy_process_has_queues(token, message));
+        code = ASK(python->process_has_queues(token, message));
     }
     return with_message(code, message);
 }
@@ -291,7 +293,7 @@ int mqs_destroy_process_info(mqs_process_info *info)
 {
     int code = require_library(__func__);
 
-    return code == mqs_ok ? ASK(mqspy_destroy_process((mqs_taddr_t)info)) : code;
+    return code == mqs_ok ? ASK(python->destroy_process((mqs_taddr_t)info)) : code;
 }
 
 int mqs_get_global_rank(mqs_process *process)
@@ -301,7 +303,7 @@ int mqs_get_global_rank(mqs_process *process)
     int code = find_process(__func__, process, &token);
 
     if (code == mqs_ok) {
-        code = ASK(mqspy_get_global_rank(token, &rank));
+        code = ASK(python->get_global_rank(token, &rank));
     }
     return code == mqs_ok ? rank : MQS_INVALID_PROCESS;
 }
@@ -313,7 +315,7 @@ int mqs_update_communicator_list(mqs_process *process)
     mqs_taddr_t token;
     int code = find_process(__func__, process, &token);
 
-    return code == mqs_ok ? ASK(mqspy_update_communicator_list(token)) : code;
+    return code == mqs_ok ? ASK(python->update_communicator_list(token)) : code;
 }
 
 int mqs_setup_communicator_iterator(mqs_process *process)
@@ -321,7 +323,7 @@ int mqs_setup_communicator_iterator(mqs_process *process)
     mqs_taddr_t token;
     int code = find_process(__func__, process, &token);
 
-    return code == mqs_ok ? ASK(mqspy_setup_communicator_iterator(token)) : code;
+    return code == mqs_ok ? ASK(python->setup_communicator_iterator(token)) : code;
 }
 
 int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
@@ -334,7 +336,7 @@ int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
     }
     memset(communicator, 0, sizeof *communicator);
     code = find_process(__func__, process, &token);
-    return code == mqs_ok ? ASK(mqspy_get_communicator(token, communicator)) : code;
+    return code == mqs_ok ? ASK(python->get_communicator(token, communicator)) : code;
 }
 
 /* How many ranks there is room for is known to Python alone: nothing is cleared here. */
@@ -347,7 +349,7 @@ int mqs_get_comm_group(mqs_process *process, int *ranks)
         return refuse(__func__, mqs_bad_call, "the place for the ranks is NULL");
     }
     code = find_process(__func__, process, &token);
-    return code == mqs_ok ? ASK(mqspy_get_comm_group(token, ranks)) : code;
+    return code == mqs_ok ? ASK(python->get_comm_group(token, ranks)) : code;
 }
 
 int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
@@ -360,7 +362,7 @@ int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
     }
     memset(label, 0, sizeof *label);
     code = find_process(__func__, process, &token);
-    return code == mqs_ok ? ASK(mqspy_get_comm_label(token, label)) : code;
+    return code == mqs_ok ? ASK(python->get_comm_label(token, label)) : code;
 }
 
 int mqs_next_communicator(mqs_process *process)
@@ -368,7 +370,7 @@ int mqs_next_communicator(mqs_process *process)
     mqs_taddr_t token;
     int code = find_process(__func__, process, &token);
 
-    return code == mqs_ok ? ASK(mqspy_next_communicator(token)) : code;
+    return code == mqs_ok ? ASK(python->next_communicator(token)) : code;
 }
 
 /* ---------------------------------------------------------------- operations */
@@ -384,7 +386,7 @@ int mqs_setup_operation_iterator(mqs_process *process, int queue)
     if (queue < mqs_pending_sends || queue > mqs_unexpected_messages) {
         return refuse(__func__, mqs_bad_call, "there are three queues: 0 sends, 1 receives, 2 unexpected messages");
     }
-    return ASK(mqspy_setup_operation_iterator(token, queue));
+    return ASK(python->setup_operation_iterator(token, queue));
 }
 
 int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
@@ -397,5 +399,5 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
     }
     memset(operation, 0, sizeof *operation);
     code = find_process(__func__, process, &token);
-    return code == mqs_ok ? ASK(mqspy_next_operation(token, operation)) : code;
+    return code == mqs_ok ? ASK(python->next_operation(token, operation)) : code;
 }

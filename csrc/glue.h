@@ -1,16 +1,12 @@
-/* The two directions between exports.c and mqs_dll/_glue.py. build.py gives this file to cffi too.
- *
- * Every mqspy_ function answers a result code plus 1, so that 0, which cffi returns when a Python function
- * raised or was never attached, can't be taken for mqs_ok.
- */
+/* The two directions between python_start.c and mqs_dll/_glue.py. build.py gives this file to cffi too. */
 #ifndef MQS_GLUE_H
 #define MQS_GLUE_H
 
 #include "mqs_interface.h"
 
-/* Written in C (python_start.c, exports.c, log.c), called by Python. */
+/* Written in C (python_start.c), called by Python. */
 
-/* All mqspy_ functions are attached: exports.c may call them. */
+/* All mqspy_ functions are attached: C may call them. */
 void mqsc_glue_is_ready(void);
 
 /* The debugger's own words for one of its codes; NULL where it has none. */
@@ -20,7 +16,7 @@ const char *mqsc_words_of_debugger(int code);
 int mqsc_log_is_open(void);
 void mqsc_log_line(const char *text);
 
-/* Written in Python (_glue.py), called by C. A token names an image or a process that was set up. */
+/* Written in Python (_glue.py), called by C: struct mqs_python_side tells of them. */
 #ifdef MQS_FOR_CFFI
 extern "Python+C" {
 #endif

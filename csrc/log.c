@@ -24,7 +24,7 @@ static void open_log(void)
     }
 }
 
-int mqsc_log_is_open(void)
+int mqs_log_is_open(void)
 {
     int errno_of_host = errno;
 
@@ -76,7 +76,7 @@ void mqs_log(const char *format, ...)
     int length;
     va_list arguments;
 
-    if (!mqsc_log_is_open()) {
+    if (!mqs_log_is_open()) {
         return;
     }
     clock_gettime(CLOCK_REALTIME, &now);
@@ -99,9 +99,4 @@ void mqs_log(const char *format, ...)
         write_line(line, end + 1);
     }
     errno = errno_of_host;
-}
-
-void mqsc_log_line(const char *text)
-{
-    mqs_log("%s", text);
 }

@@ -2,9 +2,10 @@
 #ifndef MQS_LOG_H
 #define MQS_LOG_H
 
-#include "glue.h"
-
 /* Appends one line with the time and the process id; does nothing when there is no log. Never fails. */
 void mqs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* 1 when MQS_LOG asks for a log and its file could be opened, which is tried once. */
+int mqs_log_is_open(void);
 
 #endif

@@ -1,15 +1,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h> /* Defines _GNU_SOURCE, too: it must come first. */
 
-#include "python_start.h"
-
 #include "glue.h"
-#include "log.h"
+#include "python_side.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,7 +33,7 @@ static int failure_code;
 static char failure_reason[2048];
 
 static _Atomic int glue_is_ready;
-static char library_path[PATH_MAX]; /* Of libmqs.so itself, without symbolic links; empty: not known. */
+static const struct mqs_library *library; /* libmqs.so, which has found that this Python can work in the host. */
 
 /* In the generated C file. */
 int mqs_start_cffi(void);
@@ -47,14 +43,19 @@ void mqsc_glue_is_ready(void)
     atomic_store(&glue_is_ready, 1);
 }
 
-/* When the library is loaded, not later: the host may change its working directory, and the path may be relative. */
-__attribute__((constructor)) static void remember_library_path(void)
+const char *mqsc_words_of_debugger(int code)
 {
-    Dl_info self;
+    return library->words_of_debugger(code);
+}
 
-    if (dladdr(library_path, &self) == 0 || realpath(self.dli_fname, library_path) == NULL) {
-        library_path[0] = '\0';
-    }
+int mqsc_log_is_open(void)
+{
+    return library->log_is_open();
+}
+
+void mqsc_log_line(const char *text)
+{
+    library->log("%s", text);
 }
 
 static int fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -66,68 +67,13 @@ static int fail(int code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(failure_reason, sizeof failure_reason, format, arguments);
     va_end(arguments);
-    mqs_log("Python: %s", failure_reason);
+    library->log("Python: %s", failure_reason);
     return code;
 }
 
-/* ---------------------------------------------------------------- which Python is there */
+/* ---------------------------------------------------------------- the Python that is there */
 
-/* A libpython of another minor version among the loaded files: *data is set to its file name. */
-static int note_other_python(struct dl_phdr_info *info, size_t size, void *data)
-{
-    static const char stem[] = "libpython" TEXT(PY_MAJOR_VERSION) ".";
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
-
-    (void)size;
-    if (strncmp(file, stem, sizeof stem - 1) == 0 && isdigit((unsigned char)file[sizeof stem - 1])
-        && strtol(file + sizeof stem - 1, NULL, 10) != PY_MINOR_VERSION) {
-        *(const char **)data = info->dlpi_name;
-        return 1;
-    }
-    return 0;
-}
-
-static int has_gil(const char *version)
-{
-    return strstr(version, "free-threading") == NULL;
-}
-
-/* Py_ symbols bind to the host's Python when it has one, of whatever version. Until this has said yes,
- * Py_GetVersion, which is the same in all versions, is the only one of them that may be called. */
-static int is_our_minor_version(const char *version)
-{
-    size_t length = strlen(MINOR_VERSION);
-
-    return strncmp(version, MINOR_VERSION, length) == 0 && !isdigit((unsigned char)version[length]);
-}
-
-static int check_version(void)
-{
-    const char *version = Py_GetVersion();
-    const char *other = NULL;
-
-    if (!is_our_minor_version(version)) {
-        return fail(mqs_foreign_python, "the host process runs Python %.*s, this libmqs.so is built for Python %s",
-                    (int)strcspn(version, " "), version, MINOR_VERSION);
-    }
-#ifdef Py_GIL_DISABLED
-    if (has_gil(version)) {
-#else
-    if (!has_gil(version)) {
-#endif
-        return fail(mqs_foreign_python, "the host process runs the other of the two builds (with and without the GIL) "
-                                        "of Python %s than this libmqs.so is built for", MINOR_VERSION);
-    }
-    dl_iterate_phdr(note_other_python, &other);
-    if (other != NULL) {
-        return fail(mqs_foreign_python, "the host process has loaded %s, this libmqs.so is built for Python %s", other,
-                    MINOR_VERSION);
-    }
-    return mqs_ok;
-}
-
-const char *mqs_python_version(void)
+static const char *version_of_python(void)
 {
     static char version[32];
     const char *full = Py_GetVersion();
@@ -342,7 +288,7 @@ static int load_packages(void)
         Py_DECREF(result);
         /* Paths are bytes to the file system: the names go in as Python decodes them. */
         result = PyObject_CallFunction(PyDict_GetItemString(names, "load_packages"), "NN",
-                                       PyUnicode_DecodeFSDefault(library_path),
+                                       PyUnicode_DecodeFSDefault(library->path),
                                        PyUnicode_DecodeFSDefault(MQS_SITE_DIRECTORIES));
     }
     if (result == NULL) {
@@ -401,13 +347,6 @@ static int start(void)
     PyGILState_STATE gil;
     int joins, code;
 
-    code = check_version();
-    if (code != mqs_ok) {
-        return code;
-    }
-    if (library_path[0] == '\0') {
-        return fail(mqs_start_error, "libmqs.so can't find out where it lies itself");
-    }
     make_libpython_global();
     joins = Py_IsInitialized();
     if (!joins) {
@@ -429,7 +368,7 @@ static int start(void)
         (void)Py_AtExit(note_python_is_gone);
     }
     PyGILState_Release(gil);
-    mqs_log("Python: %s %s for %s: %s", joins ? "joined" : "started", mqs_python_version(), library_path,
+    library->log("Python: %s %s for %s: %s", joins ? "joined" : "started", version_of_python(), library->path,
             code == mqs_ok ? "ready" : "failed");
     return code;
 }
@@ -442,7 +381,7 @@ static void start_once(void)
         return; /* A module that is being imported calls the library. */
     }
     /* A thread that waits here with the GIL (ctypes.PyDLL) would keep the thread that starts from getting it. */
-    if (is_our_minor_version(Py_GetVersion()) && Py_IsInitialized() && PyGILState_GetThisThreadState() != NULL
+    if (Py_IsInitialized() && PyGILState_GetThisThreadState() != NULL
         && PyGILState_Check()) {
         gil_holder = PyEval_SaveThread();
     }
@@ -459,7 +398,7 @@ static void start_once(void)
     }
 }
 
-int mqs_python_start(const char **reason)
+static int start_python(const char **reason)
 {
     if (atomic_load(&state) == NOT_TRIED) {
         start_once();
@@ -478,4 +417,37 @@ int mqs_python_start(const char **reason)
         *reason = "libmqs was called while it was starting";
         return mqs_start_error;
     }
+}
+
+/* ---------------------------------------------------------------- struct mqs_python_side */
+
+const struct mqs_python_side *mqs_python_in_process(const struct mqs_library *library_that_asks)
+{
+    static const struct mqs_python_side side = {
+        start_python,
+        version_of_python,
+        PyErr_SetInterrupt,
+        mqspy_error_string,
+        mqspy_setup_image,
+        mqspy_image_has_queues,
+        mqspy_destroy_image,
+        mqspy_setup_process,
+        mqspy_process_has_queues,
+        mqspy_destroy_process,
+        mqspy_update_communicator_list,
+        mqspy_setup_communicator_iterator,
+        mqspy_get_communicator,
+        mqspy_get_comm_group,
+        mqspy_get_comm_label,
+        mqspy_next_communicator,
+        mqspy_setup_operation_iterator,
+        mqspy_next_operation,
+        mqspy_get_global_rank,
+    };
+
+    if (library != NULL && library != library_that_asks) {
+        return NULL;
+    }
+    library = library_that_asks;
+    return &side;
 }

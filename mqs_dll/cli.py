@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mqs_dll import __version__, library_path
-from mqs_dll.commands import calibrate, demo, diff, job, show, watch
+from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.errors import DllError, LimitError, MqsError
@@ -111,11 +111,15 @@ def _parser() -> argparse.ArgumentParser:
         ("calibrate", calibrate, "learn the layout of an MPI that libmqs doesn't know"),
         ("doctor", doctor, "say what libmqs knows of an MPI, what it can't see, and what to do"),
         ("demo", demo, "start a small MPI job that hangs, and show its queues"),
+        ("gdb-init", gdb_init, "print the line for ~/.gdbinit that gives gdb its `mqs` commands"),
     ):
         command = commands.add_parser(name, help=words)
         command.set_defaults(command=module.run)
         module.add_arguments(command)
 
+    hidden = commands.add_parser("agent")
+    hidden.set_defaults(command=agent.run)
+    agent.add_arguments(hidden)
     commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
     commands.add_parser("env", help="print shell lines that lead debuggers to libmqs.so").set_defaults(command=_env)
     return parser

@@ -253,11 +253,11 @@ class NotCoreError(CoreError):
     code = 212
 
 
-class MixedCoresError(CoreError):
-    """Core files that were given as those of one job are of several, or several are of one rank."""
+class MixedRanksError(CoreError):
+    """Ranks that were given as those of one job, in core files or a debugger, are of several, or two are the same."""
 
     code = 211
-    help = "Name the core files of one job, one for each rank; older ones may lie among them."
+    help = "Give the ranks of one job, each of them once; older core files may lie among the new."
 
 
 class JobError(MqsError):
@@ -265,6 +265,13 @@ class JobError(MqsError):
 
     code = 240
     help = "`mqs job` lists the jobs; name one by the PID of its mpiexec or of one of its ranks."
+
+
+class NodesError(MqsError):
+    """Other machines can't be reached from here, or were named wrongly. Never crosses the C interface."""
+
+    code = 241
+    help = "pip install 'libmqs[nodes]' brings ClusterShell; docs/clusters.md says how nodes are named and reached."
 
 
 def all_errors() -> Iterator[type[MqsError]]:

@@ -10,7 +10,7 @@ interface does by one bound for all of it (``begin``, ``spend``), and a null or 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -23,6 +23,9 @@ PAGE = 4096
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
 
+MOST_AHEAD = 16 * BLOCK
+"""Bytes of the largest fetch of what nobody has asked for yet."""
+
 LARGEST_FETCH = 1 << 20
 """Bytes of the largest single fetch; longer arrays take several."""
 
@@ -34,6 +37,8 @@ HIGHEST_ADDRESS = 1 << 56
 
 WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
+
+POINTER = struct.Struct("<Q")
 
 MOST_STEPS = 1 << 22
 """What one call may do: four times what a communicator of a million processes takes. A step is one of a walk, or a
@@ -65,12 +70,15 @@ class Memory:
         self._process = process
         self.begin()
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self._unreadable: set[int] = set()
+        """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
         self.made: dict[Hashable, Any] = {}
         """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
         self._pages.clear()
+        self._unreadable.clear()
         self.made.clear()
 
     def begin(self) -> None:
@@ -100,12 +108,22 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + size <= base + len(data):
+            if base <= address and address + size <= base + len(data):
                 return data, address - base
-        if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
+        is_unreadable = address // PAGE in self._unreadable and address // PAGE == (address + size - 1) // PAGE
+        if is_unreadable or address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
             raise TargetReadError(address, size)
         data, base = self._read(address, size)
         return data, address - base
+
+    def prefetch(self, addresses: Iterable[int], size: int) -> None:
+        """Fetch ``size`` bytes at each address and nothing around them, for what lies far apart and is small.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        for address in addresses:
+            self._remember(self._fetch(address, size), address)
 
     def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
         """Return the values at ``address``, decoded by a compiled format of the struct module.
@@ -117,7 +135,7 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + format.size <= base + len(data):
+            if base <= address and address + format.size <= base + len(data):
                 self.spend(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
@@ -129,13 +147,15 @@ class Memory:
         Raises:
             TargetReadError: any of the bytes can't be read.
         """
+        if size == 0:
+            return b""
         data, offset = self.locate(address, size)
         return data[offset : offset + size]
 
     def pointer(self, address: int) -> int:
         """Return the pointer at ``address``."""
-        data, offset = self.locate(address, WORD)
-        return int.from_bytes(data[offset : offset + WORD], "little")
+        (pointer,) = self.unpack(POINTER, address)
+        return int(pointer)
 
     def pointers(self, address: int, count: int) -> tuple[int, ...]:
         """Return the array of ``count`` pointers at ``address``."""
@@ -171,25 +191,41 @@ class Memory:
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
         if size <= LARGEST_FETCH:
-            for grain in (BLOCK, PAGE):
-                base = address - address % grain
-                end = -(-(address + size) // grain) * grain
+            for base, end in self._around(address, size):
                 try:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
                 self._remember(data, base)
                 return data, base
-            return self._fetch(address, size), address
+            try:
+                return self._fetch(address, size), address
+            except TargetReadError:
+                if address // PAGE == (address + size - 1) // PAGE:
+                    self._unreadable.add(address // PAGE)
+                raise
         pieces = [
             self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
         ]
         return b"".join(pieces), address
 
+    def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
+        """Yield what to fetch for a range, one if the other can't be: its begin and its end.
+
+        Whoever needs the block behind what was fetched needs the next one, too: objects lie in the order in which they
+        were made. So each such fetch is twice as large as the one before it.
+        """
+        first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
+        before = self._pages.get(first // PAGE - 1)
+        if before is not None and len(before[0]) >= BLOCK:
+            yield first, max(end, first + min(2 * len(before[0]), MOST_AHEAD))
+        yield first, end
+        yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
+
     def _remember(self, data: bytes, base: int) -> None:
         """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
         found, end = (data, base), base + len(data)
-        for page in range(base // PAGE, end // PAGE):
+        for page in range(base // PAGE, -(-end // PAGE)):
             known = self._pages.get(page)
             if known is None or known[1] + len(known[0]) < end:
                 self._pages[page] = found

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 _FIELDS = {"{}": r"(\w+(?: \w+)*)", "{:d}": r"(-?\d+)", "{:#x}": r"(0x[0-9a-f]+)"}
@@ -70,8 +70,6 @@ class Phrase:
         """
         self._template = template
         self._read = read
-        parts = (_FIELDS.get(part) or re.escape(part) for part in _FIELD.split(template))
-        self._pattern = re.compile("".join(parts))
 
     def __call__(self, *values: object) -> str:
         """Write the line."""
@@ -79,8 +77,14 @@ class Phrase:
 
     def read(self, line: str) -> Mapping[str, Any] | None:
         """Return what a line says; None where it isn't this one."""
-        found = self._pattern.fullmatch(line)
+        found = _pattern(self._template).fullmatch(line)
         return None if found is None else self._read(*found.groups())
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    """Return what reads a template's lines; compiled when it is first read, since ``libmqs.so`` only writes."""
+    return re.compile("".join(_FIELDS.get(part) or re.escape(part) for part in _FIELD.split(template)))
 
 
 def _says(**members: object) -> Callable[..., Mapping[str, Any]]:
@@ -187,12 +191,9 @@ _FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fat
 
 _FAILED = ", failed with MPI error {}"
 _CALLS = r"MPI_\w+(?:(?:, | or )MPI_\w+)*"
-_MADE_BY = re.compile(
-    rf"({_CALLS}|{_A_SEND})({'|'.join(re.escape(how.value) for how in How)})({'|'.join(fate.value for fate in Fate)})"
-    rf"(?:{_FAILED.format(r'[0-9]+')})?"
-)
 
 
+@cache
 def made_by(*calls: str, how: How = How.EITHER, fate: Fate = Fate.NONE, error: int = 0) -> str:
     """Return the line that names the calls that may have made an operation; without any it is some send.
 
@@ -204,8 +205,17 @@ def made_by(*calls: str, how: How = How.EITHER, fate: Fate = Fate.NONE, error: i
     return f"{names}{how.value}{fate.value}{_FAILED.format(error) if error else ''}"
 
 
+@cache
+def _made_by() -> re.Pattern[str]:
+    """Return what reads the lines that made_by writes."""
+    return re.compile(
+        rf"({_CALLS}|{_A_SEND})({'|'.join(re.escape(how.value) for how in How)})"
+        rf"({'|'.join(fate.value for fate in Fate)})(?:{_FAILED.format(r'[0-9]+')})?"
+    )
+
+
 def _read_made_by(line: str) -> Mapping[str, Any] | None:
-    found = _MADE_BY.fullmatch(line)
+    found = _made_by().fullmatch(line)
     if found is None:
         return UNKNOWN_MODE.read(line)
     how = How(found[2])

@@ -24,9 +24,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mqs_dll.errors import LayoutError
 from mqs_dll.layout import Layouts, StructLayout
@@ -49,8 +48,7 @@ _KEYS: dict[str, type] = {
 _OPTIONAL_KEYS: dict[str, type] = {"builds": list}
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """The layouts of one family of builds of an MPI."""
 
     name: str

@@ -6,7 +6,7 @@ inside libmqs.so, ``mqs show --direct`` and the tests drive it from outside.
 
 from __future__ import annotations
 
-import platform
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -67,7 +67,7 @@ class Library:
 
     def version_string(self) -> str:
         """Return the name, the version and the Python that runs it."""
-        return f"libmqs {__version__} (Python {platform.python_version()})"
+        return f"libmqs {__version__} (Python {sys.version.split()[0]})"
 
     def setup_image(self, image: TargetImage) -> ImageSession:
         """Begin to work with an image; asks nothing of it yet."""

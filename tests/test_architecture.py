@@ -32,7 +32,10 @@ LIBRARY = {
     "fabric": ("errors", "interface", "layout", "memory", "phrases", "view", "fabric"),
     "mpi": (*BELOW, "fabric", "layout", "memory", "profiles", "view", "mpi"),
     "session": ("abi", "errors", "interface", "memory", "mpi"),
-    "_glue": ("abi", "errors", "interface", "session"),
+    "service": ("abi", "errors", "interface", "session"),
+    "_glue": ("abi", "errors", "interface", "service"),
+    "helper": ("abi", "errors", "interface", "service"),
+    "helper_start": ("helper",),
 }
 DEBUGGER = {
     "debugger": (*BELOW, "debugger"),
@@ -43,6 +46,7 @@ ALL = (*BELOW, *LIBRARY, *DEBUGGER)
 COMPOSING = {
     "calibrate": (*ALL, "calibrate"),
     "commands": (*ALL, "calibrate", "commands"),
+    "gdb": (*ALL, "commands", "gdb"),
     "api": (*ALL, "commands"),
     "": ("api",),
     "cli": (*ALL, "commands"),

@@ -8,15 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import mqs_dll
-from mqs_dll import cli, profiles
+from mqs_dll import cli, library_path, profiles
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison
@@ -26,7 +29,7 @@ from mqs_dll.commands import calibrate as command
 from mqs_dll.errors import CalibrationError
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
 from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
-from tests.support.targets import wait_until
+from tests.support.targets import ctrl_c_at, wait_until
 
 MPIS = [mpi for mpi in open_mpis() if mpi.in_matrix]
 """Those that come in packages and wheels: one that somebody built may have another layout."""
@@ -69,7 +72,7 @@ class Kept(NamedTuple):
 
 
 class Keeper:
-    """Calibrates each MPI at most once a session."""
+    """Calibrates each MPI at most once."""
 
     def __init__(self, directory: Path) -> None:
         """Keep everything in a directory."""
@@ -91,10 +94,22 @@ class Keeper:
         return Kept(place / "dumps", json.loads((place / "profile.json").read_text()), printed)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
     """Return what calibrates MPIs."""
     return Keeper(tmp_path_factory.mktemp("calibrated"))
+
+
+@pytest.fixture(scope="module")
+def solved(kept: Keeper) -> command.Learned:
+    """Return what is found in the dumps of an MPI, as the command does from --dump."""
+    return command.learn(Namespace(dump=[kept(WHEEL).dumps], keep=None))
+
+
+@pytest.fixture
+def learned(solved: command.Learned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command have learnt that before it begins."""
+    monkeypatch.setattr(command, "learn", lambda _: solved)
 
 
 def install(prefix: Path, launcher: str, *, library: bool = True) -> Path:
@@ -323,6 +338,28 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
     assert (tmp_path / "run/truth.0").read_text() == "none\n"
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", ["mkdtemp", "_start", "has_ended", "_end", "rmtree"])
+def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, moment: str
+) -> None:
+    """It waits until what was begun is known, and what ends is gone; then it is a KeyboardInterrupt."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(launch, "RUN_SECONDS", 0.1)
+    monkeypatch.setenv(TAG, tmp_path.name)
+    mpi, odd = rank_that(tmp_path, "exec sleep 60", 'shift 2; setsid "$@" & exec sleep 60')
+    where = {"mkdtemp": tempfile, "rmtree": shutil}.get(step, launch)
+    struck = ctrl_c_at(monkeypatch, where, step, moment)
+    with pytest.raises(KeyboardInterrupt), command._workplace(None) as directory:
+        launch.run(mpi, replace(odd, directory=directory / "run"))
+    assert struck
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
+    assert not list(scratch.iterdir())
+
+
 @pytest.mark.alone  # where nothing else runs, three signals come before mqs ends
 @pytest.mark.mpi
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -431,17 +468,16 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
         assert set(made.builds) <= set(profile.builds)
 
 
-def test_a_check_tells_what_differs(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
+def test_a_check_tells_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
     """Exit code 1 and the member; 0 where the profile that libmqs has is the same. Nothing is written."""
-    dumps = kept(WHEEL).dumps
-    assert calibrate("--dump", dumps, "--check").code == 0
+    assert calibrate("--check").code == 0
     assert not (tmp_path / "profiles").exists()
-    assert calibrate("--dump", dumps).code == 0
+    assert calibrate().code == 0
     [path] = (tmp_path / "profiles").iterdir()
     profile = json.loads(path.read_text())
     profile["structs"]["ompi_group_t"]["members"]["grp_flags"] += 8
     path.write_text(json.dumps(profile))
-    result = calibrate("--dump", dumps, "--check")
+    result = calibrate("--check")
     assert result.code == 1
     assert "  ompi_group_t.grp_flags: " in result.out
     assert json.loads(path.read_text()) == profile
@@ -456,10 +492,10 @@ def test_what_is_not_solved_is_not_written(kept: Keeper, calibrate: Calibrate, t
     assert not (tmp_path / "profiles").exists()
 
 
-def test_the_profile_cannot_be_written(kept: Keeper, calibrate: Calibrate, tmp_path: Path) -> None:
+def test_the_profile_cannot_be_written(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
     """The sentence says where to and why."""
     (tmp_path / "file").write_text("")
-    result = calibrate("--dump", kept(WHEEL).dumps, "--out", tmp_path / "file/profile.json")
+    result = calibrate("--out", tmp_path / "file/profile.json")
     assert result.code == 3
     assert f"the profile can't be written to {tmp_path}/file/profile.json" in result.err
 
@@ -473,9 +509,10 @@ def test_libmqs_finds_what_the_user_calibrated(
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles/mine.json").write_text(json.dumps(made.profile))
     (tmp_path / "profiles/broken.json").write_text("{")
-    shutil.copytree(
-        Path(mqs_dll.__file__).parent, tmp_path / "mqs_dll", ignore=shutil.ignore_patterns("openmpi-*.json")
-    )
+    package = tmp_path / "mqs_dll"
+    shutil.copytree(Path(mqs_dll.__file__).parent, package, ignore=shutil.ignore_patterns("openmpi-*.json"))
+    (package / "include").mkdir(exist_ok=True)
+    shutil.copy(library_path.header(), package / "include")  # elsewhere in a checkout
     with running(compiler, WHEEL, OB1, "receives", 4) as started:
         truth = started.wait_until_ready()[0]
         command = [sys.executable, "-m", "mqs_dll", "show", "--json", str(truth["pid"]), *options]

@@ -26,7 +26,7 @@ from mqs_dll.debugger.job.cores import read_cores
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
-from mqs_dll.errors import CoreError, MixedCoresError, MqsError, NotCoreError, TargetReadError, WordSizeError
+from mqs_dll.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.interface import QueueLibrary, TargetImage, TargetProcess
 from mqs_dll.report import process_json as report
 from mqs_dll.session import Library
@@ -178,7 +178,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
 
 def test_two_cores_of_one_rank_are_refused(cores: Cores) -> None:
     """Two core files of the same rank can't both be of this job: nothing tells which one is."""
-    with pytest.raises(MixedCoresError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
+    with pytest.raises(MixedRanksError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
         read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(direct=True), stacks=False)
 
 
@@ -552,7 +552,7 @@ def test_worlds_are_told_apart_by_the_launchers_variables(
         with running(bench.directory / "room", environment=environment) as target:
             paths.append(str(gcore(target.pid, tmp_path / f"core.{number}")))
     if isinstance(worlds, str):
-        with pytest.raises(MixedCoresError, match=worlds):
+        with pytest.raises(MixedRanksError, match=worlds):
             read_cores(paths, opener(direct=True))
     else:
         job = read_cores(paths, opener(direct=True))
@@ -635,7 +635,7 @@ def test_the_memory_tells_the_rank_and_contradictions_are_refused(bench: Bench, 
     job = read_cores(paths[:1], open_made_up, stacks=False)
     assert [process.rank for process in job.processes if process.state is RankState.READ] == [2]
     assert job.sizes == (3,)
-    with pytest.raises(MixedCoresError, match=r"core\.2 is of a job of 3 ranks and .*core\.0 of one of 4"):
+    with pytest.raises(MixedRanksError, match=r"core\.2 is of a job of 3 ranks and .*core\.0 of one of 4"):
         read_cores(paths, open_made_up, stacks=False)
 
 

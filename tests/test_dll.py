@@ -522,7 +522,8 @@ def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -
                 pytest.raises(LayoutError, match="mca_pml_base_recv_requests is missing"),
             ):
                 image.has_queues()
-        answer = run_host(library_path.library(), process.pid)["image_has_queues"]
+        (document,) = run_host(library_path.library(), process.pid)
+    answer = document["image_has_queues"]
     assert answer["code"] == LayoutError.code
     assert "mca_pml_base_recv_requests is missing" in answer["error"]
 

@@ -22,10 +22,14 @@ import pytest
 
 from mqs_dll import __version__, errors, library_path
 from mqs_dll.abi import ResultCode
-from tests.support.embedding import ROOT, SECONDS, copy_of_package, libmqs, misuse
+from tests.support.embedding import ENVIRONMENT, ROOT, SECONDS, copy_of_package, libmqs, misuse
+from tests.support.targets import wait_until
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-WORKING_VERSION = re.compile(rf"libmqs {re.escape(__version__)} \(Python {re.escape(VERSION)}\.\d+\S*\)")
+WORKING_VERSION = re.compile(
+    rf"libmqs {re.escape(__version__)} \(Python {re.escape(VERSION)}\.\d+[^\s,]*(, in a process of its own)?\)"
+)
+IN_A_HELPER = "in a process of its own"
 SET_UP = ("setup_basic_callbacks", "setup_image", "setup_process")
 CALLS_ON_A_PROCESS = (
     "process_has_queues",
@@ -41,6 +45,26 @@ CALLS_ON_A_PROCESS = (
 COMMUNICATOR = struct.Struct("=Qqq64s")
 OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq64s64s64s64s64s")
 MADE_UP = (Path(__file__).parent / "support/made_up_session.py").read_text()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test twice, with Python in the host and in a helper process, unless it says what it is for."""
+    given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "side" not in given:
+        metafunc.parametrize("side", ["embedded", "helper"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def side(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return where Python works in the hosts of a test; "any" leaves the choice to libmqs.so."""
+    if request.param != "any":
+        monkeypatch.setitem(ENVIRONMENT, "MQS_PYTHON", request.param)
+    return str(request.param)
+
+
+embedded, helper, any_side = (
+    pytest.mark.parametrize("side", [side], indirect=True) for side in ("embedded", "helper", "any")
+)
 
 
 @pytest.fixture
@@ -112,9 +136,12 @@ def test_the_host_may_change_its_directory(tmp_path: Path) -> None:
     assert WORKING_VERSION.fullmatch(results[-1]["text"])
 
 
+@embedded
 def test_the_standard_library_is_found_when_libpython_lies_elsewhere(tmp_path: Path) -> None:
     """Without a standard library beside libpython, that of the Python that libmqs was built for serves."""
-    listed = subprocess.run(["ldd", str(libmqs())], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ldd", str(libmqs().with_name("libmqs_python.so"))], capture_output=True, text=True, check=True
+    )
     found = re.search(r"(libpython\S+) => (\S+)", listed.stdout)
     assert found is not None
     shutil.copy(found[2], tmp_path / found[1])
@@ -147,24 +174,28 @@ def assert_every_call_fails(library: Path, code: int, reason: str, first: tuple[
     assert last[-1]["text"].endswith(", which libmqs can't use)")
 
 
+@embedded
 def test_a_glue_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     """When the Python part raises on import, every call answers 101 with the exception's text, where cffi answers 0."""
     library = copy_of_package(tmp_path, _glue="raise RuntimeError('broken on purpose')\n")
     assert_every_call_fails(library, errors.StartError.code, "RuntimeError: broken on purpose")
 
 
+@embedded
 def test_a_glue_that_exits_does_not_end_the_debugger(tmp_path: Path) -> None:
     """SystemExit on import is an error like any other."""
     library = copy_of_package(tmp_path, _glue="import sys\nsys.exit(3)\n")
     assert_every_call_fails(library, errors.StartError.code, "SystemExit: 3")
 
 
+@embedded
 def test_a_glue_that_attaches_nothing_is_an_error(tmp_path: Path) -> None:
     """When no function was attached, every call answers 101."""
     library = copy_of_package(tmp_path, _glue="")
     assert_every_call_fails(library, errors.StartError.code, "did not attach")
 
 
+@embedded
 def test_nothing_in_the_library_can_print(tmp_path: Path) -> None:
     """What Python code prints or warns of inside the library's own interpreter is seen by nobody."""
     glue = (libmqs().parent / "_glue.py").read_text()
@@ -172,6 +203,7 @@ def test_nothing_in_the_library_can_print(tmp_path: Path) -> None:
     assert WORKING_VERSION.fullmatch(version_of(copy_of_package(tmp_path, _glue=glue + noise)))
 
 
+@embedded
 @pytest.mark.parametrize(
     ("backend", "reason"),
     [("raise ImportError('half installed')\n", "ImportError: half installed"), ("", "_cffi_backend that was found")],
@@ -184,12 +216,15 @@ def test_a_cffi_that_is_unfit_is_an_error(backend: str, reason: str, tmp_path: P
     assert_every_call_fails(library, errors.StartError.code, reason)
 
 
-def test_a_missing_package_is_an_error(tmp_path: Path) -> None:
-    """A libmqs.so that was copied without its package answers 101 and says what it looked for, and where."""
-    shutil.copy(libmqs(), tmp_path)
-    assert_every_call_fails(tmp_path / "libmqs.so", errors.StartError.code, "no module mqs_dll in ")
+def test_a_missing_package_is_an_error(tmp_path: Path, side: str) -> None:
+    """Libraries that were copied without their package answer 101 and say what they looked for, and where."""
+    for name in ("libmqs.so", "libmqs_python.so"):
+        shutil.copy(libmqs().with_name(name), tmp_path)
+    reason = "no module mqs_dll in " if side == "embedded" else f"there is no {tmp_path}/helper_start.py"
+    assert_every_call_fails(tmp_path / "libmqs.so", errors.StartError.code, reason)
 
 
+@embedded
 def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
     """When one function has no Python, every call answers 101 and names it: cffi would print, and answer mqs_ok."""
     glue = (libmqs().parent / "_glue.py").read_text()
@@ -199,11 +234,12 @@ def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
     assert_every_call_fails(library, errors.StartError.code, "mqspy_update_communicator_list")
 
 
+@embedded
 @pytest.mark.parametrize("answer", ["None", "0", "'text'", "1 << 40"])
 def test_an_answer_that_is_none_is_no_success(answer: str, tmp_path: Path) -> None:
     """A function whose Python gives nothing that C can read answers 101, not cffi's 0, which is mqs_ok."""
     glue = (libmqs().parent / "_glue.py").read_text()
-    call = "    held.queues.update_communicator_list()\n    return _OK"
+    call = "    _service.update_communicator_list(token)\n    return OK"
     assert call in glue
     library = copy_of_package(tmp_path, _glue=glue.replace(call, f"    return {answer}"), session=MADE_UP)
     result = misuse(library, [*SET_UP, "update_communicator_list", "setup_communicator_iterator"])
@@ -232,7 +268,7 @@ print(code, version, text, sep="|")
 def ask(python: str, library: Path, prepare: str = "", *options: str) -> tuple[int, str, str]:
     """Let another Python load the library; return a code, the version and the code's text."""
     script = ASK.format(library=str(library), prepare=prepare)
-    environment = {"PATH": os.defpath, "PYTHONWARNINGS": "error"}
+    environment = {**ENVIRONMENT, "PYTHONWARNINGS": "error"}
     done = subprocess.run(
         [python, *options, "-c", script], capture_output=True, text=True, timeout=SECONDS, env=environment, check=False
     )
@@ -282,6 +318,7 @@ def test_a_static_host_python_is_joined() -> None:
     assert WORKING_VERSION.fullmatch(ask(python, libmqs())[1])
 
 
+@embedded
 def test_a_joined_host_sees_nothing_of_a_failed_start(tmp_path: Path) -> None:
     """A start that fails in the host's own Python prints nothing to its sys.stderr, and puts that back."""
     library = copy_of_package(tmp_path)
@@ -297,6 +334,7 @@ def test_a_capsule_that_was_looked_at_does_not_hang_the_start() -> None:
     assert WORKING_VERSION.fullmatch(ask(sys.executable, libmqs(), prepare)[1])
 
 
+@embedded
 def test_a_host_that_has_another_libmqs_is_told(tmp_path: Path) -> None:
     """A host that has imported mqs_dll from another place is not mixed with ours: an error names both places."""
     library = copy_of_package(tmp_path)
@@ -310,6 +348,7 @@ def test_a_host_that_has_another_libmqs_is_told(tmp_path: Path) -> None:
     assert str(libmqs().parent) in text
 
 
+@embedded
 def test_a_second_copy_of_the_library_is_told(tmp_path: Path) -> None:
     """Two libmqs.so files in one process: the second answers with an error and leaves the first as it was."""
     library = copy_of_package(tmp_path)
@@ -320,17 +359,21 @@ def test_a_second_copy_of_the_library_is_told(tmp_path: Path) -> None:
     assert "another copy of libmqs.so" in text
 
 
-def test_a_host_of_another_python_version_is_refused() -> None:
-    """A host that runs another minor version of Python gets 102 and a sentence, and goes on."""
+@any_side
+def test_a_host_of_another_python_version_has_a_helper() -> None:
+    """A host that runs another minor version of Python gets a working library; forced into it, 102 and a sentence."""
     pythons = other_pythons()
     if not pythons:
         pytest.skip(f"no Python but {VERSION} is on this machine")
     for python in pythons:
         code, version, text = ask(python, libmqs())
-        assert code == errors.ForeignPythonError.code
-        assert version.endswith(", which libmqs can't use)")
-        assert f"this libmqs.so is built for Python {VERSION}" in text
-        assert version_of_python(python) in text
+        assert (code, text) == (errors.BadCallError.code, "the image or its callbacks are NULL")
+        assert IN_A_HELPER in version
+    code, version, text = ask(pythons[0], libmqs(), "import os; os.environ['MQS_PYTHON'] = 'embedded'")
+    assert code == errors.ForeignPythonError.code
+    assert version.endswith(", which libmqs can't use)")
+    assert f"this libmqs.so is built for Python {VERSION}" in text
+    assert version_of_python(pythons[0]) in text
 
 
 def shared_library_of(python: str) -> Path | None:
@@ -340,18 +383,20 @@ def shared_library_of(python: str) -> Path | None:
     return Path(found[1]) if found else None
 
 
-def test_another_libpython_in_the_process_is_refused() -> None:
-    """A host that has loaded another version's libpython for itself alone gets 102: both would mix up their symbols."""
+@any_side
+def test_another_libpython_in_the_process_is_left_alone() -> None:
+    """Where a host has loaded another version's libpython for itself alone, a helper keeps their symbols apart."""
     libraries = [path for path in map(shared_library_of, other_pythons()) if path is not None]
     if not libraries:
         pytest.skip(f"no shared libpython but that of {VERSION} is on this machine")
     first = (f"load_local:{libraries[0]}",)
-    assert_every_call_fails(libmqs(), errors.ForeignPythonError.code, str(libraries[0]), first)
+    assert IN_A_HELPER in misuse(libmqs(), [*first, "version_string"])[-1]["text"]
 
 
+@embedded
 def test_a_host_may_embed_python_and_end_it() -> None:
     """A C host's own interpreter is joined; once the host has finalized it, calls fail, and also in the next one."""
-    libpython = shared_library_of(str(libmqs()))
+    libpython = shared_library_of(str(libmqs().with_name("libmqs_python.so")))
     commands = [f"load:{libpython}", "call:Py_Initialize", "version_string", *SET_UP]
     # Py_Initialize leaves its thread with the GIL, which is the hardest case for a library that it calls.
     end = ["call:Py_Finalize", "setup_image", "call:Py_Initialize", "setup_image", "setup_image"]
@@ -379,6 +424,7 @@ assert codes == [104] * len(kinds), codes
     assert WORKING_VERSION.fullmatch(ask(sys.executable, libmqs(), prepare)[1])
 
 
+@embedded
 def test_control_c_reaches_a_python_host(tmp_path: Path) -> None:
     """Ctrl-C during a call ends the call with an error, and is then raised in the host's own code."""
     interrupted = MADE_UP.replace("return Image(image)", "import signal; signal.raise_signal(signal.SIGINT)")
@@ -615,6 +661,100 @@ def test_failures_have_their_code_and_their_details(made_up: Path) -> None:
     assert "this transport hides them" in results[9]["text"]
 
 
+# ---------------------------------------------------------------- the helper process
+
+
+def helpers(library: Path) -> list[int]:
+    """Return the helper processes of a copy of libmqs."""
+    program = os.fsencode(library.with_name("helper_start.py"))
+    return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if program in read(path)]
+
+
+def read(path: Path) -> bytes:
+    """Return what a file of /proc holds, nothing where its process is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@helper
+def test_a_host_sees_nothing_of_its_helper(made_up: Path) -> None:
+    """No child to wait for, no SIGCHLD, no file descriptor below 64; one above it while an image is set up."""
+    prepare = """
+import os, signal
+seen = []
+signal.signal(signal.SIGCHLD, lambda *_: seen.append(1))
+files = set(os.listdir("/proc/self/fd"))
+version = library.mqs_version_string()
+more = set(os.listdir("/proc/self/fd")) - files
+assert [int(each) >= 64 and not os.get_inheritable(int(each)) for each in more] == [True], more
+try:
+    os.waitpid(-1, os.WNOHANG | 0x40000000)
+    sys.exit("there is a child")
+except ChildProcessError:
+    assert not seen
+"""
+    assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+    wait_until(lambda: not helpers(made_up))
+
+
+@helper
+@pytest.mark.parametrize("call", ["setup_image", "setup_process", "update_communicator_list", "next_operation"])
+def test_a_helper_that_dies_is_an_error_and_the_next_image_has_another(call: str, tmp_path: Path) -> None:
+    """Whenever it dies, the call answers 101 and a sentence, what was set up is unknown, and a new image works."""
+    died = tmp_path / "died"
+    once = (
+        f"\n\ndef die():\n    from pathlib import Path\n    if not Path({str(died)!r}).exists():\n"
+        f"        Path({str(died)!r}).touch()\n        import os\n        os._exit(1)\n"
+    )
+    session, count = re.subn(rf"(    def {call}\(self.*:\n)", r"\1        die()\n", MADE_UP)
+    assert count > 0
+    library = copy_of_package(tmp_path, session=session + once)
+    calls = [*SET_UP[1:], "update_communicator_list", "setup_communicator_iterator", "setup_operation_iterator:1"]
+    results = misuse(library, [SET_UP[0], *calls, "next_operation", *calls, "next_operation"])
+    found = codes(results)
+    (place,) = (index for index, code in enumerate(found) if code == errors.StartError.code)
+    failed = [each for each in results if each.get("code") == errors.StartError.code]
+    assert "libmqs's helper process has ended" in failed[0]["error"]
+    assert set(found[place + 1 : 6]) <= {errors.BadCallError.code}
+    assert found[6:] == [0, 0, errors.TargetReadError.code, 0, 0, 0]  # the made-up one can't read its list
+    assert died.exists()
+
+
+@helper
+def test_a_helper_ends_with_the_last_image(made_up: Path, tmp_path: Path) -> None:
+    """When all that was set up is destroyed the helper ends; the next image has another."""
+    log = tmp_path / "log"
+    calls = [*SET_UP, "destroy_process_info", "destroy_image_info", *SET_UP[1:], "process_has_queues"]
+    assert set(codes(misuse(made_up, calls, {"MQS_LOG": str(log)}))) == {0}
+    assert log.read_text().count(f"for {made_up}") == 2
+    wait_until(lambda: not helpers(made_up))
+
+
+@helper
+@pytest.mark.parametrize("way", ["close", "fork"])
+def test_a_host_that_takes_the_channel_away_harms_nothing(way: str, made_up: Path) -> None:
+    """A host that closes all its files, or forks, gets another helper; nothing of its own is written to."""
+    prepare = """
+import os
+assert library.mqs_version_string()
+number = max(int(each) for each in os.listdir("/proc/self/fd") if int(each) >= 64)
+"""
+    if way == "close":
+        prepare += """
+other = os.open("/dev/null", os.O_WRONLY)
+os.dup2(other, number)
+"""
+    else:
+        prepare += """
+if os.fork():
+    _, status = os.wait()
+    assert status == 0, status
+"""
+    assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+
+
 # ---------------------------------------------------------------- the log
 
 
@@ -630,7 +770,7 @@ def test_the_log_has_calls_and_errors(made_up: Path, tmp_path: Path) -> None:
     assert lines
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} \[\d+\] .", line) for line in lines)
     text = "\n".join(lines)
-    assert f"Python: started {platform.python_version()} for {made_up}: ready" in text
+    assert re.search(rf"Python: .*{platform.python_version()}.* for {made_up}.*: ready", text)
     assert "mqs_setup_image = 0" in text
     assert "cannot read 2 bytes of memory at 0x10fff" in text
     assert f"mqs_update_communicator_list = {errors.TargetReadError.code}" in text

@@ -76,8 +76,8 @@ def test_the_header_and_abi_agree() -> None:
 
 
 def test_the_codes_that_c_finds_itself_are_those_of_the_error_tree() -> None:
-    """csrc/python_start.h and errors.py give a failure the same code."""
-    header = (ROOT / "csrc/python_start.h").read_text()
+    """csrc/python_side.h and errors.py give a failure the same code."""
+    header = (ROOT / "csrc/python_side.h").read_text()
     assert {name: int(code) for name, code in re.findall(r"(mqs_\w+) = (\d+)", header)} == {
         "mqs_start_error": errors.StartError.code,
         "mqs_foreign_python": errors.ForeignPythonError.code,
@@ -90,7 +90,8 @@ def test_the_codes_that_c_finds_itself_are_those_of_the_error_tree() -> None:
 @pytest.mark.parametrize("source", sorted(path.relative_to(ROOT) for path in ROOT.glob("csrc/**/*.c")), ids=str)
 def test_the_library_compiles_without_a_warning(source: Path, compiler: str, tmp_path: Path) -> None:
     """Every C file of the library, the generated one too, passes gcc and clang with -Wall -Wextra -Werror."""
-    macros = ['-DMQS_VERSION="0"', '-DMQS_PYTHON_PREFIX="/"', '-DMQS_SITE_DIRECTORIES="/"', "-DNDEBUG"]
+    texts = ("VERSION", "PYTHON_PREFIX", "SITE_DIRECTORIES", "PYTHON_VERSION", "PYTHON_EXECUTABLE")
+    macros = [*(f'-DMQS_{name}="/"' for name in texts), "-DMQS_PYTHON_HAS_GIL=1", "-DNDEBUG"]
     directories = ["-Iinclude", "-Icsrc", f"-I{sysconfig.get_path('include')}"]
     command = [
         needed(compiler),

@@ -22,6 +22,9 @@ where other tests keep the processors busy. They are waited for by a test that f
 LOOKS = 3
 """At a program that is fine: none of them may find anything."""
 
+LONG, SHORT = "300ms", "100ms"
+"""Between two looks at what is fine, which must have had time to go on, and at what hangs."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -35,9 +38,9 @@ class Report:
         return self.outcome in outcomes and self.findings == expected.findings
 
 
-def look(job: Job, capsys: pytest.CaptureFixture[str]) -> Report:
+def look(job: Job, capsys: pytest.CaptureFixture[str], interval: str) -> Report:
     """Return what the command says of a job that runs."""
-    code = cli.main(["job", str(job.launcher.pid), "--json", "--interval", "300ms"])
+    code = cli.main(["job", str(job.launcher.pid), "--json", "--interval", interval])
     printed = capsys.readouterr()
     assert printed.out, printed.err
     told = [each for each in json.loads(printed.out)["findings"] if each["certainty"] != Certainty.NOTED.value]
@@ -67,10 +70,10 @@ def test_each_program_gets_its_verdict(
     with running(compiler, mpi, transport, scene.program, scene.ranks, arguments=arguments, options=options) as job:
         job.wait_until_ready()
         if expected.outcome is Outcome.NOTHING_STUCK:
-            assert [look(job, capsys) for _ in range(LOOKS)] == [Report(Outcome.NOTHING_STUCK, {})] * LOOKS
+            assert [look(job, capsys, LONG) for _ in range(LOOKS)] == [Report(Outcome.NOTHING_STUCK, {})] * LOOKS
             return
         deadline = time.monotonic() + PATIENCE
-        while not (report := look(job, capsys)).fits(outcomes, expected) and time.monotonic() < deadline:
+        while not (report := look(job, capsys, SHORT)).fits(outcomes, expected) and time.monotonic() < deadline:
             assert report.outcome is not Outcome.PROVED or expected.outcome is Outcome.PROVED, report
         assert report.outcome in outcomes
         assert report.findings == expected.findings
@@ -88,7 +91,7 @@ def test_a_rank_in_a_linear_barrier_waits_for_those_who_are_missing(
         job.wait_until_ready()
         deadline = time.monotonic() + PATIENCE
         while True:
-            cli.main(["job", str(job.launcher.pid), "--json", "--interval", "300ms"])
+            cli.main(["job", str(job.launcher.pid), "--json", "--interval", SHORT])
             document = json.loads(capsys.readouterr().out)
             if document["outcome"] == "proved" or time.monotonic() > deadline:
                 break

@@ -20,6 +20,7 @@ from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
 from mqs_dll.debugger.job.records import Halt, Job, RankState
 from mqs_dll.debugger.live import LiveProcess
@@ -46,6 +47,11 @@ SMALLEST_STACK = 4 << 10
 def open_core(process: TargetProcess) -> tuple[Library, None]:
     """Return the Python core, which has no file."""
     return Library(), None
+
+
+def reader_of(found: FoundJob, how: How) -> JobReader:
+    """Return a reader of a job of this machine."""
+    return JobReader(found, Here(found.ranks, open_core, how=how))
 
 
 @contextmanager
@@ -117,7 +123,7 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
 def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
     """However often the ranks are looked at, what was read for one look is gone with it: no stack is kept."""
     kept = []
-    with idle_job(compiler, "openmpi-debian", ranks=2) as (found, _), JobReader(found, open_core, stop=stop) as reader:
+    with idle_job(compiler, "openmpi-debian", ranks=2) as (found, _), reader_of(found, How(stop=stop)) as reader:
         reader.look()
         tracemalloc.start()
         try:
@@ -170,7 +176,7 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
 )
 def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> None:
     """A rank that is gone counts as exited, whether it went before the job was looked for or between two looks."""
-    with idle_job(compiler, name, option) as (found, pids), JobReader(found, open_core, stacks=False) as reader:
+    with idle_job(compiler, name, option) as (found, pids), reader_of(found, How(stacks=False)) as reader:
         assert outcomes(reader.look()) == [(rank, RankState.READ) for rank in range(RANKS)]
         os.kill(pids[1], signal.SIGKILL)
         wait_until(lambda: not is_alive(pids[1]))
@@ -441,7 +447,7 @@ def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.Mo
     monkeypatch.setattr(Look, "read", read)
     with (
         idle_job(compiler, "mpich-4.2.3-pypi", ranks=1) as (found, _),
-        JobReader(found, open_core, stop=False) as reader,
+        reader_of(found, How(stop=False)) as reader,
     ):
         failures = [BrokenStructureError("a loop")]
         assert outcomes(reader.look()) == [(0, RankState.READ)]

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ from mqs_dll.errors import (
     TargetReadError,
     WordSizeError,
 )
-from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
+from tests.support.targets import RUNNING, compile_target, ctrl_c_at, other_process, running, states, wait_until
 
 # ---------------------------------------------------------------- programs
 
@@ -351,25 +350,8 @@ def test_a_ctrl_c_at_any_step_resumes(
     sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
     """Ctrl-C between the steps of stopping and of letting go waits until the process can run again."""
-    struck: list[str] = []
-
-    def striking(function: Callable[..., Any]) -> Callable[..., Any]:
-        def act(*arguments: Any, **options: Any) -> Any:
-            strike("before")
-            result = function(*arguments, **options)
-            strike("after")
-            return result
-
-        return act
-
-    def strike(now: str) -> None:
-        if now == moment and not struck:
-            struck.append(now)
-            signal.raise_signal(signal.SIGINT)
-
     where = {"Popen": subprocess, "close": holder.Holder}.get(step, holder)
-    name = "let_go" if step == "close" else step
-    monkeypatch.setattr(where, name, striking(getattr(where, name)))
+    struck = ctrl_c_at(monkeypatch, where, "let_go" if step == "close" else step, moment)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), stopped(sleeper.pid):
         assert step == "close"

@@ -105,7 +105,8 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
             forget_communicator(process, number)
         job.next_phase(2)
         for way in LOOKS:
-            found, _, _ = pair(truth, look(mpi, way, truth.pid).communicators)
+            (seen,) = look(mpi, way, [truth.pid])
+            found, _, _ = pair(truth, seen.communicators)
             (early,) = found["field"].queues[Queue.UNEXPECTED].operations
             (foreign,) = found["world"].queues[Queue.UNEXPECTED].operations
             assert early.extra_text[0].startswith(b"2 came too early")

@@ -19,7 +19,7 @@ import pytest
 
 from mqs_dll import __version__
 from mqs_dll.errors import DllError
-from tests.support.embedding import ROOT, misuse
+from tests.support.embedding import ROOT, copy_of_package, misuse
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED_TO_BUILD = (
@@ -95,12 +95,13 @@ def test_the_wheel_is_for_this_python_and_platform(wheel: Path) -> None:
 
 
 def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
-    """Every module, profile, type stub and C program is in the wheel; both libraries and the header too."""
+    """Every module, profile, type stub and C program is in the wheel; the libraries and the header too."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mqs_dll/")}
     patterns = ("*.py", "*.pyi", "*.json", "*.c", "*.html", "*.css", "*.js", "py.typed")
     package = {str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "mqs_dll").rglob(pattern)}
     assert names == package | {
         "mqs_dll/libmqs.so",
+        "mqs_dll/libmqs_python.so",
         "mqs_dll/libmqs_dll_name.so",
         "mqs_dll/include/mqs_interface.h",
     }
@@ -125,11 +126,11 @@ def test_the_debugger_side_works_where_the_wheel_is_unpacked(wheel: Path, tmp_pa
 
 
 def test_the_library_finds_its_libpython(sources: Path, tmp_path: Path) -> None:
-    """libmqs.so itself knows where its libpython lies, where Python's own link flags don't say it."""
+    """libmqs_python.so itself knows where its libpython lies, where Python's own link flags don't say it."""
     assert pip_wheel(sources, tmp_path, {"LDSHARED": "gcc -shared"}).returncode == 0
     zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(tmp_path)
-    text = misuse(tmp_path / "mqs_dll/libmqs.so", ["version_string"])[0]["text"]
-    assert text == f"libmqs {__version__} (Python {platform.python_version()})"
+    results = misuse(tmp_path / "mqs_dll/libmqs.so", ["version_string"], {"MQS_PYTHON": "embedded"})
+    assert results[0]["text"] == f"libmqs {__version__} (Python {platform.python_version()})"
 
 
 def test_an_earlier_build_is_not_used_again(sources: Path, wheel: Path, tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_compiler_that_fails_names_the_cure(monkeypatch: pytest.MonkeyPatch) -
     """A compiler that can't compile at all (no libc headers) is one sentence with its first complaint."""
     monkeypatch.setenv("CC", "gcc -nostdinc")
     with pytest.raises(SystemExit, match=r"can't compile a file that includes Python.h \(.+\): install what it lacks"):
-        load_build().check_compiler()
+        load_build().check_compiler("Python.h")
 
 
 def test_missing_headers_name_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,17 +166,26 @@ def test_missing_headers_name_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path
     with pytest.raises(
         SystemExit, match=rf"headers of Python {VERSION} are not in .+ apt install libpython{VERSION}-dev"
     ):
-        load_build().check_compiler()
+        load_build().check_compiler("Python.h")
 
 
-def test_a_python_without_a_shared_library_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a libpython to link to one sentence names the Debian package and pyenv's flag."""
-    monkeypatch.setattr(sysconfig, "get_config_vars", lambda: {"LIBDIR": str(tmp_path), "MULTIARCH": ""})
-    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
-    with pytest.raises(SystemExit) as raised:
-        load_build().shared_libpython()
-    assert f"apt install libpython{VERSION}-dev" in str(raised.value)
-    assert "PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install" in str(raised.value)
+def test_a_python_without_a_shared_library_needs_no_headers_either(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without a libpython to link to libmqs.so is built alone, and works by its helper process."""
+    build = load_build()
+    monkeypatch.setattr(build, "shared_libpython", lambda: None)
+    command = build.BuildLibraries(build.Distribution({"name": "libmqs", "ext_modules": build.extensions()}))
+    command.build_lib, command.build_temp = str(tmp_path / "lib"), str(tmp_path / "temp")
+    monkeypatch.chdir(ROOT)
+    command.ensure_finalized()
+    command.run()
+    built = {path.name for path in (tmp_path / "lib/mqs_dll").iterdir()}
+    assert built == {"libmqs.so", "libmqs_dll_name.so"}
+    package = copy_of_package(tmp_path)
+    package.with_name("libmqs_python.so").unlink()
+    text = misuse(package, ["version_string"])[0]["text"]
+    assert text == f"libmqs {__version__} (Python {platform.python_version()}, in a process of its own)"
 
 
 def test_a_static_python_with_a_shared_library_beside_it_will_do(

@@ -95,7 +95,7 @@ def debug_layouts(mpi: Installation, views: Sequence[type[View]]) -> Layouts:
         with launch.running(mpi, job) as launcher:
             deadline = time.monotonic() + launch.RUN_SECONDS
             while not job.is_written():
-                if launcher.poll() is not None or time.monotonic() > deadline:
+                if launch.has_ended(launcher) or time.monotonic() > deadline:
                     raise CalibrationError(f"the process to be asked did not get ready: {job.words()}")
                 time.sleep(0.1)
             try:

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
+from mqs_dll.debugger.interrupts import ended
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.errors import CalibrationError
 
@@ -172,41 +173,41 @@ def run(mpi: Installation, job: Job) -> None:
         CalibrationError: not every rank reached its end; the text has what the job printed.
     """
     with running(mpi, job) as launcher:
-        try:
-            launcher.wait(RUN_SECONDS)  # its exit code says nothing: ranks end without MPI_Finalize
-        except subprocess.TimeoutExpired:
-            raise CalibrationError(
-                f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}"
-            ) from None
+        deadline = time.monotonic() + RUN_SECONDS
+        while not has_ended(launcher):  # its exit code says nothing: ranks end without MPI_Finalize
+            if time.monotonic() > deadline:
+                raise CalibrationError(f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}")
+            time.sleep(0.02)
     if not job.is_written():
         raise CalibrationError(f"the run {job.name!r} did not reach its end: {job.words()}")
 
 
-@contextmanager
-def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a job and yield its launcher; at the end no process of it is left.
+def has_ended(launcher: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a launcher has ended; without the lock of Popen.poll, which a Ctrl-C in its midst finds taken."""
+    return os.waitid(os.P_PID, launcher.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def running(mpi: Installation, job: Job) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Start a job and yield its launcher; at the end no process of it is left, and no file outside its directory.
 
     Raises:
         CalibrationError: the launcher can't be started, or a process can't be ended: the kernel doesn't let it go.
     """
-    job.directory.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
-    tag = scratch.name
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
-    variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
-    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
-    launcher = None
-    try:
+
+    def start(stack: ExitStack) -> subprocess.Popen[bytes]:
+        job.directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        tag = scratch.name
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
+        variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
+        command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
         with (job.directory / "output").open("wb") as output:
             launcher = _start(command, output.fileno(), variables)
-        yield launcher
-    finally:
-        with undisturbed():
-            try:
-                if launcher is not None:
-                    _end(launcher, tag)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+        stack.callback(_end, launcher, tag)
+        return launcher
+
+    return ended(start)
 
 
 def python_rank(module: str, *arguments: str, entry: str = "main") -> list[str]:
@@ -272,17 +273,3 @@ def _processes_with_tag(tag: str) -> list[int]:
         if wanted in environment.split(b"\0"):
             found.append(int(entry.name))
     return found
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let a second Ctrl-C not keep us from cleaning up after the first."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: Ctrl-C doesn't come here
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.calibrate.launch import undisturbed
+from mqs_dll.debugger.interrupts import ended
 from mqs_dll.errors import CalibrationError
 
 if TYPE_CHECKING:
@@ -114,12 +114,8 @@ def learn(options: argparse.Namespace) -> Learned:
 @contextlib.contextmanager
 def _workplace(keep: Path | None) -> Iterator[Path]:
     if keep is None:
-        directory = Path(tempfile.mkdtemp(prefix="mqs-calibrate-"))
-        try:
+        with ended(_made) as directory:
             yield directory
-        finally:
-            with undisturbed():
-                shutil.rmtree(directory, ignore_errors=True)
         return
     try:
         keep.mkdir(parents=True, exist_ok=True)
@@ -129,6 +125,12 @@ def _workplace(keep: Path | None) -> Iterator[Path]:
     if filled:
         raise CalibrationError(f"{keep} is not empty: --keep wants a new directory")
     yield keep.resolve()
+
+
+def _made(stack: contextlib.ExitStack) -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="mqs-calibrate-"))
+    stack.callback(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:

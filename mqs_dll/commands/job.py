@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.times import add_limit, limit_of, seconds
 from mqs_dll.errors import ReportError
 
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
     )
+    how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     add_limit(how)
     how.add_argument(
         "--samples",
@@ -63,7 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
     )
     which_library.add_arguments(how)
+    nodes.add_arguments(parser)
+    add_output(parser)
 
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``report`` to a parser."""
     out = parser.add_argument_group("what to print, and to write")
     out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
     form = out.add_mutually_exclusive_group()
@@ -104,9 +110,26 @@ def run(options: argparse.Namespace) -> int:
         MqsError: there is no such job, or nothing of it can be read, or a file can't be written.
     """
     _check(options)
-    if options.what is None and not options.core and not options.load:
+    if options.what is None and not (options.core or options.load or nodes.are_named(options)):
         return _list_jobs()
+    if options.dry_run:
+        return _show_found(options)
     job = _obtain(options)
+    code = report(options, job)
+    if not options.load:
+        _hint(job)
+    return code
+
+
+def report(options: argparse.Namespace, job: Job) -> int:
+    """Write all that the options of ``add_output`` ask for.
+
+    Returns:
+        The verdict's Outcome.
+
+    Raises:
+        MqsError: a file can't be written.
+    """
     if options.save:
         from mqs_dll.debugger.job import saved
 
@@ -116,8 +139,6 @@ def run(options: argparse.Namespace) -> int:
     verdict = conclude(job)
     _write_pictures(options, job, verdict)
     _print(options, job, verdict)
-    if not options.load:
-        _hint(job)
     return int(verdict.outcome)
 
 
@@ -126,16 +147,27 @@ def _check(options: argparse.Namespace) -> None:
         options.usage_error("name one job: by PID or program, by --core, or by --load")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    for option in ("no_stop", "no_count"):
+    for option in ("no_stop", "no_count", "dry_run", *nodes.OPTIONS):
         if (options.core or options.load) and getattr(options, option):
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
 def _list_jobs() -> int:
     from mqs_dll.debugger.job.find import find_jobs
+    from mqs_dll.debugger.job.nodes import slurm
     from mqs_dll.report import listing, terminal
 
-    terminal.console().print(listing.render(find_jobs()))
+    terminal.console().print(listing.render(find_jobs(), slurm.jobs()))
+    return EXIT_LISTED
+
+
+def _show_found(options: argparse.Namespace) -> int:
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.report import listing, terminal
+
+    found, ranks = nodes.find_ranks(options, How())
+    ranks.close()
+    terminal.console().print(listing.render_found(found))
     return EXIT_LISTED
 
 
@@ -147,37 +179,28 @@ def _obtain(options: argparse.Namespace) -> Job:
         from mqs_dll.debugger.job import saved
 
         return saved.load(options.load)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
     from mqs_dll.report.progress import ranks_done
 
-    with ranks_done() as on_progress:
-        if options.core:
-            from mqs_dll.debugger.job.cores import read_cores
+    if options.core:
+        from mqs_dll.debugger.job.cores import read_cores
 
+        with ranks_done() as on_progress:
             return read_cores(
                 options.core,
-                open_queues,
+                which_library.opener(options.dll, direct=options.direct),
                 look_further=which_library.windows(),
                 sysroot=options.sysroot,
                 stacks=not options.no_stacks,
                 on_progress=on_progress,
             )
-        from mqs_dll.debugger.job.find import find_job
-        from mqs_dll.debugger.job.read import read_job
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.read import JobReader, look_on
 
-        return read_job(
-            find_job(options.what),
-            open_queues,
-            look_further=which_library.windows(),
-            samples=options.samples or LOOKS,
-            doubtful=is_suspected if options.samples is None else None,
-            interval=options.interval,
-            stop=not options.no_stop,
-            stacks=not options.no_stacks,
-            count=not options.no_count,
-            limit=limit_of(options),
-            on_progress=on_progress,
-        )
+    how = How(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
+    found, ranks = nodes.find_ranks(options, how)
+    with ranks_done() as on_progress, JobReader(found, ranks, on_progress=on_progress) as reader:
+        doubtful = is_suspected if options.samples is None else None
+        return look_on(reader, [reader.look()], options.samples or LOOKS, options.interval, doubtful)
 
 
 def is_suspected(job: Job) -> bool:

@@ -12,8 +12,7 @@ from mqs_dll.commands.times import add_limit, limit_of
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.snapshot import CoreView, Snapshot
-    from mqs_dll.interface import ProcessQueues, TargetProcess
+    from mqs_dll.debugger.snapshot import Snapshot
 
 EXIT_SHOWN = 0
 
@@ -78,7 +77,7 @@ def _look(options: argparse.Namespace) -> Snapshot:
                 library,
                 process,
                 library_path=path,
-                look_further=lambda queues, target: _look_further(options, queues, target),
+                look_further=which_library.further(windows=options.windows, datatypes=options.datatypes),
                 on_communicator=on_communicator,
                 limit=limit_of(options),
             )
@@ -96,7 +95,8 @@ def _look_at_core(options: argparse.Namespace) -> Snapshot:
         library, path = open_queues(process)
         try:
             with Look(library, process, pid=process.pid, program=process.file.name, library_path=path) as look:
-                snapshot = look.read(lambda queues, target: _look_further(options, queues, target), on_communicator)
+                further = which_library.further(windows=options.windows, datatypes=options.datatypes)
+                snapshot = look.read(further, on_communicator)
         except MqsError as error:
             raise process.explained(error) from error
         _mention(process.caveats())
@@ -109,15 +109,3 @@ def _mention(sentences: list[str]) -> None:
 
     for sentence in sentences:
         print(f"mqs: {visible(sentence)}.", file=sys.stderr)
-
-
-def _look_further(options: argparse.Namespace, queues: ProcessQueues, target: TargetProcess) -> CoreView:
-    """Return what only the Python core tells, by the session that is there or by one of its own."""
-    from mqs_dll.debugger.snapshot import CoreView
-
-    session = which_library.core_session(queues, target)
-    return CoreView(
-        layouts=tuple(session.layout_origins()) if session is queues else None,
-        windows=which_library.or_hidden(session.windows) if options.windows else None,
-        datatypes=which_library.or_hidden(session.datatypes) if options.datatypes else None,
-    )

@@ -67,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
         MqsError: there is no such job, or it can't be read.
     """
     from mqs_dll.debugger.job.find import find_job
+    from mqs_dll.debugger.job.ranks import Here, How
     from mqs_dll.debugger.job.read import JobReader
     from mqs_dll.report import terminal
     from mqs_dll.report.progress import ranks_done
@@ -75,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
     open_queues = which_library.opener(options.dll, direct=options.direct)
     with ExitStack() as stack:
         with ranks_done() as on_progress:
-            reader = JobReader(found, open_queues, stop=False, stacks=False, on_progress=on_progress)
+            here = Here(found.ranks, open_queues, how=How(stop=False, stacks=False))
+            reader = JobReader(found, here, on_progress=on_progress)
             stack.enter_context(reader)
             first = reader.look()
         looks = itertools.chain((first,), iter(reader.look, None))

@@ -68,6 +68,24 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
     return open_core if direct or show_internal else open_dll
 
 
+def further(*, windows: bool, datatypes: bool) -> LookFurther:
+    """Return what asks for what only the Python core tells: where layouts are from, and on request more.
+
+    It asks the session that is there, or one of its own.
+    """
+    from mqs_dll.debugger.snapshot import CoreView
+
+    def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
+        session = core_session(queues, target)
+        return CoreView(
+            layouts=tuple(session.layout_origins()) if session is queues else None,
+            windows=or_hidden(session.windows) if windows else None,
+            datatypes=or_hidden(session.datatypes) if datatypes else None,
+        )
+
+    return look_further
+
+
 def windows() -> LookFurther:
     """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
     from mqs_dll.debugger.snapshot import CoreView

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mqs_dll.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
-from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.names import read_marks
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.live import LiveProcess  # needs drgn, which gdb doesn't have
 
 _MOST_ITEMS = 1 << 20
 """More than any process has: a library that goes on listing is going round in a circle."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mqs_dll import elf_format as elf
+import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getattr__, and holder.py has to begin quickly
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
 DELETED = " (deleted)"

@@ -2,8 +2,8 @@
 
 Checklist for a new MPI:
 
-1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, entered in ``mpi/__init__.ADAPTERS``.
-2. ``detect`` by symbols that every build of that MPI exports, stripped ones included.
+1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
+2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
 3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
 4. ``attach`` refuses with a reason before MPI_Init and after MPI_Finalize, and believes no layout whose
    invariants don't hold in this process.
@@ -104,6 +104,8 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
     def _is_in_use(self, entry: EntryT) -> bool:
         """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        if self._transport.is_idle(entry):
+            return False
         for queue in Queue:
             try:
                 for _ in self.operations(entry, queue):
@@ -142,11 +144,6 @@ class Adapter(ABC):
     """What the debugger's debug information tells."""
     refused_profiles: list[str]
     """Sentences: which of the user's files are no profiles, and why."""
-
-    @classmethod
-    @abstractmethod
-    def detect(cls, image: TargetImage) -> bool:
-        """Tell whether the image uses this MPI, by its symbols."""
 
     @abstractmethod
     def __init__(self, image: TargetImage) -> None:

@@ -7,10 +7,8 @@ looked for below the function. Source: struct r_debug and struct link_map (link.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -56,8 +54,7 @@ class Segment(NamedTuple):
         return self.address <= address and address + size <= self.address + self.size
 
 
-@dataclass(frozen=True)
-class LoadedLibrary:
+class LoadedLibrary(NamedTuple):
     """A library as a process has it in memory."""
 
     base: int
@@ -180,6 +177,8 @@ def _build(memory: Memory, notes: list[tuple[int, int]]) -> str:
 
 def _hash(first_page: bytes) -> str:
     """Return a name for a library by its first page: sizes of its segments and the begin of its symbols' hashes."""
+    import hashlib  # here: it loads a library of cryptography, and most builds have an id
+
     return "page-" + hashlib.sha256(first_page).hexdigest()[:40]
 
 

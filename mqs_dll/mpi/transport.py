@@ -40,6 +40,10 @@ class Transport(ABC, Generic[EntryT]):
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
 
+    def is_idle(self, entry: EntryT) -> bool:
+        """Tell whether a communicator has no operation, where that can be told without a look at each queue."""
+        return False
+
     def requests_of(self, entry: EntryT) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""
         return 0

@@ -20,7 +20,20 @@ from mqs_dll.verdict.results import Activity, CommunicatorFacts, Finding, Verdic
 SCHEMA = "mqs-job-report/1"
 """Changes with every change that could break a reader; additions don't."""
 
-_JOB = "title", "source", "host", "taken", "mpi", "launcher", "stopped", "pause", "interval", "counted", "sizes"
+_JOB = (
+    "title",
+    "source",
+    "host",
+    "taken",
+    "mpi",
+    "launcher",
+    "stopped",
+    "pause",
+    "apart",
+    "interval",
+    "counted",
+    "sizes",
+)
 
 MOST_SNAPSHOTS = 1000
 """Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""

@@ -35,6 +35,18 @@ def render(snapshot: Snapshot) -> RenderableType:
     return Group(*parts)
 
 
+def render_communicators(snapshot: Snapshot) -> RenderableType:
+    """Return the communicators alone, one in a row, with how many operations each of their queues has."""
+    table = columns("communicator", "rank", "group", *QUEUE_TITLES.values(), "id")
+    for each in snapshot.communicators:
+        record = each.communicator
+        counts = (_NOT_KNOWN if queue.hidden else str(len(queue.operations)) for queue in each.queues)
+        rank = f"{record.local_rank} of {record.size}"
+        cells = (_called(each.label), rank, _group(each.group), *counts, f"{record.unique_id:#x}")
+        table.add_row(*map(Text, cells))
+    return table
+
+
 def _heading(snapshot: Snapshot) -> RenderableType:
     rank = "rank not known" if snapshot.global_rank is None else f"rank {snapshot.global_rank} of MPI_COMM_WORLD"
     title = Text(f"Process {snapshot.pid} ({visible(snapshot.program)}), {rank}", style="bold")

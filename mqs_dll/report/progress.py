@@ -37,7 +37,7 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def ranks_done() -> Iterator[Callable[[int, int], None] | None]:
+def ranks_done(words: str = "ranks read") -> Iterator[Callable[[int, int], None] | None]:
     """Yield a function to call with the number of ranks done and of all, or None where nobody would see it.
 
     The bar ends with the context: calls after that do nothing.
@@ -47,7 +47,7 @@ def ranks_done() -> Iterator[Callable[[int, int], None] | None]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-    task = progress.add_task("ranks read (Ctrl-C ends it and lets them go on)", total=None)
+    task = progress.add_task(f"{words} (Ctrl-C ends it and lets them go on)", total=None)
     began = time.monotonic()
 
     def tell(done: int, total: int) -> None:

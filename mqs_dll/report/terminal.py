@@ -15,9 +15,14 @@ _PLAIN_WIDTH = 160
 """Columns where no terminal sets them: a pager scrolls, and a paste keeps its rows whole."""
 
 
-def console() -> Console:
-    """Return a console on standard output that prints text as it is: no markup, no emoji codes, no guessed colours."""
-    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+def console(width: int | None = None) -> Console:
+    """Return a console on standard output that prints text as it is: no markup, no emoji codes, no guessed colours.
+
+    Args:
+        width: its columns, where somebody knows them; else those of the terminal.
+    """
+    if width is None and not sys.stdout.isatty():
+        width = _PLAIN_WIDTH
     return _Console(width=width, markup=False, emoji=False, highlight=False)
 
 

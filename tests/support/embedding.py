@@ -21,10 +21,12 @@ from mqs_dll.errors import DllError
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / "tests/host"
 PROGRAMS = {
-    "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c"),
+    "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c", "types.c"),
     "mqs_misuse": ("misuse/mqs_misuse.c", "library.c", "json.c"),
 }
 WARNINGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+ENVIRONMENT = {"PATH": os.defpath}
+"""Of hosts, besides what a test adds."""
 SECONDS = 120
 """After which a C program counts as hung."""
 
@@ -75,7 +77,7 @@ def misuse(
         capture_output=True,
         check=True,
         timeout=SECONDS,
-        env={"PATH": os.defpath, **(environment or {})},
+        env={**ENVIRONMENT, **(environment or {})},
         cwd=directory,
     )
     assert done.stderr == b"", done.stderr

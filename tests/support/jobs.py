@@ -24,6 +24,7 @@ from tests.support.workers import one_at_a_time
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
+WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 60.0
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
@@ -68,23 +69,24 @@ class Compiler:
             JobError: mpicc failed; the text is its output.
         """
         skip_without(mpi)
-        output = self._directory / mpi.name / program
+        if program.startswith(HANGS):
+            return self._made(mpi, program, f"{program}.c", "-g")
+        truth = self._made(mpi, "truth.o", "truth.c", "-c")
+        return self._made(mpi, program, f"{program}.c", str(truth))
+
+    def _made(self, mpi: Mpi, name: str, source: str, *options: str) -> Path:
+        """Return a file that mpicc makes of a source, unless it is there already."""
+        output = self._directory / mpi.name / name
         output.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(output.with_name(f"{output.name}.lock")):
             if not output.exists():
-                self._compile(mpi, program, output)
+                command = [str(mpi.mpicc), *WARNINGS, str(PROGRAMS / source), *options, "-o", str(output)]
+                result = subprocess.run(
+                    command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
+                )
+                if result.returncode != 0:
+                    raise JobError(f"{' '.join(command)}\n{result.stderr}")
         return output
-
-    @staticmethod
-    def _compile(mpi: Mpi, program: str, output: Path) -> None:
-        options = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        more = ["-g"] if program.startswith(HANGS) else [str(PROGRAMS / "truth.c")]
-        command = [str(mpi.mpicc), *options, str(PROGRAMS / f"{program}.c"), *more, "-o", str(output)]
-        result = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
-        )
-        if result.returncode != 0:
-            raise JobError(f"{' '.join(command)}\n{result.stderr}")
 
 
 @dataclass

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -107,6 +107,26 @@ def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Se
         time.sleep(0.005)
         seen = look()
     return seen
+
+
+def ctrl_c_at(monkeypatch: pytest.MonkeyPatch, where: object, name: str, moment: str) -> list[str]:
+    """Have Ctrl-C strike once, "before" or "after" a function of ``where`` does its work; return whether it did."""
+    function: Callable[..., Any] = getattr(where, name)
+    struck: list[str] = []
+
+    def strike(now: str) -> None:
+        if now == moment and not struck:
+            struck.append(now)
+            signal.raise_signal(signal.SIGINT)
+
+    def act(*arguments: Any, **options: Any) -> Any:
+        strike("before")
+        result = function(*arguments, **options)
+        strike("after")
+        return result
+
+    monkeypatch.setattr(where, name, act)
+    return struck
 
 
 class OtherProcess:

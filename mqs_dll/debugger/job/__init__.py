@@ -2,12 +2,14 @@
 
 - ``records``: what was read of a job; here a reader begins; ``shared``: tuples that thousands of them have in common
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
+- ``read``: a live job, look after look; ``ranks``: all that are looked at together; ``rank``: one of them;
+  ``open_files``: how many files that takes
+- ``nodes``: ranks on several machines
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``halt``: what else keeps a rank from running
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
-- ``cores``: a job from its core files
+- ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 - ``saved``: a job in a file; ``codec``: its records in terms of JSON
 - ``compare``: what differs between two jobs; ``changes``: the records of that
 """

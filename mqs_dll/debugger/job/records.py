@@ -7,6 +7,9 @@ from enum import Enum
 
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 
+LIVE, CORE_FILES, GDB = "live", "core files", "gdb"
+"""Where a job is read from (Job.source)."""
+
 
 class RankState(Enum):
     """What became of a rank when it was looked at."""
@@ -97,6 +100,10 @@ class Sample:
     """What kept it standing before and after the look; None for a rank that ran."""
 
 
+Identity = tuple[int, str, int, int | None]
+"""What tells a process from the others of its job: world, host, PID, rank."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobProcess:
     """One rank of a job."""
@@ -119,9 +126,9 @@ class JobProcess:
     """Oldest first; empty unless it was read."""
 
     @property
-    def identity(self) -> tuple[int, int, int | None]:
-        """What it keeps from look to look: its PID, where it has one, else its rank."""
-        return self.world, self.pid, None if self.pid else self.rank
+    def identity(self) -> Identity:
+        """What it keeps from look to look: its host and PID, where it has one, else its rank."""
+        return self.world, self.host, self.pid, None if self.pid else self.rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ class Job:
     title: str
     """The launcher's command line, or what stands for it."""
     source: str
-    """Where it was read from: "live", or "core files"."""
+    """Where it was read from: LIVE, CORE_FILES or GDB."""
     host: str
     taken: str
     """When, as ISO 8601 in UTC."""
@@ -151,6 +158,9 @@ class Job:
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
     """Whether the kernel was asked to count who leaves an MPI call between two looks; False with --no-count."""
+    apart: float = 0.0
+    """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
+    ranks were stopped further apart. 0 where one machine was read."""
 
     @property
     def is_open_mpi(self) -> bool:

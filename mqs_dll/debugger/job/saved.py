@@ -69,12 +69,16 @@ def save(job: Job, path: str) -> None:
 
 def to_bytes(job: Job) -> bytes:
     """Return what a file that holds a job consists of, before it is compressed."""
-    codecs = Codecs(_SHARED)
     with _garbage_left_alone():
-        written = codecs.of(Job).write(job)
-        tables = {name: table.write() for name, table in codecs.tables.items()}
-        document = {"format": FORMAT, **tables, "job": written}
-        return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
+        return json.dumps(to_document(job), separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def to_document(job: Job) -> dict[str, Any]:
+    """Return the same in terms of JSON."""
+    codecs = Codecs(_SHARED)
+    written = codecs.of(Job).write(job)
+    tables = {name: table.write() for name, table in codecs.tables.items()}
+    return {"format": FORMAT, **tables, "job": written}
 
 
 def _write(target: Path, content: bytes) -> None:
@@ -116,8 +120,7 @@ def from_bytes(content: bytes, path: str) -> Job:
     _check_format(content, path)
     try:
         with _garbage_left_alone():
-            job = _job_of(json.loads(content, parse_constant=_refuse_constant))
-        _check(job)
+            job = from_document(json.loads(content, parse_constant=refuse_constant))
     except RecursionError as error:
         raise SavedFileError(f"{path} is damaged: it is nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -127,13 +130,19 @@ def from_bytes(content: bytes, path: str) -> Job:
     return job
 
 
-def _job_of(document: Any) -> Job:
+def from_document(document: Any) -> Job:
+    """Return the job that to_document() made a document of.
+
+    Raises:
+        DamagedError: it is no such document.
+    """
     codecs = Codecs(_SHARED)
-    if document.keys() != {"format", "job", *codecs.tables}:
+    if type(document) is not dict or document.keys() != {"format", "job", *codecs.tables}:
         raise DamagedError("it has other parts than a saved job has")
     for name, table in codecs.tables.items():
         table.fill(document[name])
     job: Job = codecs.of(Job).read(document["job"])
+    _check(job)
     return job
 
 
@@ -182,7 +191,8 @@ def _check_format(content: bytes, path: str) -> None:
         raise SavedFileError(f"{path} is of the format mqs-job/{version}; this libmqs reads {FORMAT}")
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse what Python takes for a number and JSON doesn't: NaN, Infinity."""
     raise DamagedError(f"{name} is no number")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from mqs_dll.abi import INVALID_RANK, Communicator, Label
+from mqs_dll.abi import INVALID_RANK, Label
 from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.mpich import contexts, handles, views
 from mqs_dll.mpi.mpich.groups import Ranks
@@ -34,7 +35,7 @@ class Entry(CommunicatorEntry):
         self.view = view
         self._ranks = ranks
         label = Label(fit(self.name), b"", view.remote_size if self.inter else None)
-        super().__init__(Communicator(self._unique_id(), view.rank, view.local_size, b""), label)
+        super().__init__(label)
         self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
 
     @property
@@ -79,8 +80,19 @@ class Entry(CommunicatorEntry):
         """Tell whether nothing but that many requests refers to the communicator: the program has freed it."""
         return not self.internal and 0 < self.view.ref_count <= requests
 
-    def _unique_id(self) -> int:
-        """Return the number that is the same in all processes of a communicator, and in no other one's.
+    @property
+    def local_rank(self) -> int:
+        """The rank of this process."""
+        return self.view.rank
+
+    @property
+    def size(self) -> int:
+        """Processes of the local group."""
+        return self.view.local_size
+
+    @cached_property
+    def unique_id(self) -> int:
+        """The number that is the same in all processes of a communicator, and in no other one's.
 
         The two sides of an inter-communicator receive in different contexts, and agree on the pair of them. Disjoint
         communicators may have the same: their lowest processes tell them apart, but only within one MPI_COMM_WORLD,
@@ -111,8 +123,9 @@ class Communicators:
             return None
         return self._reader.at(self._memory, self._builtin + index * self._size)
 
+    @remembered
     def read(self) -> list[Entry]:
-        """Return the live communicators, predefined ones first.
+        """Return the live communicators, predefined ones first; the same ones to all who ask in a sweep.
 
         Raises:
             BrokenStructureError, TargetReadError: the pool can't be read.

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from mqs_dll.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import LARGEST_FETCH, Memory
+from mqs_dll.memory import BLOCK, LARGEST_FETCH, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places
 from mqs_dll.mpi.mpich import handles, views
-from mqs_dll.view import Reader
 
 SMALLEST_OBJECT = 16
 LARGEST_OBJECT = 8192
@@ -49,17 +48,15 @@ REQUEST_POOLS = 64
 """Records of MPIR_Request_mem at most."""
 
 
-@dataclass(frozen=True)
-class Objects:
+class Objects(NamedTuple):
     """An array of objects of one class that lie one behind the other."""
 
     address: int
-    count: int
+    objects: int
     first_handle: int
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     """One pool, by the address of its record; what it holds is read anew each time."""
 
     record: int
@@ -68,21 +65,19 @@ class Pool:
     """Bytes from one object to the next."""
 
 
-@dataclass
 class Pools:
     """The pools of one process, and the size of the objects of each class."""
 
-    memory: Memory
-    layouts: Layouts
-    library: LoadedLibrary
-    by_class: dict[int, list[Pool]]
-    _alloc: Reader[views.ObjectAlloc] = field(init=False)
-    _head: Reader[views.ObjectHead] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Bind the views."""
-        self._alloc = views.ObjectAlloc.bind(self.layouts)
-        self._head = views.ObjectHead.bind(self.layouts)
+    def __init__(
+        self, memory: Memory, layouts: Layouts, library: LoadedLibrary, by_class: dict[int, list[Pool]]
+    ) -> None:
+        self.memory = memory
+        self.layouts = layouts
+        self.library = library
+        self.by_class = by_class
+        self._alloc = views.ObjectAlloc.bind(layouts)
+        self._counts = views.PoolCounts.bind(layouts)
+        self._head = views.ObjectHead.bind(layouts)
 
     def size_of(self, cls: int) -> int:
         """Return the bytes of an object of a class.
@@ -152,7 +147,7 @@ class Pools:
             objects = [
                 array.address + index * pool.size
                 for array in self.arrays(pool)
-                for index in range(array.count)
+                for index in range(array.objects)
                 if record.initialized
             ]
             free = set(self._chain(record.avail, len(objects)))
@@ -202,19 +197,37 @@ class Pools:
         return OBJECTS_OF_A_LARGE_BLOCK if goes_on else OBJECTS_OF_A_BLOCK
 
     def _live(self, pool: Pool) -> Iterator[int]:
+        """Yield the addresses of a pool's objects in use.
+
+        The first objects are used first, and of most pools few ever were: it is read in pieces, each larger than all
+        before it, until there are as many in use as its record says.
+        """
         reference_counts = self._head.offsets["ref_count"] // 4
         words = self._head.offsets["handle"] // 4
-        for array in self.arrays(pool):
-            step = max(LARGEST_FETCH // pool.size, 1)
-            for start in range(0, array.count, step):
-                count = min(step, array.count - start)
+        arrays = list(self.arrays(pool))
+        left = self._in_use(pool, sum(array.objects for array in arrays))
+        read = 0
+        for array in arrays:
+            start = 0
+            while start < array.objects and left:
+                piece = min(max(BLOCK, 3 * read), LARGEST_FETCH)
+                count = min(max(piece // pool.size, 1), array.objects - start)
                 address = array.address + start * pool.size
                 data, offset = self.memory.locate(address, count * pool.size)
                 chunk = memoryview(data)[offset : offset + count * pool.size].cast("I")
-                heads = chunk[words :: pool.size // 4].tolist()
+                _check_heads(chunk[words :: pool.size // 4].tolist(), array.first_handle, pool)
                 counts = chunk[reference_counts :: pool.size // 4].tolist()
-                _check_heads(heads, array.first_handle, pool)
-                yield from (address + index * pool.size for index, references in enumerate(counts) if references)
+                found = [address + index * pool.size for index, references in enumerate(counts) if references]
+                yield from found
+                left -= len(found)
+                start += count
+                read += count * pool.size
+
+    def _in_use(self, pool: Pool, objects: int) -> int:
+        """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
+        counts = self._counts.at(self.memory, pool.record)
+        is_counted = counts.num_allocated == objects and 0 <= counts.num_avail <= objects
+        return objects - counts.num_avail if is_counted else objects
 
 
 def _check_heads(heads: Sequence[int], first_handle: int, pool: Pool) -> None:

@@ -107,8 +107,8 @@ class Windows:
         except MqsError:
             ranks, said = (), _UNKNOWN
         started, posted, locked, queued = said
-        number = entry.record.unique_id
-        return Window(name, entry.record.size, window.address, number, ranks, started, posted, locked, queued)
+        number = entry.unique_id
+        return Window(name, entry.size, window.address, number, ranks, started, posted, locked, queued)
 
     # ------------------------------------------------------------ epochs
 

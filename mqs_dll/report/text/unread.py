@@ -14,6 +14,7 @@ from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, Queu
 from mqs_dll.escape import printable, visible
 from mqs_dll.names import called
 from mqs_dll.report.names import name_many
+from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import indented
 
 _MOST_OBSTACLES = 12
@@ -56,7 +57,8 @@ def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:
     on = f" on {', '.join(names[:_MOST_COMMUNICATORS])}{more}" if names else ""
     ranks = name_many(job, affected.places)
     what = f"{obstacle.part}{on}: " if obstacle.part else ""
-    return visible(f"{'rank' if one else 'ranks'} {ranks}: {what}{obstacle.why or 'no reason is known'}")
+    where = f" on {nodes_of(job, affected.places)}" if several(job) and nodes_of(job, affected.places) else ""
+    return visible(f"{'rank' if one else 'ranks'} {ranks}{where}: {what}{obstacle.why or 'no reason is known'}")
 
 
 def _merged(job: Job) -> dict[_Obstacle, _Affected]:

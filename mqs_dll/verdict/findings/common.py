@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from mqs_dll.debugger.job.records import CORE_FILES, GDB
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
@@ -12,7 +13,10 @@ from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
-CORES = "Core files are of different moments: what was under way then does not show in them."
+HELD = {
+    CORE_FILES: "Core files are of different moments: what was under way then does not show in them.",
+    GDB: "gdb stopped the ranks at different moments: let them all go on for a second, interrupt them, and look again.",
+}
 LOOPS = (
     "A loop may look like this twice: look again, or let mqs count what calls return "
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
@@ -48,8 +52,8 @@ class Case:
     def _doubt(self, processes: Iterable[int]) -> str:
         """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
         analysis, job = self.analysis, self.analysis.job
-        if job.source != "live":
-            return CORES
+        if job.source in HELD:
+            return HELD[job.source]
         if not job.stopped:
             return RUNNING
         looks = max((len(process.samples) for process in job.processes), default=0)

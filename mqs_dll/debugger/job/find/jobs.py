@@ -7,6 +7,7 @@ import socket
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mqs_dll.debugger.job.find.elsewhere import hosts_of, marks_of, slurm_job
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
@@ -145,14 +146,26 @@ class _Builder:
                 | {rank.pid for rank in ranks if rank.state is None}
                 | {pid for slot in group.slots for pid in slot.members}
             ),
+            marks=marks_of(self._processes, group.above, [slot.head for slot in group.slots]),
+            hosts=tuple(dict.fromkeys((*self._elsewhere(table), *self._named_hosts()))),
+            slurm=slurm_job(self._processes.environment(title.pid)),
         )
+
+    def _elsewhere(self, table: Sequence[Entry]) -> Iterator[str]:
+        return (entry.host for entry in table if not self._is_here(entry))
+
+    def _named_hosts(self) -> Sequence[str]:
+        return hosts_of(self._processes, self._group.above, [slot.head for slot in self._group.slots])
 
     def _world(self, slots: Sequence[Slot], table: Sequence[Entry]) -> FoundWorld:
         markers = [slot.marker for slot in slots if slot.marker]
         size = len(table) or next((marker.size for marker in markers if marker.size), None)
+        local = next((marker.local_size for marker in markers if marker.local_size), None)
+        key = next((marker.world or ("spawned" if marker.spawned else "") for marker in markers), "")
         if table:
-            return FoundWorld(size, all(self._is_here(entry) for entry in table))
-        return FoundWorld(size, any(marker.size is not None and marker.size == marker.local_size for marker in markers))
+            return FoundWorld(size, all(self._is_here(entry) for entry in table), key, local)
+        here = any(marker.size is not None and marker.size == marker.local_size for marker in markers)
+        return FoundWorld(size, here, key, local)
 
     def _rank(self, world: int, slot: Slot, places: Mapping[int, int]) -> FoundRank:
         listed = next((places[pid] for pid in slot.members if pid in places), None)
@@ -206,8 +219,8 @@ def _elsewhere_rank(rank: FoundRank) -> FoundRank:
     return replace(
         rank,
         state=RankState.UNREADABLE,
-        why=f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
-        way_out=f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
+        why=f"rank {rank.rank} runs on {where}, and only the processes of this machine were read",
+        way_out="pip install 'libmqs[nodes]' has `mqs job` read other machines too (docs/clusters.md)",
     )
 
 

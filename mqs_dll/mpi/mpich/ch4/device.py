@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import LayoutError, MqsError, NoInformation
@@ -14,12 +15,14 @@ from mqs_dll.mpi.mpich.ch4.network import Network
 from mqs_dll.mpi.mpich.ch4.receives import Receives
 from mqs_dll.mpi.mpich.ch4.sends import Sends
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
+
+if TYPE_CHECKING:
+    from mqs_dll.mpi.mpich.ch4.ucx import Ucx
 
 
 class Ch4(Device):
@@ -95,6 +98,10 @@ class Ch4(Device):
             return chain(self._arrivals.operations(entry), ucx.unexpected(entry))
         return _up_to(refusal, self._arrivals.operations(entry))
 
+    def is_idle(self, entry: Entry) -> bool:
+        """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
+        return self._ucx is None and not self.requests_of(entry) and not self._traffic.arrived()
+
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive that tells one."""
         found = self._receives.datatypes()
@@ -110,6 +117,8 @@ class Ch4(Device):
         """Return the netmod ucx, None where another one is used, or where it can't be read."""
         if not self._has_looked:
             self._has_looked = True
+            from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
+
             try:
                 workers = find(self._parts)
             except LayoutError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mqs_dll import phrases
@@ -31,13 +30,16 @@ MOST_HANDLES = 3
 """Requests that a refusal names."""
 
 
-@dataclass
 class Message(OfRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
-    am: views.AmRequest
-    extension: views.AmExtension | None
-    """Gone when the request is complete."""
+    __slots__ = ("am", "extension")
+
+    def __init__(self, common: views.Request, am: views.AmRequest, extension: views.AmExtension | None) -> None:
+        super().__init__(common)
+        self.am = am
+        self.extension = extension
+        """Gone when the request is complete."""
 
     @property
     def state(self) -> int:
@@ -274,7 +276,7 @@ def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
             if stands_for[address].common.comm == comm
         }
         receives[:] = [
-            replace(each, common=of_message.get(each.common.address, each.common))
+            Message(of_message.get(each.common.address, each.common), each.am, each.extension)
             for each in receives
             if each.common.address not in waiting
         ]

@@ -1,0 +1,761 @@
+/* The Python side of libmqs in a process of its own (mqs_dll/helper.py), for hosts in which our Python can't run.
+ *
+ * A socket pair carries frames of a header and bytes. A call is a frame to the helper, which may ask for the debugger's
+ * callbacks, a frame each, before it answers. One call at a time; the callbacks run in the thread that calls.
+ *
+ * The host sees nothing of the helper: no SIGCHLD, no child to wait for, no signal, and one file descriptor that is
+ * closed on exec. The helper ends when its socket closes: with the host, however that ends, and with the last image.
+ */
+#define _GNU_SOURCE
+#include "python_side.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MQS_PYTHON_EXECUTABLE
+#error "MQS_PYTHON_EXECUTABLE: the Python that libmqs is built with"
+#endif
+
+/* mqs_dll/helper.py has the same numbers. */
+enum call {
+    ANSWER,
+    ERROR_STRING,
+    SETUP_IMAGE,
+    IMAGE_HAS_QUEUES,
+    DESTROY_IMAGE,
+    SETUP_PROCESS,
+    PROCESS_HAS_QUEUES,
+    DESTROY_PROCESS,
+    UPDATE_COMMUNICATOR_LIST,
+    SETUP_COMMUNICATOR_ITERATOR,
+    GET_COMMUNICATOR,
+    GET_COMM_GROUP,
+    GET_COMM_LABEL,
+    NEXT_COMMUNICATOR,
+    SETUP_OPERATION_ITERATOR,
+    NEXT_OPERATION,
+    GET_GLOBAL_RANK,
+    /* What the helper asks for. */
+    FIND_FUNCTION = 100,
+    FIND_SYMBOL,
+    FIND_TYPE,
+    FIELD_OFFSET,
+    TYPE_SIZE,
+    TYPE_SIZES,
+    FETCH,
+    TO_HOST,
+    GLOBAL_RANK,
+    LOG_LINE,
+};
+
+struct frame {
+    uint32_t what;
+    uint32_t size; /* Of the bytes that follow. */
+    int64_t code;
+    uint64_t subject; /* A token, or which image or process of the debugger's. */
+    uint64_t number;
+};
+
+enum {
+    MOST_BYTES = 1 << 28,
+    MOST_SCALAR = 8,
+    SECONDS = 120, /* For which the helper may be silent. */
+    SECONDS_TO_START = 30,
+    STACK = 1 << 16,
+    MOST_TEXTS = 1000,
+};
+
+/* An image or a process that the debugger has set up. */
+struct held {
+    struct held *next;
+    uint64_t id;
+    mqs_taddr_t token;
+    mqs_image *image; /* NULL for a process. */
+    mqs_process *process;
+    mqs_image_callbacks image_callbacks;
+    mqs_process_callbacks process_callbacks;
+};
+
+static const struct mqs_library *library;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Held for a whole call. */
+
+static int channel = -1;
+static struct stat channel_is; /* To tell it from a file that got its number after the host had closed it. */
+static pid_t owner;            /* The host, which may fork. */
+static struct held *all_held;
+static uint64_t last_id;
+static unsigned generation; /* How many helpers there were: tokens of one that is gone are unknown to the next. */
+static char version[64];
+static char failure[1024]; /* Why there is no helper. */
+
+static char *bytes; /* Those of the last frame. */
+static size_t room;
+
+/* The last failure of this thread: the helper may be gone when the debugger asks for its text. */
+static _Thread_local struct {
+    int code;
+    char text[1024];
+} last;
+
+/* ---------------------------------------------------------------- frames */
+
+static int is_open(void)
+{
+    struct stat now;
+
+    return channel >= 0 && owner == getpid() && fstat(channel, &now) == 0 && now.st_dev == channel_is.st_dev
+           && now.st_ino == channel_is.st_ino;
+}
+
+static void forget(void)
+{
+    if (is_open()) {
+        close(channel);
+    }
+    channel = -1;
+    while (all_held != NULL) {
+        struct held *next = all_held->next;
+
+        free(all_held);
+        all_held = next;
+    }
+}
+
+static int send_all(const void *data, size_t size)
+{
+    const char *place = data;
+
+    while (size > 0) {
+        ssize_t sent = send(channel, place, size, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent <= 0) {
+            return 0;
+        }
+        place += sent;
+        size -= (size_t)sent;
+    }
+    return 1;
+}
+
+static int receive_all(void *data, size_t size, int seconds)
+{
+    char *place = data;
+
+    while (size > 0) {
+        struct pollfd ready = {channel, POLLIN, 0};
+        int count = poll(&ready, 1, seconds * 1000);
+        ssize_t received;
+
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            return 0;
+        }
+        received = recv(channel, place, size, 0);
+        if (received < 0 && errno == EINTR) {
+            continue;
+        }
+        if (received <= 0) {
+            return 0;
+        }
+        place += received;
+        size -= (size_t)received;
+    }
+    return 1;
+}
+
+static int send_frame(struct frame frame, const void *data)
+{
+    return send_all(&frame, sizeof frame) && send_all(data, frame.size);
+}
+
+/* Makes room for the bytes of a frame, and one more for the end of a string. */
+static int make_room(size_t size)
+{
+    if (size + 1 > room) {
+        char *more = realloc(bytes, size + 1);
+
+        if (more == NULL) {
+            return 0;
+        }
+        bytes = more;
+        room = size + 1;
+    }
+    bytes[size] = '\0';
+    return 1;
+}
+
+static int receive_frame(struct frame *frame, int seconds)
+{
+    return receive_all(frame, sizeof *frame, seconds) && frame->size <= MOST_BYTES && make_room(frame->size)
+           && receive_all(bytes, frame->size, seconds);
+}
+
+/* ---------------------------------------------------------------- the debugger's callbacks */
+
+static struct held *find_held(uint64_t id)
+{
+    struct held *each = all_held;
+
+    while (each != NULL && each->id != id) {
+        each = each->next;
+    }
+    return each;
+}
+
+static int find_address(const struct held *of, struct frame *frame)
+{
+    mqs_taddr_t address = 0;
+
+    if (frame->what == FIND_FUNCTION) {
+        frame->code = of->image_callbacks.mqs_find_function_fp(of->image, bytes, mqs_lang_c, &address);
+    } else {
+        frame->code = of->image_callbacks.mqs_find_symbol_fp(of->image, bytes, &address);
+    }
+    frame->number = address;
+    return 1;
+}
+
+/* Fetches into the room for bytes; where it fails they are the debugger's words for its code. */
+static uint32_t fetch(const struct held *of, struct frame *frame)
+{
+    mqs_taddr_t address = frame->number;
+    uint64_t size = (uint64_t)frame->code;
+    const char *words;
+
+    if (size > MOST_BYTES || !make_room(size)) {
+        frame->code = mqs_start_error;
+        return 0;
+    }
+    frame->code = of->process_callbacks.mqs_fetch_data_fp(of->process, address, (int)size, bytes);
+    if (frame->code == mqs_ok) {
+        return (uint32_t)size;
+    }
+    words = library->words_of_debugger((int)frame->code);
+    frame->number = words != NULL;
+    return words != NULL && make_room(strlen(words)) ? (uint32_t)strlen(strcpy(bytes, words)) : 0;
+}
+
+/* Does what the helper asks for, and sends it; 0 where that can't be. */
+static int serve(struct frame frame)
+{
+    struct held *of = frame.what == LOG_LINE ? NULL : find_held(frame.subject);
+    mqs_target_type_sizes sizes;
+    char scalar[MOST_SCALAR];
+    const void *data = bytes;
+    mqs_type *type;
+
+    if (frame.what == LOG_LINE) {
+        if (frame.size > 0) {
+            library->log("%s", bytes);
+        }
+        frame.size = 0;
+        frame.number = (uint64_t)library->log_is_open();
+        return send_frame(frame, NULL);
+    }
+    if (of == NULL || (frame.what <= TYPE_SIZES) != (of->image != NULL)) {
+        return 0;
+    }
+    switch (frame.what) {
+    case FIND_FUNCTION:
+    case FIND_SYMBOL:
+        find_address(of, &frame);
+        frame.size = 0;
+        break;
+    case FIND_TYPE:
+        frame.number = (uint64_t)(uintptr_t)of->image_callbacks.mqs_find_type_fp(of->image, bytes, mqs_lang_c);
+        frame.size = 0;
+        break;
+    case FIELD_OFFSET:
+        type = (mqs_type *)(uintptr_t)frame.number;
+        frame.code = of->image_callbacks.mqs_field_offset_fp(type, bytes);
+        frame.size = 0;
+        break;
+    case TYPE_SIZE:
+        type = (mqs_type *)(uintptr_t)frame.number;
+        frame.code = of->image_callbacks.mqs_sizeof_fp != NULL ? of->image_callbacks.mqs_sizeof_fp(type) : 0;
+        break;
+    case TYPE_SIZES: {
+        struct held *process = find_held(frame.number);
+
+        if (process == NULL || process->image != NULL) {
+            return 0;
+        }
+        memset(&sizes, 0, sizeof sizes);
+        of->image_callbacks.mqs_get_type_sizes_fp(process->process, &sizes);
+        data = &sizes;
+        frame.size = sizeof sizes;
+        break;
+    }
+    case FETCH:
+        frame.size = fetch(of, &frame);
+        data = bytes;
+        break;
+    case TO_HOST:
+        if (frame.size > sizeof scalar) {
+            return 0;
+        }
+        of->process_callbacks.mqs_target_to_host_fp(of->process, bytes, scalar, (int)frame.size);
+        data = scalar;
+        break;
+    case GLOBAL_RANK:
+        frame.code = of->process_callbacks.mqs_get_global_rank_fp(of->process);
+        break;
+    default:
+        return 0;
+    }
+    return send_frame(frame, data);
+}
+
+/* ---------------------------------------------------------------- the process */
+
+struct program {
+    int socket;
+    char *const *arguments;
+    char *const *environment;
+    char *stack; /* Of the one that becomes the helper. */
+};
+
+/* Runs in the memory of the host, whose thread waits: nothing here may leave a trace. */
+static int become_helper(void *data)
+{
+    const struct program *program = data;
+    int null = open("/dev/null", O_RDWR);
+
+    setsid();
+    if (null < 0 || dup2(program->socket, 3) < 0 || (program->socket == 3 && fcntl(3, F_SETFD, 0) != 0)) {
+        _exit(1);
+    }
+    for (int standard = 0; standard <= 2; standard++) {
+        dup2(null, standard);
+    }
+    syscall(SYS_close_range, 4U, ~0U, 0U);
+    if (chdir("/") == 0) {
+        execve(program->arguments[0], program->arguments, program->environment);
+    }
+    _exit(1);
+}
+
+/* The one between the host and the helper: it leaves the helper to init, which waits for it. */
+static int start_helper(void *data)
+{
+    const struct program *program = data;
+
+    _exit(clone(become_helper, program->stack + STACK, CLONE_VM | CLONE_VFORK, data) < 0);
+}
+
+/* Starts a program with one end of a socket pair as its descriptor 3. Without a signal of its own, the process between
+ * is seen neither by a handler of SIGCHLD nor by the host's wait. All signals are blocked in both, and stay so. */
+static int start_process(char *const *arguments, char *const *environment, int socket)
+{
+    char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    struct program program = {socket, arguments, environment, stacks + STACK};
+    sigset_t all, before;
+    pid_t between;
+    int status = 1;
+
+    if (stacks == MAP_FAILED) {
+        return 0;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    between = clone(start_helper, stacks + STACK, CLONE_VM | CLONE_VFORK, &program);
+    if (between > 0) {
+        while (waitpid(between, &status, __WALL) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    munmap(stacks, 2 * STACK);
+    return between > 0 && status == 0;
+}
+
+/* Connects with a helper that runs in this Python; says why not otherwise. */
+static int connect_with(const char *python, const char *module)
+{
+    static const char *const kept[] = {"HOME", "XDG_DATA_HOME", "MQS_PROFILES"};
+    char variables[3][PATH_MAX + 32], generations[16];
+    char *environment[4] = {NULL};
+    char *arguments[] = {(char *)(uintptr_t)python, "-I", "-S", "-B", "-X", "utf8", (char *)(uintptr_t)module, generations,
+                         NULL};
+    struct frame hello;
+    int ends[2], count = 0, high;
+
+    snprintf(generations, sizeof generations, "%u", ++generation);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const char *value = secure_getenv(kept[i]);
+
+        if (value != NULL && strlen(value) < PATH_MAX) {
+            snprintf(variables[count], sizeof variables[count], "%s=%s", kept[i], value);
+            environment[count] = variables[count];
+            count++;
+        }
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        snprintf(failure, sizeof failure, "there is no socket for the helper process: %s", strerror(errno));
+        return 0;
+    }
+    high = fcntl(ends[0], F_DUPFD_CLOEXEC, 64); /* Out of the way of hosts that count on low numbers. */
+    if (high >= 0) {
+        close(ends[0]);
+        ends[0] = high;
+    }
+    if (!start_process(arguments, environment, ends[1])) {
+        snprintf(failure, sizeof failure, "%.900s can't be started as the helper process", python);
+        close(ends[0]);
+        close(ends[1]);
+        return 0;
+    }
+    close(ends[1]);
+    channel = ends[0];
+    owner = getpid();
+    fstat(channel, &channel_is);
+    if (receive_frame(&hello, SECONDS_TO_START) && hello.what == ANSWER) {
+        snprintf(version, sizeof version, "%s", bytes);
+        library->log("Python: %s for %s, by %s: ready", version, library->path, python);
+        return 1;
+    }
+    snprintf(failure, sizeof failure, "%.900s does not run libmqs's helper: it has to be Python 3.10 or newer", python);
+    forget();
+    return 0;
+}
+
+/* Any Python will do: that which libmqs was built with, those above the library, the system's. */
+static int connect_with_any(void)
+{
+    char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX];
+    static const char *const system[] = {MQS_PYTHON_EXECUTABLE, "/usr/bin/python3", "/usr/local/bin/python3"};
+    char *slash;
+
+    snprintf(prefix, sizeof prefix, "%s", library->path);
+    slash = strrchr(prefix, '/');
+    *slash = '\0';
+    snprintf(module, sizeof module, "%s/helper_start.py", prefix);
+    if (access(module, R_OK) != 0) {
+        snprintf(failure, sizeof failure, "libmqs's Python packages do not lie beside it: there is no %.900s", module);
+        return 0;
+    }
+    snprintf(failure, sizeof failure, "there is no Python for the helper process: neither %.900s nor another", system[0]);
+    if (access(system[0], X_OK) == 0 && connect_with(system[0], module)) {
+        return 1;
+    }
+    while ((slash = strrchr(prefix, '/')) != NULL && slash != prefix) {
+        *slash = '\0';
+        snprintf(python, sizeof python, "%s/bin/python3", prefix);
+        if (access(python, X_OK) == 0 && connect_with(python, module)) {
+            return 1;
+        }
+    }
+    for (size_t i = 1; i < sizeof system / sizeof *system; i++) {
+        if (access(system[i], X_OK) == 0 && connect_with(system[i], module)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- calls */
+
+static int fail(int code, const char *text)
+{
+    last.code = code;
+    snprintf(last.text, sizeof last.text, "%s", text);
+    return code + 1;
+}
+
+static int is_connected(void)
+{
+    if (is_open()) {
+        return 1;
+    }
+    forget();
+    return connect_with_any();
+}
+
+/* Sends a call and serves the helper until it answers; the answer's bytes are in `bytes`, the lock is held. */
+static int exchange(struct frame *frame, const void *data)
+{
+    if (!is_connected()) {
+        return fail(mqs_start_error, failure);
+    }
+    if (send_frame(*frame, data)) {
+        while (receive_frame(frame, SECONDS)) {
+            if (frame->what == ANSWER) {
+                int answer = (int)frame->code;
+
+                return answer == mqs_ok + 1 || answer == mqs_end_of_list + 1 ? answer : fail(answer - 1, bytes);
+            }
+            if (!serve(*frame)) {
+                break;
+            }
+        }
+    }
+    forget();
+    return fail(mqs_start_error, "libmqs's helper process has ended, or is stopped; it is started anew with the next image");
+}
+
+static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t size)
+{
+    struct frame frame = {what, 0, 0, token, number};
+    int answer;
+
+    pthread_mutex_lock(&lock);
+    answer = exchange(&frame, NULL);
+    if (answer == mqs_ok + 1 && into != NULL) {
+        if (frame.size == size || what == GET_COMM_GROUP) {
+            memcpy(into, bytes, frame.size);
+        } else {
+            answer = fail(mqs_start_error, "libmqs's helper process is of another libmqs");
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+/* Strings that the debugger may still look at. */
+static char *keep(const char *text)
+{
+    static char *kept[MOST_TEXTS];
+    static unsigned next;
+    char *copy = strdup(text);
+
+    if (copy != NULL) {
+        free(kept[next]);
+        kept[next] = copy;
+        next = (next + 1) % MOST_TEXTS;
+    }
+    return copy;
+}
+
+static int tell(enum call what, mqs_taddr_t token, char **message)
+{
+    struct frame frame = {what, 0, 0, token, 0};
+    int answer;
+
+    pthread_mutex_lock(&lock);
+    answer = exchange(&frame, NULL);
+    if (answer != mqs_ok + 1) {
+        *message = keep(last.text);
+    } else if (frame.size > 0) {
+        *message = keep(bytes);
+    }
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+static int hold(enum call what, mqs_taddr_t image_token, const struct held *wanted, mqs_taddr_t *token)
+{
+    struct held *held = malloc(sizeof *held);
+    struct frame frame = {what, 0, 0, image_token, 0};
+    int answer;
+
+    if (held == NULL) {
+        return fail(mqs_start_error, "there is no memory");
+    }
+    pthread_mutex_lock(&lock);
+    if (!is_connected()) {
+        free(held);
+        answer = fail(mqs_start_error, failure);
+    } else {
+        *held = *wanted;
+        held->id = frame.number = ++last_id;
+        held->next = all_held;
+        all_held = held;
+        answer = exchange(&frame, NULL);
+        if (answer == mqs_ok + 1) {
+            *token = held->token = frame.subject;
+        } else if (all_held == held) { /* Else everything was forgotten with the helper. */
+            all_held = held->next;
+            free(held);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+static int let_go(enum call what, mqs_taddr_t token)
+{
+    struct frame frame = {what, 0, 0, token, 0};
+    struct held **place = &all_held;
+    int answer;
+
+    pthread_mutex_lock(&lock);
+    answer = exchange(&frame, NULL);
+    while (answer == mqs_ok + 1 && *place != NULL) {
+        struct held *each = *place;
+
+        if (each->token == token) {
+            *place = each->next;
+            free(each);
+            break;
+        }
+        place = &each->next;
+    }
+    if (all_held == NULL) {
+        forget(); /* The helper ends with the last image. */
+    }
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+/* ---------------------------------------------------------------- struct mqs_python_side */
+
+static int start(const char **reason)
+{
+    int connected;
+
+    pthread_mutex_lock(&lock);
+    connected = version[0] != '\0' || is_connected();
+    pthread_mutex_unlock(&lock);
+    *reason = failure;
+    return connected ? mqs_ok : mqs_start_error;
+}
+
+static const char *version_of_helper(void)
+{
+    return version;
+}
+
+static int error_string(int code, char **text)
+{
+    struct frame frame = {ERROR_STRING, 0, 0, 0, (uint64_t)(int64_t)code};
+    int answer = mqs_ok + 1;
+
+    pthread_mutex_lock(&lock);
+    if (code != mqs_ok && code == last.code) {
+        *text = keep(last.text);
+    } else {
+        answer = exchange(&frame, NULL);
+        if (answer == mqs_ok + 1) {
+            *text = keep(bytes);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+static int setup_image(mqs_image *image, const mqs_image_callbacks *callbacks, mqs_taddr_t *token)
+{
+    struct held held = {.image = image, .image_callbacks = *callbacks};
+
+    return hold(SETUP_IMAGE, 0, &held, token);
+}
+
+static int image_has_queues(mqs_taddr_t token, char **message)
+{
+    return tell(IMAGE_HAS_QUEUES, token, message);
+}
+
+static int destroy_image(mqs_taddr_t token)
+{
+    return let_go(DESTROY_IMAGE, token);
+}
+
+static int setup_process(mqs_taddr_t image_token, mqs_process *process, const mqs_process_callbacks *callbacks,
+                         mqs_taddr_t *token)
+{
+    struct held held = {.process = process, .process_callbacks = *callbacks};
+
+    return hold(SETUP_PROCESS, image_token, &held, token);
+}
+
+static int process_has_queues(mqs_taddr_t token, char **message)
+{
+    return tell(PROCESS_HAS_QUEUES, token, message);
+}
+
+static int destroy_process(mqs_taddr_t token)
+{
+    return let_go(DESTROY_PROCESS, token);
+}
+
+static int update_communicator_list(mqs_taddr_t token)
+{
+    return call(UPDATE_COMMUNICATOR_LIST, token, 0, NULL, 0);
+}
+
+static int setup_communicator_iterator(mqs_taddr_t token)
+{
+    return call(SETUP_COMMUNICATOR_ITERATOR, token, 0, NULL, 0);
+}
+
+static int get_communicator(mqs_taddr_t token, mqs_communicator *communicator)
+{
+    return call(GET_COMMUNICATOR, token, 0, communicator, sizeof *communicator);
+}
+
+static int get_comm_group(mqs_taddr_t token, int *ranks)
+{
+    return call(GET_COMM_GROUP, token, 0, ranks, 0);
+}
+
+static int get_comm_label(mqs_taddr_t token, libmqs_comm_label *label)
+{
+    return call(GET_COMM_LABEL, token, 0, label, sizeof *label);
+}
+
+static int next_communicator(mqs_taddr_t token)
+{
+    return call(NEXT_COMMUNICATOR, token, 0, NULL, 0);
+}
+
+static int setup_operation_iterator(mqs_taddr_t token, int queue)
+{
+    return call(SETUP_OPERATION_ITERATOR, token, (uint64_t)queue, NULL, 0);
+}
+
+static int next_operation(mqs_taddr_t token, mqs_pending_operation *operation)
+{
+    return call(NEXT_OPERATION, token, 0, operation, sizeof *operation);
+}
+
+static int get_global_rank(mqs_taddr_t token, int *rank)
+{
+    return call(GET_GLOBAL_RANK, token, 0, rank, sizeof *rank);
+}
+
+const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *library_of_host)
+{
+    static const struct mqs_python_side side = {
+        start,
+        version_of_helper,
+        NULL,
+        error_string,
+        setup_image,
+        image_has_queues,
+        destroy_image,
+        setup_process,
+        process_has_queues,
+        destroy_process,
+        update_communicator_list,
+        setup_communicator_iterator,
+        get_communicator,
+        get_comm_group,
+        get_comm_label,
+        next_communicator,
+        setup_operation_iterator,
+        next_operation,
+        get_global_rank,
+    };
+
+    library = library_of_host;
+    return &side;
+}

@@ -1,0 +1,27 @@
+"""``mqs agent``: what ``mqs job`` starts on each node of a job. It is no command for people."""
+
+from __future__ import annotations
+
+import argparse
+
+from mqs_dll.commands import which_library
+
+EXIT_DONE = 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.description = "Read ranks of this machine for a `mqs` on another, by messages on standard input and output."
+    which_library.add_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the standard input says, until it ends.
+
+    Returns:
+        EXIT_DONE.
+    """
+    from mqs_dll.debugger.job.nodes.agent import serve
+
+    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), {})
+    return EXIT_DONE

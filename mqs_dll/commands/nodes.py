@@ -1,0 +1,153 @@
+"""The ranks of a job wherever they run: on this machine, or on several, by options that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+from typing import TYPE_CHECKING
+
+from mqs_dll.commands import which_library
+from mqs_dll.errors import MqsError, NodesError
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.job.find import FoundJob
+    from mqs_dll.debugger.job.nodes.agents import Agents, Start
+    from mqs_dll.debugger.job.ranks import How, Ranks
+
+OPTIONS = ("hosts", "hostfile", "here", "slurm", "via", "agent", "send")
+"""Their names."""
+
+_SSH, _SRUN = "ssh", "srun"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which nodes a job runs on, and how they are reached."""
+    group = parser.add_argument_group("a job on several nodes (pip install 'libmqs[nodes]'; docs/clusters.md)")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--hosts", metavar="NODES", help="its nodes, where they aren't found: n[1-4,7], @group")
+    where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")
+    where.add_argument("--here", action="store_true", help="read the ranks of this machine alone")
+    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job that runs in this job of Slurm's")
+    group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
+    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
+    group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
+
+
+def _slurm(text: str) -> str:
+    if not text.isascii() or not text.replace("_", "").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a Slurm job")
+    return text
+
+
+def are_named(options: argparse.Namespace) -> bool:
+    """Tell whether options say where a job runs, so that it needs no other name."""
+    return bool(options.hosts or options.hostfile or options.slurm)
+
+
+def find_ranks(options: argparse.Namespace, how: How) -> tuple[FoundJob, Ranks]:
+    """Return the job that was asked for, and its ranks on all machines, which the caller closes.
+
+    Args:
+        options: of a command with ``what``, which_library's and ours.
+        how: how its ranks are to be looked at.
+
+    Raises:
+        MqsError: there is no such job, or it can't be reached.
+    """
+    asked = _asked_nodes(options)
+    local = _find_here(options, bool(asked))
+    from mqs_dll.debugger.job.nodes import hosts
+
+    named = asked if asked is not None else list(hosts.named(local.hosts)) if local else []
+    if local and (options.here or all(map(hosts.is_here, named))):
+        return local, _here(options, local, how)
+    try:
+        return _find_on(options, how, named, local)
+    except NodesError:
+        if local is None or asked is not None:
+            raise
+        return local, _here(options, local, how)  # its other ranks are unread, and say what is missing
+
+
+def _asked_nodes(options: argparse.Namespace) -> list[str] | None:
+    """Return the nodes that the user names; None where he doesn't."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    if options.hosts:
+        return hosts.chosen(options.hosts)
+    if options.hostfile:
+        return hosts.of_file(options.hostfile)
+    if options.slurm:
+        from mqs_dll.debugger.job.nodes import slurm
+
+        return hosts.chosen(slurm.nodes_of(options.slurm))
+    return None
+
+
+def _find_here(options: argparse.Namespace, elsewhere: bool) -> FoundJob | None:
+    """Return the job as far as this machine knows it; None where only other machines may."""
+    from mqs_dll.debugger.job.find import find_job
+
+    if options.slurm and options.what is None:
+        return None
+    try:
+        return find_job(options.what)
+    except MqsError:
+        if not elsewhere or isinstance(options.what, int):
+            raise
+        return None
+
+
+def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
+    from mqs_dll.debugger.job.ranks import Here
+
+    open_queues = which_library.opener(options.dll, direct=options.direct)
+    return Here(found.ranks, open_queues, which_library.windows(), how)
+
+
+def _find_on(
+    options: argparse.Namespace, how: How, named: list[str], local: FoundJob | None
+) -> tuple[FoundJob, Agents]:
+    import socket
+
+    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.debugger.job.nodes.agents import Agents
+    from mqs_dll.debugger.job.nodes.wire import Wanted
+    from mqs_dll.report.progress import ranks_done
+
+    asked = options.hosts or options.hostfile
+    wanted = Wanted(
+        marks=tuple(sorted(local.marks)) if local else (),
+        program=options.what if isinstance(options.what, str) else "",
+        slurm=options.slurm or "",
+        any=options.what is None and local is None and not options.slurm,
+    )
+    if local and not any(map(hosts.is_here, named)) and (not asked or local.ranks):
+        named = [socket.gethostname(), *named]
+    agents = Agents(how, _start(options, local))
+    try:
+        with ranks_done("nodes found") as on_progress:
+            found = agents.find(named, wanted, local=local, follow=not asked, on_progress=on_progress)
+    except BaseException:
+        agents.close()
+        raise
+    return found, agents
+
+
+def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
+    from mqs_dll.debugger.job.nodes import agent, archive, carrier
+    from mqs_dll.debugger.job.nodes.agents import Start
+
+    flags = (["--dll", options.dll] if options.dll else []) + (["--direct"] if options.direct else [])
+    own = shlex.join([*agent.command(), *flags])
+    command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else own
+    job = options.slurm or (local.slurm if local else "")
+    via = options.via or (_SRUN if job and shutil.which(_SRUN) else _SSH)
+    if via == _SRUN and not job:
+        raise NodesError("--via srun goes with a job of Slurm's: --slurm JOBID names one")
+    data = b""
+    if options.send:
+        data = archive.packed()
+        command = archive.command(len(data), [])
+    return Start(command, own, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)

@@ -1,0 +1,150 @@
+"""Messages between the head and its agents: an object of JSON is one line, a large one several.
+
+A large one is compressed, in base64, in pieces: engines that carry lines take a time that grows with the square of
+their length. Its pieces begin with "+", the last one with "=". What comes from the other side is believed as little as
+a file: it is bounded, and what isn't an object of JSON is a DamagedError.
+
+The agent begins with its greeting. The head sends {"do": what, ...}; the agent answers {"to": what, "done": result}, or
+{"to": what, "failed": sentence, "help": sentence}.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mqs_dll import __version__
+from mqs_dll.debugger.job.codec import Codecs, DamagedError
+from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
+from mqs_dll.debugger.job.saved import refuse_constant
+
+GREETING = {"mqs-agent": 1, "version": __version__}
+"""What an agent says first: a head and its agents are of one release."""
+
+LARGEST = 1 << 26
+"""Bytes of a message: a hundred ranks of a job of ten thousand need less."""
+
+_PIECE = 30_000
+_MORE, _LAST = b"+", b"="
+
+Message = Mapping[str, Any]
+
+
+def lines_of(message: Message) -> Iterator[bytes]:
+    """Yield the lines of a message."""
+    text = json.dumps(message, separators=(",", ":")).encode("ascii")
+    if len(text) <= _PIECE:
+        yield text + b"\n"
+        return
+    packed = base64.b64encode(zlib.compress(text, 1))
+    for begin in range(0, len(packed), _PIECE):
+        mark = _MORE if begin + _PIECE < len(packed) else _LAST
+        yield mark + packed[begin : begin + _PIECE] + b"\n"
+
+
+class Assembler:
+    """Makes messages of lines."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, line: bytes) -> dict[str, Any] | None:
+        """Take in a line; return the message that it ends, None where it ends none.
+
+        Raises:
+            DamagedError: it is no line of a message, or the message is too large.
+        """
+        self._size += len(line)
+        if self._size > LARGEST:
+            raise DamagedError(f"holds more than {LARGEST} bytes")
+        if line[:1] not in (_MORE, _LAST):
+            self._size = 0
+            return _message(line)
+        self._pieces.append(line[1:])
+        if line[:1] == _MORE:
+            return None
+        packed = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        return _message(_unpacked(packed))
+
+
+def _unpacked(packed: bytes) -> bytes:
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(packed, validate=True), LARGEST)
+    except (binascii.Error, ValueError, zlib.error):
+        raise DamagedError("is neither a message nor a piece of one") from None
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise DamagedError(f"holds more than {LARGEST} bytes, or is cut off")
+    return text
+
+
+def _message(text: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):  # ValueError: no JSON, no UTF-8, a number of thousands of digits
+        raise DamagedError("is no JSON") from None
+    if type(message) is not dict:
+        raise DamagedError("is no message")
+    return message
+
+
+# ---------------------------------------------------------------- what an agent finds
+
+
+class Wanted(NamedTuple):
+    """What tells the wanted job's part on a node from other jobs there: one of these is enough."""
+
+    marks: tuple[str, ...] = ()
+    """As FoundJob has them."""
+    pids: tuple[int, ...] = ()
+    """Of its processes on this node."""
+    program: str = ""
+    """What its ranks run."""
+    slurm: str = ""
+    """The number of the Slurm job that it runs in."""
+    any: bool = False
+    """Whether any job will do."""
+
+
+class Part(NamedTuple):
+    """A job's part on one node: what FoundJob has, as far as other machines need it."""
+
+    host: str
+    """Its own name for itself."""
+    title: str
+    launcher: int | None
+    user: str
+    started: float
+    worlds: tuple[FoundWorld, ...]
+    ranks: tuple[FoundRank, ...]
+    marks: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+class Parts(NamedTuple):
+    """What an agent answers to Wanted."""
+
+    parts: tuple[Part, ...]
+    gone: tuple[int, ...]
+    """Of the PIDs that were asked for those of which there is no process any more."""
+
+
+def write(record: Any) -> Any:
+    """Return a record in terms of JSON."""
+    return Codecs({}).of(type(record)).write(record)
+
+
+def read(kind: type[Any], value: Any) -> Any:
+    """Return the record of a kind that write() made a value of.
+
+    Raises:
+        DamagedError: it did not.
+    """
+    return Codecs({}).of(kind).read(value)

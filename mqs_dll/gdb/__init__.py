@@ -1,0 +1,11 @@
+"""libmqs inside gdb: the commands ``mqs show``, ``mqs comms``, ``mqs queues`` and ``mqs job``, by gdb's own Python.
+
+Nothing is compiled, and neither cffi nor drgn is needed: the Python core reads the process through gdb, whether gdb
+runs it, was attached to it, has its core file, or speaks with a gdbserver beside it.
+
+- ``start``: what the line in ~/.gdbinit runs
+- ``target``: a process as gdb shows it
+- ``frames``: where its threads are
+- ``job``: all inferiors as one job
+- ``commands``: the commands
+"""

@@ -1,0 +1,79 @@
+"""Where the threads of an inferior are, by gdb's own frames: which MPI call, and from which line of the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+import gdb
+
+from mqs_dll.debugger.job.records import CallStack, Frame
+from mqs_dll.debugger.snapshot import Hidden
+
+_MOST_FRAMES = 256
+_IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*)")
+_IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}")
+_MPI_FILES = ("libmpi", "libpmpi", "libmpich", "libfmpich", "libompi")
+
+
+def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
+    """Return the stack of an inferior's first thread, then those of others that are inside MPI.
+
+    Nothing tells whether a stack stayed as it was: without the addresses of its frames there is no fingerprint. The
+    inferior has to be the selected one.
+    """
+    found: list[CallStack] = []
+    try:
+        for thread in sorted(inferior.threads(), key=lambda each: each.num):
+            thread.switch()
+            stack = _stack(thread.ptid[1] or thread.ptid[0], PurePath(inferior.progspace.filename or "").name)
+            if not found or stack.call is not None:
+                found.append(stack)
+    except gdb.error as error:
+        return Hidden(f"gdb can't follow the stack: {error}")
+    return tuple(found)
+
+
+def _stack(thread: int, program: str) -> CallStack:
+    frames = tuple(_frames())
+    place = _call(frames)
+    rest = frames if place is None else frames[place + 1 :]
+    own = [each for each in rest if not each.module]
+    call = None if place is None else _mpi_function(frames[place].function)
+    shown = tuple(Frame(each.function, each.module or program, each.file, each.line) for each in frames)
+    caller = next((shown[frames.index(each)] for each in own), None)
+    return CallStack(thread, call, caller, None, shown, "")
+
+
+def _frames() -> Iterator[Frame]:
+    """Yield the frames of the selected thread; those in the program's own file have no module."""
+    frame: gdb.Frame | None = gdb.newest_frame()
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        line = frame.find_sal()
+        file = line.symtab.filename if line.symtab else None
+        library = gdb.solib_name(frame.pc())
+        name = PurePath(library).name if library else ""
+        yield Frame(frame.name() or "", name, file, line.line if file else None)
+        frame = frame.older()
+
+
+def _call(frames: Sequence[Frame]) -> int | None:
+    """Return the place of the MPI function that the program called: the outermost, with only the MPI in between."""
+    found = None
+    for place, frame in enumerate(frames):
+        if frame.module.startswith(_MPI_FILES) and _mpi_function(frame.function):
+            found = place
+        elif found is not None and not frame.module.startswith(_MPI_FILES):
+            break
+    return found
+
+
+def _mpi_function(symbol: str) -> str | None:
+    """Return the name of the MPI function that a symbol stands for, as the standard spells it; None for any other."""
+    if in_c := _IN_C.fullmatch(symbol):
+        return in_c[1]
+    in_fortran = _IN_FORTRAN.fullmatch(symbol.lower())
+    return None if in_fortran is None else "MPI_" + in_fortran[1].capitalize()
