@@ -4,10 +4,10 @@ The jobs are tests/programs/load.c. The debugger is the C host of tests/host for
 its own, which gets its types from a table (own_library.py). Times are the least of some, of processor time where
 nothing else is said: "first" after the process was set up, "again" with nothing changed since. "Far" are those of a
 debugger each of whose reads takes a round trip, "by 256" those of one that moreover fetches at most 256 bytes at once,
-as padb does; both by the clock. At the end of each line: how many times as long as the own library needs, or, where UCX
-matches the messages (--ucx), as libmqs needs over the MPI's own transport.
+as padb does; both by the clock. At the end of each line: how many times as long as the own library needs; over UCX,
+how many times the reads, the bytes and the time of libmqs over the MPI's own transport.
 
-    python -m benchmarks.sweep [--rounds 50] [--latency 100] [--loads dozens receives ...] [--mpis ...] [--ucx]
+    python -m benchmarks.sweep [--rounds 50] [--latency 100] [--loads dozens receives ...] [--mpis openmpi-debian ...]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks import own_library
 from mqs_dll import library_path
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
-from tests.support.mpis import NETMOD_UCX, UCX, find_mpis
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, Transport, find_mpis
 
 
 class Load(NamedTuple):
@@ -48,6 +48,7 @@ LOADS = {
     "messages": Load("100,000 unexpected messages", (8, 0, 0, 100000), 2),
 }
 MPIS = ("openmpi-debian", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi")
+OVER_UCX = (UCX, NETMOD_UCX)
 SMALLEST_FETCHES = 256
 """Bytes that padb's client fetches at a time."""
 
@@ -110,33 +111,36 @@ def measure(host: Path, library: Path, pid: int, rounds: int, latency: int, *opt
 
 
 def measure_all(
-    loads: Sequence[str], mpis: Sequence[str], rounds: int, latency: int, *, ucx: bool
-) -> Iterator[tuple[Load, str, Measured, Measured | None]]:
-    """Yield what libmqs needs for each load on each MPI that is here, by its name, and what that is compared with.
+    loads: Sequence[str], mpis: Sequence[str], rounds: int, latency: int
+) -> Iterator[tuple[Load, Mpi, Transport, Measured, Measured | None]]:
+    """Yield what libmqs needs for each load on each MPI that is here, and what the MPI's own library does.
 
-    That is what the MPI's own library needs for the same rank, and over UCX what libmqs needs over the own transport.
+    The MPI's own transport comes first, then UCX.
     """
     host, chosen = program("mqs_host"), [mpi for mpi in find_mpis() if mpi.name in mpis and not mpi.missing]
     with tempfile.TemporaryDirectory() as name:
         compiler, types = Compiler(Path(name)), Path(name) / "types"
         own_library.write_types(types)
         for load in (LOADS[each] for each in loads):
-            for mpi in chosen:
+            for mpi, transport in ((each, way) for each in chosen for way in _transports(each)):
                 arguments = list(map(str, load.arguments))
-                over_own: Measured | None = None
-                over = [each for each in mpi.transports[1:] if ucx and each in (UCX, NETMOD_UCX)]
-                for transport in (mpi.transports[0], *over):
-                    with running(compiler, mpi, transport, "load", 2, arguments=arguments) as job:
-                        pid, times = job.wait_until_ready()[0]["pid"], min(load.rounds, rounds)
-                        ours = measure(host, library_path.library(), pid, times, latency)
-                        own = None
-                        if mpi.name == "openmpi-debian" and own_library.LIBRARY.exists() and over_own is None:
-                            own = measure(host, own_library.LIBRARY, pid, times, latency, "--types", str(types))
-                    if over_own is None:
-                        over_own = ours
-                        yield load, mpi.name, ours, own
-                    else:
-                        yield load, f"{mpi.name} over {transport.name}", ours, over_own
+                with running(compiler, mpi, transport, "load", 2, arguments=arguments) as job:
+                    pid, times = job.wait_until_ready()[0]["pid"], min(load.rounds, rounds)
+                    ours = measure(host, library_path.library(), pid, times, latency)
+                    own = None
+                    if mpi.name == "openmpi-debian" and transport not in OVER_UCX and own_library.LIBRARY.exists():
+                        own = measure(host, own_library.LIBRARY, pid, times, latency, "--types", str(types))
+                yield load, mpi, transport, ours, own
+
+
+def _transports(mpi: Mpi) -> list[Transport]:
+    return [mpi.transports[0], *(each for each in mpi.transports[1:] if each in OVER_UCX)]
+
+
+def _times(found: Measured, base: Measured) -> str:
+    """Return how many times the reads, bytes and time of another sweep one takes."""
+    ratios = found.reads / base.reads, found.kib / base.kib, found.first / base.first
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios)
 
 
 def _or_dash(milliseconds: float | None) -> str:
@@ -152,22 +156,27 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS), help="default: all")
     parser.add_argument("--mpis", nargs="+", default=MPIS, help="default: %(default)s")
-    parser.add_argument("--ucx", action="store_true", help="over UCX, too, where the MPI has it")
     arguments = parser.parse_args(words)
     table = Table(
         "rank", "library", "shown", "reads", "KiB", "first ms", "again", "far", "fetches by 256", "ms", "x own"
     )
     table.columns[0].overflow = "fold"
     starts = []
-    rounds, latency = arguments.rounds, arguments.latency
-    for load, name, ours, own in measure_all(arguments.loads, arguments.mpis, rounds, latency, ucx=arguments.ucx):
+    base = None
+    for load, mpi, transport, ours, own in measure_all(
+        arguments.loads, arguments.mpis, arguments.rounds, arguments.latency
+    ):
+        over_ucx = transport in OVER_UCX
+        base = base if over_ucx else ours
         for library, found in (("libmqs", ours), ("its own", own)):
-            if found is None or (found is own and " over " in name):
+            if found is None:
                 continue
             ratio = "" if own is None or found is own else f"{found.first / own.first:.2f}"
+            if over_ucx and base is not None:
+                library, ratio = "libmqs over UCX", _times(found, base)
             table.add_row(
                 load.title,
-                f"{name}: {library}",
+                f"{mpi.name}: {library}",
                 f"{found.operations:,}",
                 f"{found.reads:,}",
                 f"{found.kib:,.0f}",
@@ -178,7 +187,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 _or_dash(found.by_pieces),
                 ratio,
             )
-            starts.append((f"{name}: {library}", found))
+            starts.append((f"{mpi.name}: {library}", found))
     Console().print(table)
     for library in dict.fromkeys(name for name, _ in starts):
         mine = [found for name, found in starts if name == library]

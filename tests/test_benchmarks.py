@@ -13,14 +13,7 @@ from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
 from tests.support.mpis import Mpi, find_mpis, open_mpis
 
-MOST_READS = {"openmpi-debian": 30, "mpich-4.3.2-pypi": 90, "mpich-5.0.2-pypi": 160}
-"""Of the first sweep over a rank with 8 communicators and 24 operations; of MPICH's 64 and 128 are of a header each."""
 
-MOST_KIB = {"openmpi-debian": 700, "mpich-4.3.2-pypi": 450, "mpich-5.0.2-pypi": 1800}
-"""In 5.0.2 the array of predefined datatypes is searched for, once in a process."""
-
-
-@pytest.mark.mpi
 def test_the_benchmark_counts_and_times_a_sweep(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -29,19 +22,14 @@ def test_the_benchmark_counts_and_times_a_sweep(
     if not here:
         pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
     monkeypatch.setenv("COLUMNS", "200")
-    assert sweep.main(["--loads", "dozens", "--rounds", "1", "--latency", "0", "--ucx"]) == 0
+    assert sweep.main(["--loads", "dozens", "--rounds", "1", "--latency", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
     own = ["openmpi-debian: its own"] if own_library.LIBRARY.exists() and "openmpi-debian" in here else []
-    over = {name: "over ucx" if name.startswith("openmpi") else "over ch4:ucx" for name in here}
-    expected = [f"{name}{more}: libmqs" for name in here for more in ("", f" {over[name]}")]
-    assert sorted(row[2] for row in rows) == sorted([*expected, *own])
+    ours = [f"{name}: libmqs{over}" for name in here for over in ("", " over UCX")]
+    assert sorted(row[2] for row in rows) == sorted([*ours, *own])
+    assert {len(row[-2].split(", ")) for row in rows if "UCX" in row[2]} == {len(("reads", "bytes", "time"))}
     assert {row[3] for row in rows} == {"24"}
-    for row in rows:
-        name, _, library = row[2].partition(": ")
-        if library == "libmqs" and name in here:
-            reads, kib = (int(cell.replace(",", "")) for cell in row[4:6])
-            assert (reads <= MOST_READS[name], kib <= MOST_KIB[name]) == (True, True), row
 
 
 # ---------------------------------------------------------------- suites of others
@@ -74,19 +62,13 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.mpi
 def test_the_suites_are_run_looked_at_and_counted(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each program counts as what became of it and what was said of it; what the results have is not run again."""
     mpi = any_mpi(monkeypatch)
     command = options(mpi, suite, tmp_path / "results")
-    assert run([*command, "--only", "hangs", "--patience", "1s"], capsys) == {
-        **NOBODY,
-        "programs": 2,
-        "hang": 2,
-        "proved": 2,
-    }
+    assert run([*command, "--only", "hangs"], capsys) == {**NOBODY, "programs": 2, "hang": 2, "proved": 2}
     assert run([*command, "--only", "broken"], capsys) == {**NOBODY, "programs": 1, "refused": 1}
     assert run([*command, "--only", "barriers", "--time", "1m"], capsys) == {**NOBODY, "programs": 1, "ended": 1}
 
@@ -98,7 +80,6 @@ def test_the_suites_are_run_looked_at_and_counted(
     assert run(command, capsys) == {**NOBODY, "programs": 4, "refused": 1, "ended": 1, "hang": 2, "proved": 2}
 
 
-@pytest.mark.mpi
 def test_a_launcher_alone_does_not_hang(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -149,6 +149,16 @@ def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broke
     assert any(broken.said in each for each in reasons(look(target), broken.queue))
 
 
+def test_receives_that_are_counted_and_not_linked_are_told_of(target: Tampered) -> None:
+    """Also where both of UCX's counts agree with each other: a receive is never left out in silence."""
+    worker = worker_of(target)
+    every = worker.matching + views.TagMatch.bind(worker.layouts).offsets["sw_all_count"]
+    in_queue = worker.matching + 2 * WORD
+    for address in (every, in_queue):
+        target.write(address, int.from_bytes(target.fetch(address, 4), "little") + 9, 4)
+    assert any(", and have " in each for each in reasons(look(target), Queue.RECEIVES))
+
+
 def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(target: Tampered) -> None:
     """What could be reached is shown."""
     worker = worker_of(target)
