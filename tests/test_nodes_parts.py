@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,22 @@ def test_what_no_agent_has_read_is_refused(spoil: Callable[[dict[str, Any]], obj
 def test_names_that_nodes_tell_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
     """What could be an option or a command is none, and a list that would fill the memory isn't unfolded."""
     assert list(hosts.named(names)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        (socket.gethostname(), True),
+        (f"{socket.gethostname()}.example.org", True),
+        ("192.0.2.7", False),
+        ("elsewhere", False),
+    ],
+)
+def test_this_machine_is_known_by_its_names_and_addresses(name: str, here: bool) -> None:
+    """It needs no engine, whatever a launcher calls it."""
+    assert hosts.is_here(name) is here
 
 
 def test_a_host_file_has_a_node_in_each_line(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.support.mpis import WHEELS_DIRECTORY, Mpi
 ROOT = Path(__file__).parents[2]
 NODES = ("n1", "n2", "n3")
 _SCRIPT = Path(__file__).with_name("nodes.sh")
-_NEEDED = ("unshare", "nsenter", "ip", "ssh", "ssh-keygen", "/usr/sbin/sshd")
+_NEEDED = ("pkill", "unshare", "nsenter", "ip", "ssh", "ssh-keygen", "/usr/sbin/sshd")
 _UP_SECONDS = 30.0
 _END = "mqs-end-of-output"
 
@@ -134,10 +134,8 @@ class NodesJob:
 
     def end(self) -> None:
         """Kill its processes on all nodes."""
-        wanted = f'[ "$(readlink $p)" != "$(readlink /proc/$$/exe)" ] && grep -qsF {self.directory} ${{p%exe}}cmdline'
-        kill = f"for p in /proc/[0-9]*/exe; do if {wanted}; then kill -9 $(basename ${{p%/exe}}); fi; done"
-        for node in NODES:
-            self.nodes.run(kill, node=node)
+        for node in NODES:  # the brackets keep the pattern from being in a command line itself
+            self.nodes.run(f"pkill -9 -f '[/]{str(self.directory)[1:]}/'", node=node)
 
 
 def launch_command(mpi: Mpi, ranks: int) -> tuple[str, list[str]]:

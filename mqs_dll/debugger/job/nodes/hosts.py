@@ -17,12 +17,23 @@ MOST = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_])?")
 _ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
 _RANGES = re.compile(r"\[([0-9,/-]{1,5000})\]")
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def is_here(name: str) -> bool:
-    """Tell whether a name is this machine's."""
-    return name in _LOCAL or short(name) == short(socket.gethostname())
+    """Tell whether a name, or an address, is this machine's."""
+    return name == "localhost" or short(name) == short(socket.gethostname()) or _is_own_address(name)
+
+
+def _is_own_address(name: str) -> bool:
+    """Tell whether something is an address of this machine: only to those may a socket be bound."""
+    if not _ADDRESS.fullmatch(name):
+        return False
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in name else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((name, 0))
+    except OSError:
+        return False
+    return True
 
 
 def short(name: str) -> str:
