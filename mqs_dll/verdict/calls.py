@@ -90,6 +90,11 @@ def what_ends(call: str) -> Blocks:
     return _BY_NAME.get(call.removesuffix("_c"), Blocks.NOTHING)
 
 
+def known() -> frozenset[str]:
+    """Return the names of all calls that block or poll, or may."""
+    return frozenset(_BY_NAME)
+
+
 def names_communicator(call: str) -> bool:
     """Tell whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
     made_earlier = call.startswith(("MPI_Win_", "MPI_File_")) and what_ends(call) is not Blocks.TOGETHER
