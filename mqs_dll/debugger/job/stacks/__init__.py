@@ -5,6 +5,7 @@
 - ``follow``: goes from frame to frame, by drgn; ``callee``: which function a call instruction calls
 - ``modules``: whose code a frame runs
 - ``calls``: finds the MPI call and its caller; ``lines``: their source lines
+- ``arguments``: what the MPI call was called with
 - ``thread``: makes the record of one thread
 - ``python``: where a thread is in Python
 """
