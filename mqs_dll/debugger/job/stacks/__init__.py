@@ -6,6 +6,7 @@
 - ``modules``: whose code a frame runs
 - ``bindings``: MPI's functions and their parameters
 - ``calls``: finds the MPI call and its caller; ``lines``: their source lines
+- ``arguments``: what the MPI call was called with
 - ``thread``: makes the record of one thread
 - ``python``: where a thread is in Python
 """
