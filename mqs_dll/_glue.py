@@ -31,7 +31,7 @@ from mqs_dll.interface import ImageQueues, ProcessQueues, TypeHandle
 _OK: Final = ResultCode.OK + 1
 _END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
 
-_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqii")
+_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqiiQ")
 _COMMUNICATOR = struct.Struct(f"=Qqq{NAME_SIZE}s")
 _OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE}s" * TEXT_LINES)
 _QUEUES = tuple(Queue)
@@ -386,9 +386,9 @@ def mqspy_get_comm_group(token: int, ranks: Any) -> int:
 def mqspy_get_comm_label(token: int, label: Any) -> int:
     """Fill ``*label`` with what the communicator under the cursor is called."""
     held = _processes[token]
-    name, description, remote, freed, internal = held.queues.get_comm_label()
+    name, description, remote, freed, internal, handle = held.queues.get_comm_label()
     texts = name[: NAME_SIZE - 1], description[: NAME_SIZE - 1]
-    _buffer(label)[:] = _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal)
+    _buffer(label)[:] = _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal, handle & _WORD)
     return _OK
 
 

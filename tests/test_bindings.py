@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.debugger.job.stacks import bindings
+from mqs_dll.debugger.job.records import Argument, Witness
+from mqs_dll.debugger.job.stacks import bindings, constants
 from mqs_dll.debugger.job.stacks.bindings import Parameter, Role
+from mqs_dll.debugger.job.stacks.constants import MPI_ABI, MPICH, OPEN_MPI, Constants, constants_of
 from mqs_dll.verdict import calls
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tools.mpi_bindings import functions
+from tools.mpi_bindings import constants_in, functions
 
 WITH_HEADERS = [mpi for mpi in find_mpis() if not mpi.name.startswith("impi")]
 NOT_IN_STANDARD = {"MPI_Comm_shrink", "MPI_Comm_agree", "MPIX_Comm_shrink", "MPIX_Comm_agree"}
@@ -19,10 +21,34 @@ NOT_IN_STANDARD = {"MPI_Comm_shrink", "MPI_Comm_agree", "MPIX_Comm_shrink", "MPI
 
 def _declared(mpi: Mpi, folder: Path) -> dict[str, str]:
     """Return the functions that an MPI's mpi.h declares, as the table has them."""
+    return dict(functions(_preprocessed(mpi, folder)))
+
+
+def _preprocessed(mpi: Mpi, folder: Path, *options: str) -> str:
     program = folder / "empty.c"
     program.write_text("#include <mpi.h>\n")
-    output = subprocess.run([str(mpi.mpicc), "-E", program], capture_output=True, text=True, check=True)
-    return dict(functions(output.stdout))
+    command = [str(mpi.mpicc), "-E", *options, str(program)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("mpi", WITH_HEADERS, ids=lambda mpi: mpi.name)
+def test_every_mpis_header_gives_the_constants_the_values_of_its_family(mpi: Mpi, tmp_path: Path) -> None:
+    """No release differs in one that it has."""
+    skip_without(mpi)
+    family = MPI_ABI if mpi.name.endswith("-abi") else OPEN_MPI if mpi.product == "Open MPI" else MPICH
+    declared = {name: value for _, name, value in constants_in(_preprocessed(mpi, tmp_path, "-dD"))}
+    known = {name: value for _, name, value in constants.table()[family]}
+    common = declared.keys() & known.keys()
+    assert len(common) > 80
+    assert {
+        name: value
+        for name, value in declared.items()
+        if name in common and _as_number(value) != _as_number(known[name])
+    } == {}
+
+
+def _as_number(value: str) -> int | str:
+    return int(value, 0) if value.lstrip("-")[:1].isdigit() else value
 
 
 def _types(declarations: str) -> list[tuple[str, int]]:
@@ -74,3 +100,39 @@ def test_a_parameter_says_what_it_is_for_and_how_large_its_argument_is() -> None
     }
     lock = {each.name: each.role for each in bindings.parameters("MPI_Win_lock") or ()}
     assert (lock["rank"], lock["win"]) == (Role.TARGET, Role.WINDOW)
+
+
+class _Image:
+    """A program with the symbols of an MPI."""
+
+    def __init__(self, **symbols: int) -> None:
+        self._symbols = symbols
+
+    def find_symbol(self, name: str) -> int | None:
+        """Return its address."""
+        return self._symbols.get(name)
+
+    find_function = find_symbol
+
+
+def test_values_of_arguments_are_called_what_their_mpi_calls_them() -> None:
+    """By the parameter's role, since one number means many things; a derivative of MPICH has MPICH's."""
+
+    def called(mpi: Constants | None, function: str, **values: int) -> list[str]:
+        assert mpi is not None
+        arguments = (Argument(name, value, Witness.BOTH) for name, value in values.items())
+        return [each.called for each in mpi.named(function, arguments)]
+
+    mpich = constants_of(_Image(MPIR_Err_create_code=1), "libvendor.so.12")  # type: ignore[arg-type]
+    recv = {"buf": 0, "count": -1, "datatype": 0x4C00080B, "source": -2, "tag": -1, "comm": 0x44000000, "status": 1}
+    assert called(mpich, "MPI_Recv", **recv) == [
+        "NULL", "", "MPI_DOUBLE", "MPI_ANY_SOURCE", "MPI_ANY_TAG", "MPI_COMM_WORLD", "MPI_STATUS_IGNORE",
+    ]  # fmt: skip
+    assert called(mpich, "MPI_Allreduce", sendbuf=2**64 - 1, count=-2) == ["MPI_IN_PLACE", ""]
+    assert called(mpich, "MPI_Waitall", array_of_statuses=1) == ["MPI_STATUSES_IGNORE"]
+    assert called(mpich, "MPI_Win_lock", lock_type=234, rank=-1) == ["MPI_LOCK_EXCLUSIVE", "MPI_PROC_NULL"]
+    open_mpi = constants_of(_Image(ompi_mpi_comm_world=0x7F10, ompi_mpi_byte=0x7F20), "libmpi.so.40")  # type: ignore[arg-type]
+    assert called(open_mpi, "MPI_Bcast", datatype=0x7F20, root=0, comm=0x7F10) == ["MPI_BYTE", "", "MPI_COMM_WORLD"]
+    abi = constants_of(_Image(MPIR_Err_create_code=1), "libmpi_abi.so.0")  # type: ignore[arg-type]
+    assert called(abi, "MPI_Send", dest=-3, comm=0x101, datatype=0x4C00080B) == ["MPI_PROC_NULL", "MPI_COMM_WORLD", ""]
+    assert constants_of(_Image(), "libmpi.so.1") is None  # type: ignore[arg-type]

@@ -146,7 +146,8 @@ def shown_now(queues: ProcessQueues) -> list[CommunicatorSnapshot]:
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
-        shown.append(CommunicatorSnapshot(communicator, tuple(queues.get_comm_group()), (), queues.get_comm_label()))
+        label, group = queues.get_comm_label(), tuple(queues.get_comm_group())
+        shown.append(CommunicatorSnapshot(communicator, group, (), label._replace(handle=0), label.handle))
         queues.next_communicator()
     return shown
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
-from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.abi import Label, Operation, Queue
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
@@ -168,21 +168,22 @@ def _read_communicators(
             raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group, label = _read_group(queues), _read_label(queues, communicator)
+        group, label = _read_group(queues), _read_label(queues)
         read = tuple(_read_queue(queues, queue) for queue in Queue)
-        found.append(CommunicatorSnapshot(communicator, group, read, label))
+        handle, label = label.handle if label else 0, label and label._replace(handle=0)
+        told = None if label == read_marks(communicator.name) else label
+        found.append(CommunicatorSnapshot(communicator, group, read, told, handle))
         if not queues.next_communicator():
             break
     return tuple(found)
 
 
-def _read_label(queues: ProcessQueues, communicator: Communicator) -> Label | None:
-    """Return what the library says beyond the communicator's field, None where that says it all."""
+def _read_label(queues: ProcessQueues) -> Label | None:
+    """Return what the library says besides the communicator's field, None where it isn't libmqs."""
     try:
-        label = queues.get_comm_label()
+        return queues.get_comm_label()
     except NoInformation:
         return None
-    return None if label == read_marks(communicator.name) else label
 
 
 def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:

@@ -63,6 +63,10 @@ class Argument(NamedTuple):
     witness: Witness
     reread: bool = False
     """Whether it rests on memory that was read after the stop, when the call's frame was still as it had been."""
+    called: str = ""
+    """What the MPI calls the value: "MPI_ANY_SOURCE", "MPI_DOUBLE", "MPI_COMM_WORLD"; empty for one without a name."""
+    elements: tuple[int, ...] = ()
+    """Of an array of handles: what it holds, read again like ``reread``; empty where that isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

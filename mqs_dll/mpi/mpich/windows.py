@@ -97,9 +97,10 @@ class Windows:
 
     def _record(self, window: views.Win, communicators: Mapping[int, Entry], own: int) -> Window:
         name = window.name.partition(b"\0")[0]
+        handle = int.from_bytes(self._memory.read(window.address, 4), "little")
         entry = communicators.get(window.comm_ptr)
         if entry is None:
-            return Window(name, -1, window.address)
+            return Window(name, -1, window.address, handle=handle)
         contexts = {each.view.context_id for each in communicators.values()}
         try:
             ranks = tuple(entry.world_ranks())
@@ -108,7 +109,7 @@ class Windows:
             ranks, said = (), _UNKNOWN
         started, posted, locked, queued = said
         number = entry.record.unique_id
-        return Window(name, entry.record.size, window.address, number, ranks, started, posted, locked, queued)
+        return Window(name, entry.record.size, window.address, number, ranks, started, posted, locked, queued, handle)
 
     # ------------------------------------------------------------ epochs
 

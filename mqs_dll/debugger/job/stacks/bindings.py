@@ -15,6 +15,7 @@ FILE = Path(__file__).with_name("bindings.txt")
 
 _DECLARATION = re.compile(r"(\w+) (\**)(\w+)((?:\[\])*)")
 _POINTERS = 8
+_SIGNED = frozenset({"int", "MPI_Count", "MPI_Aint", "MPI_Offset"})
 
 
 class Role(Enum):
@@ -87,6 +88,11 @@ class Parameter:
     def is_handle(self) -> bool:
         """Whether it is the handle of an MPI object, not a pointer to one."""
         return not self.pointers and (self.type in _OTHER_HANDLES or self.type in _OF_TYPE)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the argument may be negative."""
+        return not self.pointers and self.type in _SIGNED
 
     def size(self, handles: int) -> int:
         """Return the bytes of the argument.
