@@ -12,8 +12,11 @@ from mqs_dll.commands.times import add_limit, limit_of
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.snapshot import CoreView, Snapshot
+    from mqs_dll.debugger.job.records import CallStack
+    from mqs_dll.debugger.snapshot import CoreView, Hidden, Snapshot
     from mqs_dll.interface import ProcessQueues, TargetProcess
+
+    Stacks = tuple[CallStack, ...] | Hidden
 
 EXIT_SHOWN = 0
 
@@ -27,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     which_library.add_arguments(parser)
     parser.add_argument("--all", action="store_true", help="show the MPI's own communicators too (implies --direct)")
+    parser.add_argument("--stack", action="store_true", help="show the call stacks too, and the MPI call's arguments")
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
     add_limit(parser)
@@ -53,42 +57,51 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("name one process: by PID, or by --core")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    snapshot = _look_at_core(options) if options.core else _look(options)
+    snapshot, stacks = _look_at_core(options) if options.core else _look(options)
     if options.json:
         from mqs_dll.report import process_json
 
-        print(process_json.render(snapshot))
+        print(process_json.render(snapshot, stacks))
     else:
-        from mqs_dll.report import process_text, terminal
+        from mqs_dll.report import process_text, terminal, text
 
+        if stacks is not None:
+            terminal.console().print(text.stacks_of(stacks, snapshot))
         terminal.console().print(process_text.render(snapshot))
     return EXIT_SHOWN
 
 
-def _look(options: argparse.Namespace) -> Snapshot:
+def _look(options: argparse.Namespace) -> tuple[Snapshot, Stacks | None]:
     from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.job.stacks import Captured, capture, unwind
     from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done
 
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
         library, path = open_queues(process)
+        captured: list[Captured] = []
         try:
-            return take_snapshot(
+            snapshot = take_snapshot(
                 library,
                 process,
                 library_path=path,
                 look_further=lambda queues, target: _look_further(options, queues, target),
                 on_communicator=on_communicator,
+                in_stop=lambda stop: captured.extend(
+                    [capture(options.pid, stop.registers(options.pid))] if options.stack else []
+                ),
                 limit=limit_of(options),
             )
+            return snapshot, unwind(captured[0], process) if captured else None
         except UnknownMpiError as error:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 
 
-def _look_at_core(options: argparse.Namespace) -> Snapshot:
+def _look_at_core(options: argparse.Namespace) -> tuple[Snapshot, Stacks | None]:
     from mqs_dll.debugger.collect import Look
     from mqs_dll.debugger.core.process import CoreProcess
+    from mqs_dll.debugger.job.stacks import unwind_core
     from mqs_dll.report.progress import communicators_done
 
     with CoreProcess(options.core, options.sysroot) as process, communicators_done() as on_communicator:
@@ -100,7 +113,7 @@ def _look_at_core(options: argparse.Namespace) -> Snapshot:
         except MqsError as error:
             raise process.explained(error) from error
         _mention(process.caveats())
-    return snapshot
+        return snapshot, unwind_core(process) if options.stack else None
 
 
 def _mention(sentences: list[str]) -> None:

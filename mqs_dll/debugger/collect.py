@@ -126,6 +126,7 @@ def take_snapshot(
     library_path: str | None = None,
     look_further: LookFurther | None = None,
     on_communicator: Callable[[int], None] | None = None,
+    in_stop: Callable[[stopped], None] | None = None,
     limit: Limit = USUAL,
 ) -> Snapshot:
     """Stop a process, let a library list its queues, and let it go on.
@@ -136,6 +137,7 @@ def take_snapshot(
         library_path: the library's file, for the record.
         look_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
+        in_stop: called when all is read, while the process still stands.
         limit: for how long the process may stand.
 
     Raises:
@@ -147,6 +149,8 @@ def take_snapshot(
     with Look(library, process, pid=process.pid, program=program, library_path=library_path) as look:
         with stopped(process.pid, process.started, limit=limit) as stop:
             snapshot = look.read(look_further, on_communicator)
+            if in_stop:
+                in_stop(stop)
         return replace(snapshot, pause=stop.pause)
 
 

@@ -63,7 +63,11 @@ class Analysis:
 
         Who is in an earlier one of two such calls never waits for who is in the later one, so it is the same call.
         """
-        return all(self.stood_still(place) and self.roots.is_in_tree(place, call) for place in part)
+        if not all(map(self.stood_still, part)):
+            return False
+        given = {self.roots.given(place, call) for place in part}
+        several = len(given - {None}) > 1
+        return several or all(self.roots.is_in_tree(place, call) for place in part)
 
     def certainty(self, place: int) -> Certainty | None:
         """Return PROVED or SUSPECTED for a process that is stuck, else None."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mqs_dll.abi import Queue
 from mqs_dll.verdict import trees
+from mqs_dll.verdict.called import communicator_of, root_of, stacks_of
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Pending
 
@@ -41,8 +42,23 @@ class Roots:
         parts = [each for each in own if each.words.collective == call]
         return parts if all(each.queue is AWAY[call] for each in parts) else []
 
+    def given(self, place: int, call: str) -> int | None:
+        """Return the process that one's call has as its root; None where two witnesses don't tell."""
+        process = self._joined.job.processes[place]
+        for stack in stacks_of(process):
+            if stack.call == call and (root := root_of(stack)) is not None:
+                known = communicator_of(stack, process.samples[-1].snapshot.communicators)
+                targets = (
+                    None if known is None else self._communicators.targets(self._communicators.of_process[place][known])
+                )
+                return targets[root] if targets is not None and root < len(targets) else None
+        return None
+
     def taken(self, place: int, call: str) -> frozenset[int]:
         """Return the processes that one may take for the root; none where nothing tells."""
+        given = self.given(place, call)
+        if given is not None:
+            return frozenset({given})
         call = _plain(call)
         if call not in AWAY:
             return frozenset()

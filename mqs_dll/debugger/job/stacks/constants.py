@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from mqs_dll.debugger.job.records import Argument
-from mqs_dll.debugger.job.stacks.arguments.parameters import Parameter as Sized
 from mqs_dll.debugger.job.stacks.bindings import Parameter, Role, parameters
 from mqs_dll.interface import TargetImage
 
@@ -63,13 +62,6 @@ class Constants:
                 number = number % _POINTER if kind == "pointer" else number
                 self._names[kind].setdefault(number, name)
                 self._names[name][number] = name
-
-    def parameters(self, function: str) -> tuple[Sized, ...] | None:
-        """Return what following its arguments needs to know of a function; None for one that isn't in the standard."""
-        known = parameters(function)
-        if known is None:
-            return None
-        return tuple(Sized(each.name, each.size(self.handle_size), each.is_signed) for each in known)
 
     def named(self, function: str, arguments: Iterable[Argument]) -> tuple[Argument, ...]:
         """Return the arguments of a function with what their values are called."""
