@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
     )
+    how.add_argument("--no-queues", action="store_true", help=argparse.SUPPRESS)  # for developers
     add_limit(how)
     how.add_argument(
         "--samples",
@@ -147,7 +148,7 @@ def _obtain(options: argparse.Namespace) -> Job:
         from mqs_dll.debugger.job import saved
 
         return saved.load(options.load)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
+    open_queues = which_library.opener(options.dll, direct=options.direct, queues=not options.no_queues)
     from mqs_dll.report.progress import ranks_done
 
     with ranks_done() as on_progress:

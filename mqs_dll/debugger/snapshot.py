@@ -97,3 +97,5 @@ class Snapshot:
     """Seconds for which the process stood still."""
     reads: int
     bytes_read: int
+    calls_only: bool = False
+    """Whether no library could read the process: what there is comes from its environment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -123,7 +124,10 @@ class JobReader(Closes):
         self._on_progress = on_progress
         self._list_windows = look_further
         self._look_further: LookFurther | None = None
-        self._ranks = [LiveRank(rank, open_queues) for rank in found.ranks]
+        started = Counter(rank.world for rank in found.ranks)
+        self._ranks = [
+            LiveRank(rank, open_queues, found.worlds[rank.world].size or started[rank.world]) for rank in found.ranks
+        ]
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
         self._began: float | None = None

@@ -20,9 +20,6 @@ FILE = Path(__file__).with_name("constants.txt")
 OPEN_MPI, MPICH, MPI_ABI = "Open MPI", "MPICH", "MPI ABI"
 """Families: whoever belongs to one has the same constants. The last is the standard's own since MPI 5.0."""
 
-_ABI_LIBRARY = "libmpi_abi."
-"""Begins the name of its file (MPI 5.0, section 20.2)."""
-
 _SENT_TO = ("MPI_PROC_NULL",)
 _OF_ROLE: Mapping[Role, tuple[str, ...]] = {
     Role.SOURCE: ("MPI_ANY_SOURCE", "MPI_PROC_NULL"),
@@ -68,6 +65,11 @@ class Constants:
         known = {each.name: each for each in parameters(function) or ()}
         return tuple(each._replace(called=self.name(known[each.name], each.value)) for each in arguments)
 
+    @property
+    def world(self) -> int:
+        """The handle of MPI_COMM_WORLD."""
+        return next(iter(self._names["MPI_COMM_WORLD"]))
+
     def name(self, parameter: Parameter, value: int) -> str:
         """Return what a parameter's argument is called; empty where it has no name, and is what it is."""
         if parameter.is_handle:
@@ -79,21 +81,17 @@ class Constants:
         return found[0] if found else "NULL" if parameter.pointers and value == 0 else ""
 
 
-def constants_of(image: TargetImage, mpi: str) -> Constants | None:
+def constants_of(image: TargetImage) -> Constants | None:
     """Return the constants of the MPI that a process runs, None for an unknown one.
 
     MPICH's derivatives have its handles.
-
-    Args:
-        image: the program with its libraries.
-        mpi: the base name of the file that its MPI functions are in.
     """
     if image.find_symbol("ompi_mpi_comm_world") is not None:
         return Constants(OPEN_MPI, image)
-    if mpi.startswith(_ABI_LIBRARY):
-        return Constants(MPI_ABI, image)
-    if image.find_function("MPIR_Err_create_code") is not None:
+    if image.find_function("MPIR_Dup_fn") is not None:
         return Constants(MPICH, image)
+    if image.find_function("MPI_Abi_get_version") is not None:
+        return Constants(MPI_ABI, image)
     return None
 
 
