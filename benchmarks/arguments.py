@@ -19,7 +19,7 @@ UNITS = 40
 
 
 def main() -> int:
-    """Make and run programs; print a table, and whatever is wrong with how to get it again."""
+    """Make and run programs, until Ctrl-C at the latest; print what is wrong, how to get it again, and a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
@@ -28,8 +28,11 @@ def main() -> int:
     wrong = 0
     for number in range(-(-asked.programs // UNITS)):
         options, seed = OPTIONS[number % len(OPTIONS)], f"{asked.seed}.{number}"
-        with tempfile.TemporaryDirectory() as folder:
-            found = outcomes(compile_program(Path(folder), seed, options, UNITS))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                found = outcomes(compile_program(Path(folder), seed, options, UNITS))
+        except KeyboardInterrupt:
+            break
         counts[options].update(_kind(each) for each in found)
         counts[options]["programs"] += UNITS
         for each in found:

@@ -27,6 +27,8 @@ class Told(NamedTuple):
     name: str
     true: int
     told: int | None
+    witness: str
+    """Who told; empty where nobody did."""
     seconds: float
     """What following the call's stack took."""
 
@@ -54,7 +56,8 @@ def blocked_calls(compiler: Compiler, mpi: Mpi, transport: Transport) -> list[To
                 stack, seconds = looks.inside(call)
                 for name, value in true.items():
                     argument = stack.argument(name)
-                    found.append(Told(call, name, value, argument and argument.value, seconds))
+                    witness = argument.witness.name if argument else ""
+                    found.append(Told(call, name, value, argument and argument.value, witness, seconds))
                 (job.directory / f"go.{number}").touch()
     return found
 

@@ -14,7 +14,11 @@ from mqs_dll.debugger.job.stacks.bindings import Parameter, parameters
 from mqs_dll.debugger.job.stacks.calls import Call
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import Step
-from mqs_dll.debugger.job.stacks.modules import Modules
+from mqs_dll.debugger.job.stacks.modules import Modules, Process
+from mqs_dll.errors import TargetReadError
+
+_OUTER_END = 7 * 8
+"""Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""
 
 
 class CallArguments:
@@ -54,7 +58,8 @@ class CallArguments:
             _argument(each, each.size(handles), kept.get(number), computed.get(number))
             for number, each in enumerate(wanted)
         ]
-        return tuple(argument for argument in found if argument)
+        lasts = _lasts(process, stack, steps, place)
+        return tuple(argument for argument in found if argument and (lasts or not argument.reread))
 
     def _functions(self, name: str) -> frozenset[int]:
         """Return where the MPI's own function begins, by its two names."""
@@ -78,6 +83,17 @@ class CallArguments:
         if image.find_symbol("ompi_mpi_comm_world") is not None:
             return 8
         return 4 if image.find_function("MPIR_Dup_fn") is not None else 0  # of mpi.h, but not of the standard's ABI
+
+
+def _lasts(process: Process, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
+    """Return whether a call's frame still is as it was in the stop: only then was what was read since the same, too."""
+    end = steps[place + 1].sp
+    begin = max(steps[place].sp, end - _OUTER_END)
+    copied = stack.fetch(begin, end - begin)
+    try:
+        return len(copied) == end - begin and process.fetch(begin, end - begin) == copied
+    except TargetReadError:
+        return False
 
 
 def _argument(

@@ -90,14 +90,22 @@ class Chain:
         return entries
 
     def _callee(self, place: int, entry: int) -> int | None:
-        """Return where the function begins that a function called."""
+        """Return where the function begins that a function called.
+
+        A table that it has from memory is read as it is now; what it gives has to be the function that was called.
+        """
         step = self._steps[place]
         if step.target is not None:
             return step.target
         followed = self._follow(place, entry)
         if followed.target is None:
             return None
-        return self._asked(place, followed).find(Value(followed.target, WORD), self._reader(followed))
+        target = self._asked(place, followed).find(Value(followed.target, WORD), self._read)
+        if target is None or place == 0:
+            return None
+        code, own = self._loaded.code(target)
+        called = code.function(own)
+        return target if called and called.start <= code.own(self._steps[place - 1].pc) < called.end else None
 
     def _kept_in(self, place: int, entry: int, passed: Known) -> Known:
         """Return what is known of a function's arguments: by what it holds, and by what is known of those it passed."""
@@ -234,19 +242,24 @@ class Chain:
         """Return what reads memory: the stack as it was copied; else what a function had just read, once more."""
 
         def load(label: Label, address: int, size: int) -> int | None:
+            if label[1] == 0:
+                return self._read(label, address, size)
             if followed is None or label not in followed.fresh:
                 return None
-            data = self._stack.fetch(address, size)
-            if len(data) < size:
-                if reads is not None:
-                    reads.append(address)
-                try:
-                    data = self._loaded.fetch(address, size)
-                except TargetReadError:
-                    return None
-            return int.from_bytes(data, "little")
+            if reads is not None and len(self._stack.fetch(address, size)) < size:
+                reads.append(address)
+            return self._read(label, address, size)
 
         return load
+
+    def _read(self, label: Label, address: int, size: int) -> int | None:
+        data = self._stack.fetch(address, size)
+        if len(data) < size:
+            try:
+                data = self._loaded.fetch(address, size)
+            except TargetReadError:
+                return None
+        return int.from_bytes(data, "little")
 
 
 def _arguments(numbers: Numbers) -> dict[int, tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 from mqs_dll.debugger.job.stacks.arguments.decode import Instruction, decoder
 from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function, Functions
+from mqs_dll.debugger.job.stacks.arguments.values import Label
 from mqs_dll.debugger.job.stacks.callee import Fetch, through_x86_table
 from mqs_dll.errors import TargetReadError
 
@@ -48,9 +49,13 @@ class Code:
             TableError: the table can't be read.
             TargetReadError: the process can't be read.
         """
-        if self._functions is None:
-            self._functions = Functions(lambda at, size: self._fetch(at + self.bias, size), self.own(self.header))
-        return self._functions.at(address)
+        return self._tables().at(address)
+
+    def is_constant(self, label: Label) -> bool:
+        """Return whether what lies at an address stays as it is: code, constants, and what the linker has filled in."""
+        if label[0] not in ("image", "const"):
+            return False
+        return self._tables().is_constant(label[1] if label[0] == "image" else self.own(label[1]))
 
     def instruction(self, address: int) -> Instruction | None:
         """Return the instruction at an address, None where there is none that is known.
@@ -93,6 +98,11 @@ class Code:
     def returns_twice(self, address: int) -> bool:
         """Return whether a function that is called at an address may return more than once, as setjmp does."""
         return self.through_table(address) in self._twice
+
+    def _tables(self) -> Functions:
+        if self._functions is None:
+            self._functions = Functions(lambda at, size: self._fetch(at + self.bias, size), self.own(self.header))
+        return self._functions
 
     def _bytes(self, function: Function) -> bytes:
         if function.start not in self._code:

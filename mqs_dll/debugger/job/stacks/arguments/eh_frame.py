@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mqs_dll import elf_format
 from mqs_dll.debugger.job.stacks.callee import Fetch
 
-_PT_GNU_EH_FRAME = 0x6474E550
+_PT_GNU_EH_FRAME, _PT_GNU_RELRO = 0x6474E550, 0x6474E552
 _TABLE_OF_PAIRS = 0x3B
 """Signed numbers of 4 bytes, relative to the table's beginning: how all linkers make it."""
 _MOST_FUNCTIONS = 1 << 20
@@ -73,7 +73,7 @@ class Functions:
         """
         self._fetch = fetch
         self._known: dict[int, Function | None] = {}
-        table = _find_table(fetch, header)
+        table, self._constant = _read_header(fetch, header)
         version, frames, numbers, encoding, _, count = struct.unpack("<4BiI", fetch(table, 12))
         if (version, frames & 0x0F, numbers, encoding) != (1, 0x0B, 0x03, _TABLE_OF_PAIRS):
             raise TableError("its table of functions is of an unknown form")
@@ -98,6 +98,10 @@ class Functions:
         function = self._known[place]
         return function if function and function.start <= address < function.end else None
 
+    def is_constant(self, address: int) -> bool:
+        """Return whether what lies at an address stays as it is once the program has begun."""
+        return any(start <= address < end for start, end in self._constant)
+
     def _read(self, entry: int) -> Function:
         body = _Reader(self._fetch, entry)
         common_at = body.at - body.fixed("<I")
@@ -116,7 +120,8 @@ class Functions:
         return Function(start, end, rows, pads)
 
 
-def _find_table(fetch: Fetch, at: int) -> int:
+def _read_header(fetch: Fetch, at: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return where the table lies, and the memory that nobody writes to any more (beginning, end)."""
     header = elf_format.header(fetch(at, 64))
     if header is None:
         raise TableError("no ELF header where one should be")
@@ -125,7 +130,12 @@ def _find_table(fetch: Fetch, at: int) -> int:
     table = next((each.address for each in segments if each.kind == _PT_GNU_EH_FRAME), None)
     if table is None or first is None:
         raise TableError("it has no table of functions")
-    return at + table - first
+    constant = [
+        (at + each.address - first, at + each.address - first + each.memory_size)
+        for each in segments
+        if each.kind == _PT_GNU_RELRO or (each.kind == elf_format.LOAD and not each.flags & elf_format.MAY_WRITE)
+    ]
+    return at + table - first, constant
 
 
 class _Reader:
@@ -156,6 +166,10 @@ class _Reader:
             raise TableError("an entry of its table of functions is cut off") from None
         self.at += size
         return int(number)
+
+    def skip(self, size: int) -> None:
+        """Leave out so many bytes."""
+        self.at += size
 
     def byte(self) -> int:
         """Return the next byte."""
@@ -285,10 +299,10 @@ def _rows(common: _Common, own: _Reader, start: int) -> tuple[Row, ...]:
                 offset = body.signed() * common.data
             elif code == 0x0F:
                 register = None
-                body.at += body.unsigned()
+                body.skip(body.unsigned())
             elif code in (0x10, 0x16):
                 body.unsigned()
-                body.at += body.unsigned()
+                body.skip(body.unsigned())
             elif code == 0x2E:
                 pushed = body.unsigned()
             else:

@@ -22,6 +22,7 @@ from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, mas
 
 _MOST_INSTRUCTIONS = 40_000
 _MOST_SECONDS = 4.0
+"""Of a processor."""
 _MOST_VISITS = 64
 """Of one block."""
 _LARGEST_TABLE = 4096
@@ -101,7 +102,7 @@ class _Following:
         self._code = code
         self._entry = entry
         self._goal = goal
-        self._transfer = Transfer()
+        self._transfer = Transfer(code.is_constant)
         self._ways: dict[int, dict[int, State]] = {}
         self._block_of: dict[int, int] = {}
         self._pending: list[int] = []
@@ -110,7 +111,7 @@ class _Following:
         self._target: Label | None = None
         self._instructions = 0
         self._functions: dict[int, Function] = {}
-        self._deadline = time.monotonic() + _MOST_SECONDS
+        self._deadline = time.thread_time() + _MOST_SECONDS
 
     def run(self) -> Followed:
         """Go all ways until nothing new is learnt; return what is known at the goal."""
@@ -122,7 +123,7 @@ class _Following:
             self._visits[block] = self._visits.get(block, 0) + 1
             if self._visits[block] > _MOST_VISITS:
                 raise UnknownWayError("it doesn't come to an end")
-            if time.monotonic() > self._deadline:
+            if time.thread_time() > self._deadline:
                 raise UnknownWayError("it takes too long to follow", is_by_chance=True)
             self._walk(block)
         if not self._reached:

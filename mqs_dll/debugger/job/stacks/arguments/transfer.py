@@ -29,8 +29,13 @@ _TWO_RESULTS = frozenset({"xchg", "xadd", "cmpxchg", "mulx"})
 class Transfer:
     """Changes a state by instructions of one function."""
 
-    def __init__(self) -> None:
-        """Begin."""
+    def __init__(self, is_constant: Callable[[Label], bool]) -> None:
+        """Begin.
+
+        Args:
+            is_constant: tells whether what lies at an address stays as it is.
+        """
+        self.is_constant = is_constant
         self.read_slots: set[Slot] = set()
         """Those that an instruction has read: of others, only called functions know."""
 
@@ -117,6 +122,8 @@ class _Step:
             return value
         if address is None or bases(address):
             return Value(self.new("memory"), place.size)
+        if self.transfer.is_constant(address):
+            return Value(("load", 0, address, place.size), place.size)
         self.state.made.add(self.instruction.address)
         label = ("load", self.instruction.address, address, place.size)
         self.state.fresh.add(label)

@@ -8,7 +8,8 @@ A *label* stands for one value of 8 bytes at one moment. It is a tuple whose fir
   or block that gave the stack pointer a value that can't be told
 - ``("set", instruction, location, bases)``: what an instruction, the last time it ran, put or found there
 - ``("phi", block, location, bases)``: what was there when a block began, the last time it did
-- ``("load", instruction, address, size)``: what an instruction read from memory, zero-extended
+- ``("load", instruction, address, size)``: what an instruction read from memory, zero-extended; 0 stands for any
+  instruction, where nobody writes to that memory
 - ``("ext", "s" or "z", size, label)``: the low bytes of another value, extended to 8
 - ``("op", name, size, label, ...)``: an operation on other values, its result zero-extended
 
@@ -147,11 +148,11 @@ def origins(label: Label) -> frozenset[int]:
     """Return the instructions, and the blocks as negative numbers, that give a label a new value when they run."""
     found = set()
     for part in parts(label):
-        if part[0] in ("set", "load") or (part[0] == "stack" and part[1]):
+        if part[0] in ("set", "load", "stack"):
             found.add(part[1])
         elif part[0] == "phi":
             found.add(-part[1])
-    return frozenset(found)
+    return frozenset(found - {0})
 
 
 @lru_cache(maxsize=1 << 14)
