@@ -23,7 +23,7 @@ from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, mas
 _MOST_INSTRUCTIONS = 40_000
 _MOST_SECONDS = 4.0
 """Of a processor."""
-_MOST_VISITS = 64
+_MOST_VISITS = 1000
 """Of one block."""
 _LARGEST_TABLE = 4096
 STACK_ARGUMENTS = 12
