@@ -15,7 +15,7 @@ class ContradictionError(Exception):
 
 
 def no_load(label: Label, address: int, size: int) -> None:
-    return None
+    """Return None, for who may read no memory."""
 
 
 class Numbers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -111,14 +112,16 @@ def _read(path: Path) -> Followed | str | None:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(file, "rb") as opened:
-        stat = os.fstat(file)
-        if stat.st_uid != os.geteuid() or stat.st_mode & 0o022 or stat.st_size > _MOST_BYTES:
+    try:
+        found = os.fstat(file)
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        if not is_ours or found.st_size > _MOST_BYTES:
             return None
-        try:
-            return _followed(json.loads(opened.read(_MOST_BYTES)))
-        except (OSError, ValueError, RecursionError, _DamagedError):
-            return None
+        return _followed(json.loads(os.read(file, _MOST_BYTES)))
+    except (OSError, ValueError, RecursionError, _DamagedError):
+        return None
+    finally:
+        os.close(file)
 
 
 # ---------------------------------------------------------------- from JSON
