@@ -17,6 +17,7 @@ from mqs_dll.debugger.stop import stopped
 from mqs_dll.interface import ProcessQueues, QueueLibrary
 from mqs_dll.session import Library
 from tests.conftest import LEFT_OUT
+from tests.support import arguments_matrix
 from tests.support.jobs import Compiler, running
 from tests.support.matrix import FILE, Matrix
 from tests.support.mpis import NETMODS, UCX, Mpi, find_mpis
@@ -327,6 +328,7 @@ def test_the_support_matrix_is_what_this_run_saw(
         pytest.skip(f"this run did not look at {missing[0]} and {len(missing) - 1} more")
     if request.config.getoption("--write-matrix"):
         FILE.write_text(matrix.text())
+        arguments_matrix.write(arguments_matrix.table(find_mpis(), matrix.seen))
     if foreign := matrix.not_in(FILE.read_text()):
         pytest.skip(f"docs/support-matrix.md was written where there is no {foreign}")
     assert FILE.read_text() == matrix.text()

@@ -9,6 +9,7 @@ import drgn
 
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
@@ -69,11 +70,12 @@ def _unwind(
     stacks: Iterable[ThreadStack], main: int, modules: Modules, trace: Tracer
 ) -> tuple[CallStack, ...] | Hidden:
     found = []
+    arguments = CallArguments(modules)
     for stack in stacks:
         is_main = stack.thread == main
         read: CallStack | Hidden | None
         try:
-            read = read_thread(stack, walk(trace(stack), modules), modules, is_main=is_main)
+            read = read_thread(stack, walk(trace(stack), modules), modules, arguments.of, is_main=is_main)
         except CannotTellError as error:
             read = Hidden(str(error))
         except Exception as error:  # drgn's errors for a file that isn't well-formed have no class of their own
