@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from mqs_dll import phrases
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.job.records import Witness
+from mqs_dll.debugger.job.records import Argument, Witness
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.report.text.call import written
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
     ANY,
+    IRECV,
     Pending,
     Rank,
     collective,
@@ -181,3 +185,39 @@ def test_the_kind_of_a_wait_is_that_of_its_call() -> None:
         (WaitKind.SEND, 3),
         (WaitKind.RECEIVE, 4),
     ]
+
+
+def test_a_wait_is_for_the_requests_that_it_was_given() -> None:
+    """And for no other that is pending: what a call for one of several waits for is known, and proved."""
+    first, other = (
+        receive(source, tag=tag, text=(IRECV, phrases.request(number)))
+        for source, tag, number in ((1, 14, 0x11), (2, 15, 0x22))
+    )
+    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    verdict = conclude(
+        job(
+            still(0, first, other, call="MPI_Wait", arguments=arguments),
+            still(1, receive(0, tag=14), call="MPI_Recv"),
+            still(2),
+        )
+    )
+    assert verdict.outcome is Outcome.PROVED
+    assert [(each.tag, each.peers) for each in verdict.waits if each.process == 0] == [(14, (1,))]
+    unknown = (arguments[0]._replace(elements=(0x11, 0x33)),)
+    verdict = conclude(job(still(0, first, other, call="MPI_Waitall", arguments=unknown), still(1), still(2)))
+    assert len([each for each in verdict.waits if each.process == 0]) == 2
+
+
+def test_the_call_is_written_as_a_person_would() -> None:
+    """Constants by name, communicators by theirs, what isn't known as a question mark."""
+    arguments = (
+        Argument("buf", 0x7F10, Witness.BOTH),
+        Argument("datatype", 0x4C00080B, Witness.CALLEE, called="MPI_DOUBLE"),
+        *given(source=ANY, tag=10, comm=HALO),
+    )
+    process = job(rank(0, call="MPI_Recv", arguments=arguments, member_of=[HALO])).processes[0]
+    (sample,) = process.samples
+    assert not isinstance(sample.stacks, Hidden)
+    assert written(sample.stacks[0], sample.snapshot.communicators) == (
+        "MPI_Recv(buf=0x7f10, count=?, MPI_DOUBLE, source=MPI_ANY_SOURCE, tag=10, comm='halo exchange', status=?)"
+    )

@@ -169,7 +169,7 @@ def _obtain(options: argparse.Namespace) -> Job:
         return read_job(
             find_job(options.what),
             open_queues,
-            look_further=which_library.windows(),
+            look_further=None if options.no_queues else which_library.windows(),
             samples=options.samples or LOOKS,
             doubtful=is_suspected if options.samples is None else None,
             interval=options.interval,

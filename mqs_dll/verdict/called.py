@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
-from mqs_dll.debugger.job.records import Argument, CallStack, JobProcess, Witness
+from mqs_dll.debugger.job.records import Argument, CallStack, JobProcess
 from mqs_dll.debugger.job.stacks.bindings import Role, parameters
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.phrases import Words
@@ -19,7 +19,7 @@ from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.pending import Origin, Pending
 
-ANY_SOURCE, ANY_TAG, PROC_NULL, WORLD = "MPI_ANY_SOURCE", "MPI_ANY_TAG", "MPI_PROC_NULL", "MPI_COMM_WORLD"
+ANY_SOURCE, ANY_TAG, PROC_NULL = "MPI_ANY_SOURCE", "MPI_ANY_TAG", "MPI_PROC_NULL"
 
 _RECEIVE = (Queue.RECEIVES, "source", "tag")
 _OPERATIONS = {
@@ -67,12 +67,6 @@ def window_of(stack: CallStack, handles: Sequence[int]) -> int | None:
     return _place_of(stack.argument("win"), handles)
 
 
-def root_of(stack: CallStack) -> int | None:
-    """Return the root of a call, as a rank of its communicator; None unless two witnesses have it."""
-    root = stack.argument("root")
-    return root.value if root is not None and root.witness is Witness.BOTH and root.value >= 0 else None
-
-
 def _is_communicator(role: Role, pointers: int) -> bool:
     return role is Role.COMMUNICATOR and not pointers
 
@@ -95,16 +89,16 @@ class Called:
         """Mark those operations of a process that its calls wait for; add those that its queues don't have."""
         for stack in stacks_of(process):
             for called in self._of_call(place, process, stack):
-                self._add(process, stack, called, operations)
+                self._add(stack, called, operations)
 
-    def _add(self, process: JobProcess, stack: CallStack, called: Pending, operations: list[Pending]) -> None:
+    def _add(self, stack: CallStack, called: Pending, operations: list[Pending]) -> None:
         blocks = calls.what_ends(stack.call or "")
         made_by = _MADE_BY.get((blocks, called.queue), (stack.call or "",))
         queued = [each for each in operations if _may_be(each, called, made_by)]
         agreeing = [each for each in queued if _agree(each, called)]
         if agreeing:
             agreeing[-1].origin = Origin.BOTH
-        elif queued and _can_see(process, called.queue):
+        elif queued and called.queue is Queue.RECEIVES and not called.is_hidden:
             self.disputes.append(Dispute(called.process, stack, called, tuple(queued)))
         else:
             operations.append(called)
@@ -178,7 +172,3 @@ def _agree(queued: Pending, called: Pending) -> bool:
     same_source = (queued.any_source, queued.peer_rank) == (called.any_source, called.peer_rank)
     same_tag = (queued.any_tag, queued.tag) == (called.any_tag, called.tag)
     return (same_source or not source_known) and (same_tag or not tag_known)
-
-
-def _can_see(process: JobProcess, queue: Queue) -> bool:
-    return queue is Queue.RECEIVES and not may_be_hidden(process)

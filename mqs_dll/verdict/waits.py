@@ -72,6 +72,9 @@ class Waits:
         marked = [each for each in pending if each.words.in_wait]
         if marked and alone and calls.takes_requests(blocks):
             return self._marked(place, call, marked, _MODES[blocks])
+        if alone and (waited := self._requested(place, stack, blocks)):
+            mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
+            return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
         told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
         needs = [self._needs.of(each, call) for each in told or self._candidates(place, call, blocks, pending)]
         for need in needs:
@@ -104,6 +107,17 @@ class Waits:
         if count is not None:
             mode = Mode.ALL if count >= len(needs) else Mode.ANY if count == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
+
+    def _requested(self, place: int, stack: CallStack, blocks: Blocks) -> list[Pending]:
+        """Return the operations that a call waits for by its requests; none where not all of them are known.
+
+        Nor where it has what it waits for: one of several that is complete.
+        """
+        handles = {handle for argument in stack.arguments for handle in argument.elements}
+        found = [each for each in users(self._joined.operations[place]) if each.words.request in handles]
+        waited = [each for each in found if each.status is not Status.COMPLETE]
+        is_known = handles == {each.words.request for each in found}
+        return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
 
     def _candidates(self, place: int, call: str, blocks: Blocks, pending: list[Pending]) -> Iterable[Pending]:
         """Return the operations that a call may wait for."""
@@ -202,6 +216,9 @@ class Waits:
             return (known.pop(),)
         return () if seen else tuple(usual)
 
+
+_REQUESTED = {Blocks.ONE: Mode.ALL, Blocks.EVERY: Mode.ALL, Blocks.SOME: Mode.ANY}
+"""Of calls whose requests are known."""
 
 _MODES = {
     Blocks.SEND: Mode.UNKNOWN,

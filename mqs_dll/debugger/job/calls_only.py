@@ -13,6 +13,9 @@ from mqs_dll.interface import TargetImage, TargetProcess
 ALONE = "judged by calls, stacks and environment alone"
 """Stands where a library names the MPI."""
 
+NO_FUNCTIONS = "nor does it name any function of MPI: one that is linked statically and stripped can't be read"
+"""The end of a sentence on a process that has_mpi doesn't know."""
+
 _WORLD = b"MPI_COMM_WORLD"
 _ANY_MPI = "PMPI_Init"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
-from mqs_dll.debugger.job.calls_only import CallsOnly, has_mpi
+from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
@@ -159,7 +159,9 @@ class LiveRank:
             self._look = Look(library, self._process, pid=pid, program=read_status(pid).name, library_path=path)
         except UnknownMpiError as error:
             refusal = UnknownMpiError(f"{error}{missing_files(self._process.image)}")
-            if not self._size or not has_mpi(self._process.image):
+            if not has_mpi(self._process.image):
+                raise UnknownMpiError(f"{refusal}; {NO_FUNCTIONS}") from error
+            if not self._size:
                 raise refusal from error
             self._look_at_calls(refusal)
 

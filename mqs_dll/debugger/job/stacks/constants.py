@@ -70,6 +70,11 @@ class Constants:
         """The handle of MPI_COMM_WORLD."""
         return next(iter(self._names["MPI_COMM_WORLD"]))
 
+    @property
+    def null_request(self) -> int:
+        """The handle of MPI_REQUEST_NULL."""
+        return next(iter(self._names["MPI_REQUEST_NULL"]))
+
     def name(self, parameter: Parameter, value: int) -> str:
         """Return what a parameter's argument is called; empty where it has no name, and is what it is."""
         if parameter.is_handle:

@@ -13,6 +13,7 @@ from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
 from mqs_dll.debugger.job.stacks.bindings import Parameter, parameters
 from mqs_dll.debugger.job.stacks.calls import Call
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
+from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.modules import Modules, Process
 from mqs_dll.errors import TargetReadError
@@ -53,7 +54,8 @@ class CallArguments:
         called = steps[outer].target
         kept = chain.kept(place, called if called in functions else min(functions))
         computed = chain.computed(outer, functions)
-        handles = self._size_of_handles()
+        constants = constants_of(process.image)
+        handles = constants.handle_size if constants else 0
         found = [
             _argument(each, each.size(handles), kept.get(number), computed.get(number))
             for number, each in enumerate(wanted)
@@ -76,13 +78,6 @@ class CallArguments:
                 if steps[place + 1].target in functions or is_own:
                     return place
         return None
-
-    def _size_of_handles(self) -> int:
-        """Return the bytes of a handle: Open MPI's are pointers, MPICH's are ints; 0 for any other's."""
-        image = self._modules.process.image
-        if image.find_symbol("ompi_mpi_comm_world") is not None:
-            return 8
-        return 4 if image.find_function("MPIR_Dup_fn") is not None else 0  # of mpi.h, but not of the standard's ABI
 
 
 def _lasts(process: Process, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
