@@ -21,7 +21,7 @@ _Static_assert(sizeof(mqs_taddr_t) == 8 && sizeof(mqs_tword_t) == 8, "addresses 
 _Static_assert(sizeof(mqs_target_type_sizes) == 20, "mqs_target_type_sizes");
 _Static_assert(sizeof(mqs_communicator) == 88, "mqs_communicator");
 _Static_assert(offsetof(mqs_communicator, name) == 24, "mqs_communicator.name");
-_Static_assert(sizeof(libmqs_comm_label) == 144, "libmqs_comm_label");
+_Static_assert(sizeof(libmqs_comm_label) == 152, "libmqs_comm_label");
 _Static_assert(sizeof(mqs_pending_operation) == 416, "mqs_pending_operation");
 _Static_assert(offsetof(mqs_pending_operation, tag_wild) == 24, "mqs_pending_operation.tag_wild");
 _Static_assert(offsetof(mqs_pending_operation, desired_tag) == 32, "mqs_pending_operation.desired_tag");

@@ -44,6 +44,8 @@ class Words(NamedTuple):
     message: int | None = None
     """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
     message has not left. None where nothing carries one."""
+    request: int | None = None
+    """Its handle, as the program has it; None where no line tells."""
     following: int | None = None
     """Of a receive: which of its sender's messages is the next that it or another receive will match."""
 
@@ -93,10 +95,11 @@ def _says(**members: object) -> Callable[..., Mapping[str, Any]]:
 
 # ---------------------------------------------------------------- the request
 
-_REQUEST = Phrase("request {:#x}", _says())
-_IN_A_WAIT = Phrase("request {:#x}, in a wait", _says(in_wait=True))
+_REQUEST = Phrase("request {:#x}", lambda handle: {"request": int(handle, 16)})
+_IN_A_WAIT = Phrase("request {:#x}, in a wait", lambda handle: {"request": int(handle, 16), "in_wait": True})
 _NEEDS_MORE = Phrase(
-    "request {:#x}, in a wait that needs {:d} more", lambda _, needs: {"in_wait": True, "needs": int(needs)}
+    "request {:#x}, in a wait that needs {:d} more",
+    lambda handle, needs: {"request": int(handle, 16), "in_wait": True, "needs": int(needs)},
 )
 
 

@@ -19,6 +19,7 @@ from mqs_dll.debugger import holder, live, tracer
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
+from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
@@ -27,9 +28,16 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped, stopped
-from mqs_dll.errors import AlreadyTracedError, BrokenStructureError, NoSuchProcessError
-from mqs_dll.interface import TargetProcess
-from mqs_dll.session import Library
+from mqs_dll.errors import (
+    AlreadyTracedError,
+    BrokenStructureError,
+    LayoutError,
+    MqsError,
+    NoSuchProcessError,
+    UnknownMpiError,
+)
+from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs
 from tests.support.jobs import Compiler
@@ -272,6 +280,54 @@ def test_a_program_without_mpi() -> None:
         launcher.wait()
     assert outcomes(job) == [(0, RankState.UNREADABLE)]
     assert "no MPI that libmqs knows" in job.processes[0].why
+    assert "linked statically and stripped" in job.processes[0].why
+
+
+class _Refusing(Library):
+    """A library that knows no MPI, or knows it but has no layout that fits."""
+
+    def __init__(self, error: MqsError, *, later: bool) -> None:
+        super().__init__()
+        self._error = error
+        self._later = later
+
+    def setup_image(self, image: TargetImage) -> ImageSession:
+        """Refuse, now or when the process is read."""
+        if not self._later:
+            raise self._error
+        session = super().setup_image(image)
+        session.setup_process = self._setup_process  # type: ignore[method-assign]
+        return session
+
+    def _setup_process(self, process: TargetProcess) -> ProcessSession:
+        session = Library().setup_image(process.image).setup_process(process)
+
+        def refuse() -> str:
+            raise self._error
+
+        session.has_queues = refuse  # type: ignore[method-assign]
+        return session
+
+
+def test_an_mpi_that_no_library_can_read(compiler: Compiler) -> None:
+    """Its ranks are read without: MPI_COMM_WORLD by the launcher, stacks, and queues that say why they are hidden."""
+    unknown = _Refusing(UnknownMpiError("made up to be unknown"), later=False)
+    unfit = _Refusing(LayoutError("made up to fit nothing"), later=True)
+    with idle_job(compiler, "openmpi-debian") as (found, pids):
+        jobs_ = [
+            read_job(found, lambda _, library=library: (library, None), samples=2, interval=0.01)  # type: ignore[misc]
+            for library in (unknown, unfit)
+        ]
+    for job, why in zip(jobs_, ("made up to be unknown", "made up to fit nothing"), strict=True):
+        assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
+        assert (job.sizes, job.mpi) == ((RANKS,), ALONE)
+        for process, pid in zip(job.processes, pids, strict=True):
+            sample = process.samples[-1]
+            (world,) = sample.snapshot.communicators
+            assert (process.pid, sample.snapshot.calls_only) == (pid, True)
+            assert (world.communicator.local_rank, world.group, world.handle > 0) == (process.rank, (0, 1, 2), True)
+            assert all(queue.hidden and why in queue.hidden.reason for queue in world.queues)
+            assert not isinstance(sample.stacks, Hidden)
 
 
 def jobs_of(launcher: int) -> list[FoundJob]:

@@ -62,7 +62,7 @@ def told(document: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize("scene", CORE, ids=str)
 def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, compiler: Compiler) -> None:
     """What hangs across nodes is proved as it is on one machine; each rank is named with its node."""
-    expected = read_page()[str(scene)].expected_on(OPEN_MPI)
+    (expected,) = read_page()[str(scene)].expected_on(OPEN_MPI)
     with running_on(nodes, compiler, OPEN_MPI, scene.program, scene.ranks) as job:
         truths = job.wait_until_ready()
         document = until_stuck(nodes, job)

@@ -97,7 +97,7 @@ def test_the_wheel_is_for_this_python_and_platform(wheel: Path) -> None:
 def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
     """Every module, profile, type stub and C program is in the wheel; the libraries and the header too."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mqs_dll/")}
-    patterns = ("*.py", "*.pyi", "*.json", "*.c", "*.html", "*.css", "*.js", "py.typed")
+    patterns = ("*.py", "*.pyi", "*.json", "*.c", "*.html", "*.css", "*.js", "*.txt", "py.typed")
     package = {str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "mqs_dll").rglob(pattern)}
     assert names == package | {
         "mqs_dll/libmqs.so",

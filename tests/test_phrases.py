@@ -88,7 +88,7 @@ def written(*lines: str) -> tuple[bytes, ...]:
 def test_the_calls_that_may_have_made_an_operation_are_in_its_first_line(line: str, calls: tuple[str, ...]) -> None:
     """All that are named there, and those that are meant."""
     said = read(written(line, phrases.request(HANDLE)))
-    assert said == Words(calls=calls)
+    assert said == Words(calls=calls, request=HANDLE)
     assert unread(written(line)) == ()
     assert len(line) < TEXT_SIZE
 
@@ -110,9 +110,9 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (phrases.request(HANDLE), Words()),
-        (phrases.request(HANDLE, in_wait=True), Words(in_wait=True)),
-        (phrases.request(HANDLE, in_wait=True, needs=2), Words(in_wait=True, needs=2)),
+        (phrases.request(HANDLE), Words(request=HANDLE)),
+        (phrases.request(HANDLE, in_wait=True), Words(request=HANDLE, in_wait=True)),
+        (phrases.request(HANDLE, in_wait=True, needs=2), Words(request=HANDLE, in_wait=True, needs=2)),
         (phrases.CANCELLED(), Words(cancelled=True)),
         (phrases.FREED(), Words(gone_on=True)),
         (phrases.NOT_DELIVERED(HANDLE), Words(gone_on=True)),

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 
     def look(message: Mapping[str, Any]) -> Any:
         asked = {name: message[name] for name in ("pid", *show.ASKED)}
-        return wire.write(show.look(argparse.Namespace(**vars(options), **asked)))
+        return wire.write(show.look(argparse.Namespace(**vars(options), **asked, stack=False))[0])
 
     serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), {"show": look})
     return EXIT_DONE

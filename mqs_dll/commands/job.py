@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
     )
     how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
+    how.add_argument("--no-queues", action="store_true", help=argparse.SUPPRESS)  # for developers
     add_limit(how)
     how.add_argument(
         "--samples",

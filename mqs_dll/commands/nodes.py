@@ -132,8 +132,9 @@ def _find_here(options: argparse.Namespace, elsewhere: bool) -> FoundJob | None:
 def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
     from mqs_dll.debugger.job.ranks import Here
 
-    open_queues = which_library.opener(options.dll, direct=options.direct)
-    return Here(found.ranks, open_queues, which_library.windows(), how)
+    queues = not options.no_queues
+    open_queues = which_library.opener(options.dll, direct=options.direct, queues=queues)
+    return Here(found.ranks, open_queues, which_library.windows() if queues else None, how, found.sizes)
 
 
 def _find_on(

@@ -12,7 +12,10 @@ from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.snapshot import Snapshot
+    from mqs_dll.debugger.job.records import CallStack
+    from mqs_dll.debugger.snapshot import Hidden, Snapshot
+
+    Stacks = tuple[CallStack, ...] | Hidden
 
 EXIT_SHOWN = 0
 
@@ -35,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     which_library.add_arguments(parser)
     parser.add_argument("--all", action="store_true", help="show the MPI's own communicators too (implies --direct)")
+    parser.add_argument("--stack", action="store_true", help="show the call stacks too, and the MPI call's arguments")
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
     add_limit(parser)
@@ -61,19 +65,23 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("name one process: by PID, or by --core")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    snapshot = _look_at_core(options) if options.core else _look_there(options)
+    if options.stack and isinstance(options.pid, tuple):
+        options.usage_error("--stack is for a process of this machine")
+    snapshot, stacks = _look_at_core(options) if options.core else _look_there(options)
     if options.json:
         from mqs_dll.report import process_json
 
-        print(process_json.render(snapshot))
+        print(process_json.render(snapshot, stacks))
     else:
-        from mqs_dll.report import process_text, terminal
+        from mqs_dll.report import process_text, terminal, text
 
+        if stacks is not None:
+            terminal.console().print(text.stacks_of(stacks, snapshot))
         terminal.console().print(process_text.render(snapshot))
     return EXIT_SHOWN
 
 
-def _look_there(options: argparse.Namespace) -> Snapshot:
+def _look_there(options: argparse.Namespace) -> tuple[Snapshot, Stacks | None]:
     if not isinstance(options.pid, tuple):
         return look(options)
     from mqs_dll.debugger.snapshot import Snapshot
@@ -81,38 +89,45 @@ def _look_there(options: argparse.Namespace) -> Snapshot:
     node, pid = options.pid
     message = {"do": "show", "pid": pid, **{name: getattr(options, name) for name in ASKED}}
     snapshot: Snapshot = nodes.ask(options, node, message, Snapshot)
-    return snapshot
+    return snapshot, None
 
 
-def look(options: argparse.Namespace) -> Snapshot:
-    """Return what is to be shown of a process of this machine.
+def look(options: argparse.Namespace) -> tuple[Snapshot, Stacks | None]:
+    """Return what is to be shown of a process of this machine, and its stacks where they are asked for.
 
     Raises:
         MqsError: it can't be read.
     """
     from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.job.stacks import Captured, capture, unwind
     from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done
 
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
         library, path = open_queues(process)
+        captured: list[Captured] = []
         try:
-            return take_snapshot(
+            snapshot = take_snapshot(
                 library,
                 process,
                 library_path=path,
                 look_further=which_library.further(windows=options.windows, datatypes=options.datatypes),
                 on_communicator=on_communicator,
+                in_stop=lambda stop: captured.extend(
+                    [capture(options.pid, stop.registers(options.pid))] if options.stack else []
+                ),
                 limit=limit_of(options),
             )
+            return snapshot, unwind(captured[0], process) if captured else None
         except UnknownMpiError as error:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 
 
-def _look_at_core(options: argparse.Namespace) -> Snapshot:
+def _look_at_core(options: argparse.Namespace) -> tuple[Snapshot, Stacks | None]:
     from mqs_dll.debugger.collect import Look
     from mqs_dll.debugger.core.process import CoreProcess
+    from mqs_dll.debugger.job.stacks import unwind_core
     from mqs_dll.report.progress import communicators_done
 
     with CoreProcess(options.core, options.sysroot) as process, communicators_done() as on_communicator:
@@ -125,7 +140,7 @@ def _look_at_core(options: argparse.Namespace) -> Snapshot:
         except MqsError as error:
             raise process.explained(error) from error
         _mention(process.caveats())
-    return snapshot
+        return snapshot, unwind_core(process) if options.stack else None
 
 
 def _mention(sentences: list[str]) -> None:

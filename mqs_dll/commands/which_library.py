@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
 from mqs_dll.debugger.strings import string_at
-from mqs_dll.errors import DllError, MqsError, TargetReadError
+from mqs_dll.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
@@ -45,14 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> 
     source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
 
 
-def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool = False) -> OpenQueues:
+def opener(
+    dll: str | None = None, *, direct: bool = False, show_internal: bool = False, queues: bool = True
+) -> OpenQueues:
     """Return what opens the library that a user asked for.
 
     Args:
         dll: an MQS library's path, "auto" for the one that the MPI names, None for the default (choose_library).
         direct: use the Python core.
         show_internal: use the Python core, and list the communicators too that an MPI keeps for itself.
+        queues: False refuses every process, as if its MPI were unknown.
     """
+
+    def refuse(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
+        raise UnknownMpiError("the queues were left aside (--no-queues)")
 
     def open_core(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
         from mqs_dll.session import Library
@@ -65,6 +71,8 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
         path = choose_library(process, dll)
         return DynamicLibrary(path), path
 
+    if not queues:
+        return refuse
     return open_core if direct or show_internal else open_dll
 
 

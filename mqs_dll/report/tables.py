@@ -9,7 +9,7 @@ from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.nodes import nodes_of
-from mqs_dll.report.words import SURE, Rank, Tag, ranks_of, tag_of, tag_words
+from mqs_dll.report.words import FROM_CALL, SURE, Rank, Tag, ranks_of, tag_of, tag_words
 from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
@@ -102,14 +102,14 @@ def waits(job: Job, verdict: Verdict, places: Places) -> Table:
 
 def _alike(wait: Wait, places: Places) -> Hashable:
     kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.window, wait.any_source, wait.certainty)
-    return (*kind, tag_of(wait), _length(wait), places.number_of(wait.peers))
+    return (*kind, wait.from_call, tag_of(wait), _length(wait), places.number_of(wait.peers))
 
 
 def _wait_row(job: Job, names: CommunicatorNames, wait: Wait, processes: Sequence[int]) -> tuple[str, ...]:
     return (
         _several(job, processes),
         visible(wait.what),
-        _peers(job, wait),
+        _peers(job, wait) + (f" ({FROM_CALL})" if wait.from_call else ""),
         tag_words(wait),
         names.label(wait),
         _length(wait),

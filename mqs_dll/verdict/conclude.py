@@ -9,6 +9,7 @@ from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.pending import Origin
 from mqs_dll.verdict.results import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
 from mqs_dll.verdict.states import State, ThreadWait
 
@@ -129,4 +130,5 @@ def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: C
         length=None if pending is None else pending.length,
         certainty=certainty,
         window=None if need.one_sided is None else names.window(need.one_sided.window),
+        from_call=pending is not None and pending.origin is Origin.CALL,
     )

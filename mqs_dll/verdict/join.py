@@ -8,6 +8,7 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.matching import pair
@@ -29,7 +30,11 @@ class Joined:
         self.operations: list[list[Pending]] = [
             list(self._operations(place, process)) for place, process in enumerate(job.processes)
         ]
-        """By process: its sends, receives and unexpected messages, notes left out."""
+        """By process: its sends, receives and unexpected messages, notes left out; and what only its calls say."""
+        called = Called(self.communicators)
+        for place, process in enumerate(job.processes):
+            called.add(place, process, self.operations[place])
+        self.disputes = called.disputes
         self.to_process: list[list[Pending]] = [[] for _ in job.processes]
         """By process: the pending sends of others, and its own, that go to it."""
         for each in self.pending(Queue.SENDS):

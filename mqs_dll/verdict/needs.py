@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.join import Joined
-from mqs_dll.verdict.pending import Pending, Standing
+from mqs_dll.verdict.pending import Origin, Pending, Standing
 from mqs_dll.verdict.results import WaitKind
 
 EVERYBODY: tuple[int, ...] = ()
@@ -121,6 +121,7 @@ class Needs:
         of_queue = self._of_send if pending.queue is Queue.SENDS else self._of_receive
         need = of_queue(pending, what)
         need.kind = kind or need.kind
+        need.maybe = need.maybe or (pending.origin is Origin.CALL and (pending.is_hidden or not pending.words.probe))
         return need
 
     def of_part(self, pending: Pending) -> Need:

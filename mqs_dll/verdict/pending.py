@@ -20,6 +20,14 @@ class Standing(Enum):
     UNSEEN = "it does not lie at its receiver: it is under way, or taken"
 
 
+class Origin(Enum):
+    """What an operation is known from."""
+
+    QUEUE = "a queue"
+    CALL = "the arguments of the call that waits for it"
+    BOTH = "a queue, and the call that waits for it"
+
+
 @dataclass(eq=False, slots=True)
 class Pending:
     """One operation of one process, or a message that lies unexpected in it."""
@@ -51,6 +59,10 @@ class Pending:
     """Of a send, its message where that lies unexpected; of such a message, its send."""
     guessed: bool = False
     """Of a receive: another one from any source may take its partner, or it may take another message."""
+
+    origin: Origin = Origin.QUEUE
+    is_hidden: bool = False
+    """Of one that is known from a call: its process's queues can't all be seen."""
 
     @property
     def sender(self) -> int | None:

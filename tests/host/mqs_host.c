@@ -318,6 +318,7 @@ static void sweep_label(int print)
     json_integer("label_remote", label.remote_size);
     json_integer("label_freed", label.is_freed);
     json_integer("label_internal", label.is_internal);
+    json_unsigned("label_handle", label.handle);
 }
 
 static void sweep_communicator(int print, const mqs_communicator *communicator)

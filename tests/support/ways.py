@@ -123,7 +123,9 @@ def communicator_of(document: dict[str, Any]) -> CommunicatorSnapshot:
         document["unique_id"], document["local_rank"], document["size"], document["name"].encode("latin-1")
     )
     group = tuple(document["ranks"]) if "ranks" in document else Hidden(str(document["group"]["error"]))
-    return CommunicatorSnapshot(record, group, tuple(queue_of(queue, document) for queue in Queue), label_of(document))
+    label = label_of(document)
+    queues = tuple(queue_of(queue, document) for queue in Queue)
+    return CommunicatorSnapshot(record, group, queues, label and label._replace(handle=0), label.handle if label else 0)
 
 
 def label_of(document: dict[str, Any]) -> Label | None:
@@ -133,7 +135,7 @@ def label_of(document: dict[str, Any]) -> Label | None:
     name, description = (document[f"label_{each}"].encode("latin-1") for each in ("name", "description"))
     remote = document["label_remote"]
     freed, internal = (bool(document[f"label_{each}"]) for each in ("freed", "internal"))
-    return Label(name, description, None if remote < 0 else remote, freed, internal)
+    return Label(name, description, None if remote < 0 else remote, freed, internal, document["label_handle"])
 
 
 def queue_of(queue: Queue, document: dict[str, Any]) -> QueueSnapshot:

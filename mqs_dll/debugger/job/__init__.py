@@ -6,6 +6,7 @@
   ``open_files``: how many files that takes
 - ``nodes``: ranks on several machines
 - ``facts``: what one rank's snapshot, or failure, says of its job
+- ``calls_only``: what stands in the place of a library that reads the MPI
 - ``halt``: what else keeps a rank from running
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel

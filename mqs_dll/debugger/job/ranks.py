@@ -82,14 +82,15 @@ class Here(Closes):
         open_queues: OpenQueues,
         look_further: LookFurther | None = None,
         how: How = USUALLY,
+        sizes: Sequence[int] = (),
     ) -> None:
-        """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job."""
+        """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job, and FoundJob.sizes."""
         self.how = how
         self.pause = 0.0
         self.apart = 0.0
         self._list_windows = look_further
         self._look_further: LookFurther | None = None
-        self._ranks = [LiveRank(rank, open_queues) for rank in ranks]
+        self._ranks = [LiveRank(rank, open_queues, sizes[rank.world] if sizes else 0) for rank in ranks]
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
         self._stop: all_stopped | None = None

@@ -61,7 +61,7 @@ def read_job(
     Raises:
         LimitError: the ranks stood for too long, and had to be let go before all was read.
     """
-    here = Here(found.ranks, open_queues, look_further, How(stop, stacks, count, limit))
+    here = Here(found.ranks, open_queues, look_further, How(stop, stacks, count, limit), found.sizes)
     with JobReader(found, here, on_progress=on_progress) as reader:
         return look_on(reader, [reader.look()], samples, interval, doubtful)
 

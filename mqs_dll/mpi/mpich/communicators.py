@@ -14,6 +14,7 @@ from mqs_dll.mpi.mpich import contexts, handles, views
 from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.pools import Pools
 from mqs_dll.mpi.mpich.process import BUILTIN_COMMS
+from mqs_dll.mpi.mpich.requests import values_of
 from mqs_dll.names import fit
 from mqs_dll.view import Reader
 
@@ -24,6 +25,9 @@ WORLD = 0
 ALONE = 1
 """Places of MPI_COMM_WORLD and MPI_COMM_SELF among the predefined ones."""
 
+WORLD_OF_ABI = 0x101
+"""MPI_COMM_WORLD in the standard's binary interface, where MPI_COMM_SELF is the next (MPI 5.0, section 20.3)."""
+
 ICOMM_WORLD = 0x44000002
 """A predefined communicator that MPICH keeps for itself, before 5.0."""
 
@@ -31,10 +35,10 @@ ICOMM_WORLD = 0x44000002
 class Entry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, view: views.Comm, ranks: Ranks) -> None:
+    def __init__(self, view: views.Comm, ranks: Ranks, handle: int = 0) -> None:
         self.view = view
         self._ranks = ranks
-        label = Label(fit(self.name), b"", view.remote_size if self.inter else None)
+        label = Label(fit(self.name), b"", view.remote_size if self.inter else None, handle=handle)
         super().__init__(label)
         self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
 
@@ -116,12 +120,20 @@ class Communicators:
         self._ranks = ranks
         self._reader: Reader[views.Comm] = views.by_context_id(views.Comm, views.NarrowComm, layouts).bind(layouts)
         self._size = pools.size_of(handles.COMM)
+        self._handles_are_addresses = values_of(layouts).handles_are_addresses
 
     def predefined(self, index: int) -> views.Comm | None:
         """Return a predefined communicator (WORLD, ALONE), alive or not; None where a session does without them."""
         if self._builtin is None:
             return None
         return self._reader.at(self._memory, self._builtin + index * self._size)
+
+    def _handle(self, comm: views.Comm) -> int:
+        """Return the MPI_Comm that the program has."""
+        if not self._handles_are_addresses:
+            return comm.handle
+        is_builtin = handles.kind_of(comm.handle) == handles.BUILTIN
+        return WORLD_OF_ABI + handles.index_of(comm.handle) if is_builtin else comm.address
 
     @remembered
     def read(self) -> list[Entry]:
@@ -136,7 +148,7 @@ class Communicators:
         predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
         made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
         return [
-            Entry(comm, self._ranks)
+            Entry(comm, self._ranks, self._handle(comm))
             for comm in (*predefined, *made)
             if handles.class_of(comm.handle) == handles.COMM and comm.ref_count > 0 and comm.local_size > 0
         ]

@@ -90,7 +90,7 @@ class Entry(CommunicatorEntry):
         self._groups = groups
         self._size = groups.at(view.c_local_group).grp_proc_count
         remote = groups.at(view.c_remote_group).grp_proc_count if self.inter else None
-        label = Label(fit(self.text) if self.is_named else b"", b"", remote)
+        label = Label(fit(self.text) if self.is_named else b"", b"", remote, handle=view.address)
         super().__init__(label)
         self._unique_id = self._make_id()
 

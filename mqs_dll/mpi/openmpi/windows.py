@@ -93,6 +93,7 @@ class Windows:
                     started=started,
                     posted=posted,
                     locked=locked,
+                    handle=window.address,
                 )
             )
         return found

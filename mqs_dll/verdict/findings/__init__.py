@@ -17,7 +17,7 @@ from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_peers, of_stopped
-from mqs_dll.verdict.findings.remarks import of_progress, of_turning, of_unread
+from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 MOST_OF_A_KIND = 5
@@ -38,6 +38,7 @@ _GRAVEST_FIRST = (
     Cause.OUTSIDE,
     Cause.NOT_READ,
     Cause.BEHIND,
+    Cause.DISPUTE,
     Cause.PROGRESS,
 )
 
@@ -75,6 +76,7 @@ def _all(case: Case) -> Iterator[Finding]:
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
     yield from of_turning(case)
+    yield from of_disputes(case)
     yield from of_unread(case)
     trouble = any(finding.certainty is not Certainty.NOTED for finding in named)
     yield from of_progress(case, trouble=trouble)

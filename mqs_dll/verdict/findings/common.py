@@ -22,6 +22,7 @@ LOOPS = (
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
 )
 NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
+CALLS = "No queue of this MPI can be read: this stands on the calls that the ranks are in, and proves nothing."
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
 
 
@@ -54,6 +55,8 @@ class Case:
         analysis, job = self.analysis, self.analysis.job
         if job.source in HELD:
             return HELD[job.source]
+        if any(map(analysis.sees_calls_only, processes)):
+            return CALLS
         if not job.stopped:
             return RUNNING
         looks = max((len(process.samples) for process in job.processes), default=0)

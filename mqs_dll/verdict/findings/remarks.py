@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mqs_dll.debugger.job.facts import without_node
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.escape import visible
+from mqs_dll.verdict import calls
+from mqs_dll.verdict.called import stacks_of
 from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 _SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
+
+
+_MOST_QUEUED = 3
+_SAME_ON_ALL = ("count", "datatype", "op")
+_OUR_BUG = (
+    "This is a bug of libmqs's. Please report it with the file that `mqs job --save` writes, what `mqs doctor PID` says"
+    " of that rank, and its MPI's library."
+)
 
 
 def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
@@ -47,10 +58,56 @@ def of_turning(case: Case) -> Iterator[Finding]:
         first = threads[0]
         what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
         sentence = f"{case.names.ranks(part)} are all in {what} in both looks: nobody is missing, but nothing "
-        sentence += "moves." if stood_still else "is seen to move."
+        sentence += "moves" if stood_still else "is seen to move"
+        differing = _differing(case, part, first.call) if stood_still else ""
+        sentence += f"; they disagree about its arguments: {differing}." if differing else "."
         certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
         advice = _SAME_CALL if stood_still else f"A loop over that call looks like this too. {_SAME_CALL}"
         yield case.finding(Cause.KNOT, certainty, sentence, advice, part, first.communicator)
+
+
+def _differing(case: Case, part: Sequence[int], call: str | None) -> str:
+    """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where none is known to differ.
+
+    It is told of what has to be the same on all of them: of a reduction count, datatype and operation (MPI 4.1, 6.9).
+    """
+    told = []
+    for name in _SAME_ON_ALL if call is not None and calls.reduces(call) else ():
+        by_value: defaultdict[str, list[int]] = defaultdict(list)
+        for place in part:
+            for stack in stacks_of(case.analysis.job.processes[place]):
+                argument = stack.argument(name) if stack.call == call else None
+                if argument is not None and (argument.called or name == "count"):
+                    by_value[argument.called or str(argument.value)].append(place)
+        if len(by_value) > 1:
+            told += [
+                f"{case.names.ranks(places)} {'has' if len(places) == 1 else 'have'} {name} {value}"
+                for value, places in by_value.items()
+            ]
+    return ", ".join(told)
+
+
+def of_disputes(case: Case) -> Iterator[Finding]:
+    """Yield where a queue and the call that a rank surely was in all the time contradict each other."""
+    names = case.names
+    for dispute in case.analysis.joined.disputes:
+        if not case.analysis.stood_still(dispute.process):
+            continue
+        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MOST_QUEUED])
+        sentence = (
+            f"{names.ranks([dispute.process])} is in {dispute.stack.call} {_asked(case, dispute.called)} by the call's "
+            f"arguments, but {queued} by its queue: neither is believed."
+        )
+        yield case.finding(
+            Cause.DISPUTE, Certainty.NOTED, sentence, _OUR_BUG, [dispute.process], dispute.called.communicator
+        )
+
+
+def _asked(case: Case, receive: Pending) -> str:
+    """Return "from rank 1, tag 7 on 'halo'"."""
+    source = "any source" if receive.any_source else f"rank {receive.peer_rank}"
+    tag = "any tag" if receive.any_tag else "" if receive.tag is None else f"tag {receive.tag}"
+    return f"from {', '.join(filter(None, (source, tag)))}{case.names.on(receive.communicator)}"
 
 
 def of_unread(case: Case) -> Iterator[Finding]:

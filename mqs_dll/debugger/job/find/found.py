@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from mqs_dll.debugger.job.records import RankState
@@ -78,3 +79,9 @@ class FoundJob:
     """Sentences: which machines of it could not be looked at, and why."""
     way_out: str = ""
     """What to do about that; empty where nothing helps."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each MPI_COMM_WORLD, as its ranks' environment has it, else how many ranks were found."""
+        started = Counter(rank.world for rank in self.ranks)
+        return tuple(world.size or started[number] for number, world in enumerate(self.worlds))

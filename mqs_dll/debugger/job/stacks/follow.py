@@ -43,6 +43,8 @@ class Step:
     called: str
     """The symbol of what it called, by its call instruction; empty where that can't be told."""
     module: drgn.Module | None
+    target: int | None = None
+    """The address of what it called, None where that can't be told."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def _step(program: drgn.Program, frame: drgn.StackFrame, pc: int, registers: dic
         symbol=_symbol(program, code),
         called="" if target is None else _symbol_at(program, target),
         module=modules.at(code),
+        target=target,
     )
 
 

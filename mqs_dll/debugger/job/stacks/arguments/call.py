@@ -1,0 +1,112 @@
+"""The arguments of the MPI call that a thread is in, by the names that the standard gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import drgn
+
+from mqs_dll.debugger.job.records import Argument, Witness
+from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed
+from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
+from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
+from mqs_dll.debugger.job.stacks.bindings import Parameter, parameters
+from mqs_dll.debugger.job.stacks.calls import Call
+from mqs_dll.debugger.job.stacks.capture import ThreadStack
+from mqs_dll.debugger.job.stacks.constants import constants_of
+from mqs_dll.debugger.job.stacks.follow import Step
+from mqs_dll.debugger.job.stacks.modules import Modules, Process
+from mqs_dll.errors import TargetReadError
+
+_OUTER_END = 7 * 8
+"""Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""
+
+
+class CallArguments:
+    """Tells the arguments of calls in one process."""
+
+    def __init__(self, modules: Modules) -> None:
+        """Begin; nothing is read before the first question."""
+        self._modules = modules
+        self._loaded: Loaded | None = None
+
+    def of(self, stack: ThreadStack, steps: Sequence[Step], call: Call) -> tuple[Argument, ...]:
+        """Return what is known of the arguments of a call, in their order; nothing on machines other than x86_64.
+
+        Args:
+            stack: what was copied of the thread.
+            steps: its frames, innermost first.
+            call: the MPI function, and the outermost step that may be its own.
+        """
+        process = self._modules.process
+        platform = process.program.platform
+        wanted = parameters(call.function)
+        functions = self._functions(call.function)
+        if platform is None or platform.arch != drgn.Architecture.X86_64 or not wanted or not functions:
+            return ()
+        place = self._place(steps, call, functions)
+        if place is None:
+            return ()
+        if self._loaded is None:
+            self._loaded = Loaded(process)
+        chain = Chain(steps, stack, self._loaded)
+        outer = place + 1
+        called = steps[outer].target
+        kept = chain.kept(place, called if called in functions else min(functions))
+        computed = chain.computed(outer, functions)
+        constants = constants_of(process.image)
+        handles = constants.handle_size if constants else 0
+        found = [
+            _argument(each, each.size(handles), kept.get(number), computed.get(number))
+            for number, each in enumerate(wanted)
+        ]
+        lasts = _lasts(process, stack, steps, place)
+        return tuple(argument for argument in found if argument and (lasts or not argument.reread))
+
+    def _functions(self, name: str) -> frozenset[int]:
+        """Return where the MPI's own function begins, by its two names."""
+        found = {self._modules.process.image.find_function(each) for each in (name, f"P{name}")}
+        mpi = self._modules.mpi
+        return frozenset(each for each in found if each is not None and mpi and self._modules.at(each) == mpi)
+
+    def _place(self, steps: Sequence[Step], call: Call, functions: frozenset[int]) -> int | None:
+        """Return the step of the C function: a Fortran program's call, and one of a profiler's, lie further out."""
+        names = (call.function, f"P{call.function}")
+        for place in range(call.place, -1, -1):
+            if place + 1 < len(steps) and not steps[place + 1].interrupted:
+                is_own = steps[place].module == self._modules.mpi and steps[place].symbol in names
+                if steps[place + 1].target in functions or is_own:
+                    return place
+        return None
+
+
+def _lasts(process: Process, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
+    """Return whether a call's frame still is as it was in the stop: only then was what was read since the same, too."""
+    end = steps[place + 1].sp
+    begin = max(steps[place].sp, end - _OUTER_END)
+    copied = stack.fetch(begin, end - begin)
+    try:
+        return len(copied) == end - begin and process.fetch(begin, end - begin) == copied
+    except TargetReadError:
+        return False
+
+
+def _argument(
+    parameter: Parameter, size: int, kept: tuple[int, int] | None, computed: Computed | None
+) -> Argument | None:
+    """Return an argument that one side knows, or both with the same result."""
+    by_callee = kept[0] & mask(size) if kept and 0 < size <= kept[1] else None
+    by_caller = computed.number & mask(size) if computed and 0 < size <= computed.size else None
+    if by_callee is None and by_caller is None:
+        return None
+    if by_callee is not None and by_caller is not None:
+        if by_callee != by_caller:
+            return None
+        witness = Witness.BOTH
+    else:
+        witness = Witness.CALLEE if by_caller is None else Witness.CALLER
+    value = by_caller if by_callee is None else by_callee
+    assert value is not None
+    reread = witness is Witness.CALLER and computed is not None and computed.reread
+    is_signed = not parameter.pointers and not parameter.is_handle
+    return Argument(parameter.name, sign(value, size) if is_signed else value, witness, reread)
