@@ -146,6 +146,9 @@ class Jobs:
 
 def _runs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield first number and length of each run of a group, in its order."""
+    if group and list(group) == [*range(group[0], group[0] + len(group))]:  # nearly all groups
+        yield group[0], len(group)
+        return
     begin = 0
     for end in range(1, len(group) + 1):
         if end == len(group) or group[end] != group[end - 1] + 1:
