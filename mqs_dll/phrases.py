@@ -39,8 +39,8 @@ class Words(NamedTuple):
     """A message that a matched probe has taken."""
     cancelled: bool = False
     number: int | None = None
-    """Which one it is of a communicator's receives, a worker's, or of the messages to its receiver; None where nothing
-    counts."""
+    """Which one it is of a communicator's receives, a worker's or an endpoint's, or of the messages to its
+    receiver; None where nothing counts."""
     message: int | None = None
     """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
     message has not left. None where nothing carries one."""
@@ -123,6 +123,7 @@ FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
 NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
 WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
+ENDPOINT_NUMBER = Phrase("no. {:d} of its libfabric endpoint's receives", lambda number: {"number": int(number)})
 NEXT_TO_MATCH = Phrase("no. {:d} of its sender is the next to match", lambda number: {"following": int(number)})
 SEND_NUMBER = Phrase("the receiver has not answered; no. {:d} to it", lambda number: {"number": int(number)})
 MESSAGE = Phrase("message {:#x}: {}", lambda number, _: {"message": int(number, 16)})

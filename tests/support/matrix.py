@@ -31,7 +31,10 @@ In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network
 What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it had
 asked for. ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done and not
 collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send its
-request alone. Sends to one rank come in the order of sending; where it isn't known, as in ch3, each of them says so.
+request alone. Over libfabric Open MPI keeps no destination of a send that has left, unless it is synchronous, and not
+what a receive that is done had asked for; rxm keeps its sends in a way that isn't known. Over libfabric MPICH keeps of
+a synchronous send its receiver and its tag alone, and of one that has left nothing that tells its communicator. Sends
+to one rank come in the order of sending; where it isn't known, as in ch3, each of them says so.
 
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|

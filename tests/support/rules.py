@@ -35,7 +35,15 @@ TAG = frozenset({"desired_tag", "actual_tag"})
 LENGTH = frozenset({"desired_length", "actual_length"})
 BUFFER = frozenset({"buffer"})
 ACTUAL = frozenset({"actual_local_rank", "actual_global_rank", "actual_tag", "actual_length"})
+ASKED = frozenset({"desired_local_rank", "desired_global_rank", "desired_tag", "desired_length"})
 NOTHING: frozenset[str] = frozenset()
+
+ONE_QUEUE = ("cm:sockets", "ch4:ofi sockets")
+"""Transports whose unexpected messages have one order, whoever sent them."""
+NO_RECEIVER = ("ch4:ofi shm",)
+"""Those that may not keep where a send goes."""
+SENDS_HIDDEN = ("cm:rxm",)
+"""Those that hide a part of the sends."""
 
 
 class Rules:
@@ -53,6 +61,9 @@ class Rules:
 
     numbers_are_reused = False
     """Whether a freed communicator on which receives wait gives its number away: in our programs, to a window's."""
+
+    arrival_has_order = True
+    """Whether unexpected messages of several senders come in the order of their arrival."""
 
     one_order = True
     """Whether receives have one order, and not only those that can match the same message."""
@@ -158,6 +169,62 @@ class OverUcx(Rules):
         return wanted
 
 
+class OverOfi(Rules):
+    """Open MPI over libfabric: it matches messages; of a send that it is done with nothing tells where it went.
+
+    tcp takes in large messages, too, before they are asked for: their sends end.
+    """
+
+    ordered = False
+
+    def __init__(self, transport: str, *, keeps_blocking: bool) -> None:
+        """Begin.
+
+        Args:
+            transport: which provider's.
+            keeps_blocking: whether a blocking send keeps what describes its buffer.
+        """
+        self.arrival_has_order = transport in ONE_QUEUE
+        self._hides_sends = transport in SENDS_HIDDEN
+        self._keeps_blocking = keeps_blocking
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take MPI's word for what is done, and libfabric's for whether a message is matched."""
+        if true.call in PROBES:
+            return None
+        if true.call == "MPI_Improbe":  # util_srx takes such a message out of its lists
+            return replace(true, optional=True)
+        if true.queue is Queue.UNEXPECTED:
+            return replace(true, status=None)
+        sent = true.queue is Queue.SENDS
+        found = replace(true, buffer=-1, status=None, optional=True) if true.call in BUFFERED else true
+        if true.done:
+            return replace(found, status=Status.COMPLETE, optional=true.optional or sent)
+        if sent and true.freed:  # nobody was told whether it is done
+            found = replace(found, optional=True)
+        comes = not sent and true.status is Status.PENDING and true.length > LARGEST_SMALL  # all at once, maybe
+        return replace(found, status=None) if comes or true.status is Status.MATCHED else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what a receive had asked for that has its message, and where a send goes that has left."""
+        if true.queue is Queue.SENDS:
+            has_ack = "ssend" in true.call.lower() and true.status is Status.PENDING
+            unknown = NOTHING if has_ack or (not true.request and not self._hides_sends) else RANK
+            return unknown if self._keeps_blocking or true.request else unknown | BUFFER
+        if true.status is Status.PENDING:
+            return NOTHING
+        return ASKED | ACTUAL if true.status is None else ASKED
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse sends that a provider hides, and what comes behind the first message of a stranger."""
+        return queue is (Queue.UNEXPECTED if communicator.has_strangers else Queue.SENDS if self._hides_sends else None)
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; 4.1 knows no datatype of a blocking send."""
+        unknown = true.queue is Queue.SENDS and not self._keeps_blocking and not true.request
+        return super().texts(replace(true, count=-1) if unknown else true)
+
+
 class Mpich(Rules):
     """MPICH: probes leave no trace, sends have no order, unexpected messages come as they arrived.
 
@@ -199,7 +266,7 @@ class Mpich(Rules):
         if true.call in PARTITIONED:
             return RANK | TAG | LENGTH | BUFFER | ACTUAL
         if true.queue is Queue.RECEIVES and true.status is not Status.PENDING:
-            return frozenset({"desired_local_rank", "desired_global_rank", "desired_tag", "desired_length"})
+            return ASKED
         return NOTHING
 
     def _buffered(self, true: TrueOperation) -> TrueOperation:
@@ -357,6 +424,44 @@ class Ch4OverUcx(Ch4):
         return super().texts(replace(true, count=-1))
 
 
+class Ch4OverOfi(Ch4OverUcx):
+    """The same over libfabric: receives know their datatype, a synchronous send neither its length nor its buffer.
+
+    A large message is taken in before it is received: of a send that the program has freed there is nothing then.
+    Over sockets it looks for a receive only when the receiver is in an MPI call.
+    """
+
+    def __init__(self, transport: str) -> None:
+        """Begin; ``transport`` tells the provider."""
+        self.arrival_has_order = transport in ONE_QUEUE
+        self._keeps_no_receiver = transport in NO_RECEIVER
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Return the operation; one that nobody waits for leaves no trace once its message has been taken in."""
+        found = super().as_it_is(true, communicator)
+        if self.arrival_has_order and found is not None and found.status is None and true.status is Status.MATCHED:
+            waits = replace(found, status=Status.PENDING, actual_peer=-1, actual_world_peer=-1, actual_tag=-1)
+            found = replace(waits, actual_length=-1)
+        gone = found is not None and found.queue is Queue.SENDS and found.freed
+        return replace(found, optional=True) if gone and found is not None else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open length and buffer of a synchronous send, and what a receive asked for whose message has come."""
+        found = super().may_be_unknown(true, communicator)
+        if communicator.alone or true.queue is Queue.UNEXPECTED:
+            return found
+        if true.queue is Queue.SENDS:
+            found |= RANK if self._keeps_no_receiver else NOTHING
+            if "ssend" in true.call.lower():
+                return found | LENGTH | BUFFER
+            return found if true.datatype.startswith(b"MPI_") else found | BUFFER  # it may be sent from a copy
+        return found | LENGTH if true.status is None else found
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; sends know no datatypes."""
+        return Ch4.texts(self, true if true.queue is Queue.RECEIVES else replace(true, count=-1))
+
+
 def datatype_text(true: TrueOperation) -> bytes:
     """Return the expression of a datatype's name, the count and the bytes."""
     return re.escape(true.datatype) + rb".* x %d, %d bytes" % (true.count, true.length)
@@ -381,7 +486,11 @@ def rules_of(library_version: str, transport: str) -> Rules:
             return Mpich()
         if transport == "ch4:ucx":
             return Ch4OverUcx()
+        if transport.startswith("ch4:ofi"):
+            return Ch4OverOfi(transport)
         release = re.match(r"MPICH Version:\s*(\d+)\.(\d+)", library_version)
         known = (0, 0) if release is None else (int(release[1]), int(release[2]))
         return Ch4Of5() if known >= (5, 0) else Ch4Of43() if known >= (4, 3) else Ch4()
+    if transport.startswith("cm"):
+        return OverOfi(transport, keeps_blocking="v4.1" not in library_version)
     return OverUcx() if transport == "ucx" else Rules()

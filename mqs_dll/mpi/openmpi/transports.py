@@ -40,18 +40,20 @@ def select(parts: Parts) -> Pml:
 def _cm(parts: Parts) -> Pml:
     """Return pml/cm with as much as the layouts allow: its requests, and what the layer below keeps of them."""
     from mqs_dll.mpi.openmpi.cm import Cm
-    from mqs_dll.mpi.openmpi.ofi import Ofi
+    from mqs_dll.mpi.openmpi.cm_ofi import CmOverOfi
+    from mqs_dll.mpi.openmpi.ofi import Ofi, find_own_endpoint
 
     pointer = parts.symbols.need("ompi_mtl_base_selected_component")
     mtl = f"mtl/{_component(parts, parts.memory.pointer(pointer))}"
-    ofi = None
-    if mtl == "mtl/ofi":
-        try:
-            ofi = Ofi(parts)
-        except LayoutError:  # pml/cm's own part is worth showing
-            ofi = None
+    ofi, why = None, ""
     try:
-        return Cm(mtl, ofi, parts)
+        if mtl == "mtl/ofi":
+            try:
+                ofi = Ofi(parts)
+                return CmOverOfi(ofi, find_own_endpoint(parts), parts)
+            except LayoutError as error:  # pml/cm's own part is worth showing
+                why = str(error)
+        return Cm(mtl, ofi, parts, why)
     except LayoutError as error:
         return hidden_pml(f"pml/cm over {mtl}", f"keeps them in a way that isn't known here ({error})")
 

@@ -27,12 +27,13 @@ from mqs_dll.mpi import envelopes, stack
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.mpi.openmpi import cm_views, tags, views
+from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.mpi.openmpi.describe import CALLS, request_text, tag_text
 from mqs_dll.mpi.openmpi.groups import ProcName
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
+from mqs_dll.mpi.openmpi.processes import Processes
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.mpi.openmpi.unexpected import foreign_note
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
@@ -104,17 +105,13 @@ class Ucx(Pml):
         """
         self._memory = memory = parts.memory
         symbols, layouts = parts.symbols, parts.layouts
-        self._containers = parts.containers
         self._datatypes = parts.datatypes
         self._communicators = Communicators(parts)
         self._request = views.Request.bind(layouts)
-        self._proc = views.Proc.bind(layouts)
         self._worker = find_own_worker(symbols.image, memory)
         self._matching = Matching(self._worker)
         self._requests = Requests(self._worker)
-        self._procs = symbols.need("ompi_proc_list")
-        self._endpoints = cm_views.Endpoints.bind(layouts).constant("proc_endpoints")
-        self._endpoint_slots = max(0, parts.class_size("ompi_proc_t") - self._endpoints) // WORD
+        self._processes = Processes(parts)
         self._persistent_class = symbols.get("mca_pml_ucx_persistent_request_t_class")
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
@@ -291,14 +288,12 @@ class Ucx(Pml):
     @remembered
     def _endpoint_names(self) -> dict[int, ProcName]:
         """Return the name of the process that each of UCX's endpoints leads to, by the endpoint's address."""
-        found = {}
-        with suppress(MqsError):
-            for address in self._containers.list_items(self._procs, "the list of processes"):
-                proc = self._proc.at(self._memory, address)
-                for pointer in self._memory.pointers(address + self._endpoints, self._endpoint_slots):
-                    if self._requests.is_endpoint(pointer):
-                        found[pointer] = ProcName(proc.jobid, proc.vpid)
-        return found
+        return {
+            pointer: name
+            for name, pointers in self._processes.endpoints()
+            for pointer in pointers
+            if self._requests.is_endpoint(pointer)
+        }
 
     # ------------------------------------------------------------ unexpected messages
 
