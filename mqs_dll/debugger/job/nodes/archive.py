@@ -1,7 +1,8 @@
 """What an agent needs, as an archive for nodes that have a Python and nothing else.
 
-It is this package and what it imports there: cffi and drgn, which are compiled, so that the node's Python has to be of
-the same minor version. libmqs.so is left out: it needs a shared libpython; the agent uses the Python core (--direct).
+It is this package and what it imports there: cffi, drgn and capstone, which are compiled, so that the node's Python has
+to be of the same minor version. libmqs.so is left out: it needs a shared libpython; the agent uses the Python core
+(--direct).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from mqs_dll.errors import NodesError
 
-_MODULES = ("mqs_dll", "cffi", "_cffi_backend", "pycparser", "drgn", "_drgn")
+_MODULES = ("mqs_dll", "cffi", "_cffi_backend", "pycparser", "drgn", "_drgn", "capstone")
 _BESIDE = ("drgn.libs", "cffi.libs")
 """Folders of libraries that wheels bring along."""
 
