@@ -16,6 +16,7 @@ from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
+from mqs_dll.debugger.job.stacks.arguments import PATIENCE
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.debugger.stop import all_stopped
@@ -39,6 +40,9 @@ class How:
 
 
 USUALLY = How()
+
+_SECONDS_TO_FOLLOW = 0.5
+"""Of a processor, for what a look may add to what is remembered of functions of the MPI."""
 
 
 class Ranks(Protocol):
@@ -160,6 +164,7 @@ class Here(Closes):
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run, and their stacks are followed now."""
+        PATIENCE.renew(_SECONDS_TO_FOLLOW)
         for rank in self._ranks:
             rank.unwind()
         found = [self._process(rank, at) for rank in self._ranks]

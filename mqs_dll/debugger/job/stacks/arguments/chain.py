@@ -15,6 +15,7 @@ from mqs_dll.debugger.job.stacks.arguments.eh_frame import TableError
 from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, Load, Numbers, no_load
 from mqs_dll.debugger.job.stacks.arguments.flow import STACK_ARGUMENTS, Followed, Goal, UnknownWayError
 from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
+from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, narrow, parts
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import Step
@@ -66,19 +67,20 @@ class Chain:
             place: of its step.
             entry: where it begins.
         """
-        entries = self._entries(place, entry)
         known: Known = {}
-        for at in range(min(entries), place + 1):
-            try:
-                known = self._kept_in(at, entries[at], known)
-            except _UNKNOWN:
-                known = {}
+        with PATIENCE.counted():
+            entries = self._entries(place, entry)
+            for at in range(min(entries), place + 1):
+                try:
+                    known = {} if PATIENCE.is_over else self._kept_in(at, entries[at], known)
+                except _UNKNOWN:
+                    known = {}
         return known
 
     def _entries(self, place: int, entry: int) -> dict[int, int]:
         """Return where the functions begin that were called from one, as far as one leads to the next."""
         entries = {place: entry}
-        while place > 0 and not self._steps[place].interrupted:
+        while place > 0 and not self._steps[place].interrupted and not PATIENCE.is_over:
             try:
                 called = self._callee(place, entries[place])
             except _UNKNOWN:

@@ -21,7 +21,7 @@ from mqs_dll.debugger.job.stacks.arguments.transfer import Transfer
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, mask, origins, parts
 
 _MOST_INSTRUCTIONS = 40_000
-_MOST_SECONDS = 2.0
+_MOST_SECONDS = 0.5
 """Of a processor."""
 _MOST_VISITS = 150
 """Of one block."""
