@@ -23,11 +23,11 @@ PLACES = [
 
 @pytest.mark.parametrize(("mpi", "transport"), PLACES, ids=[f"{mpi.name}-{way.name}" for mpi, way in PLACES])
 def test_the_arguments_of_a_blocked_call_are_right_or_unknown(
-    mpi: Mpi, transport: Transport, compiler: Compiler, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+    mpi: Mpi, transport: Transport, compiler: Compiler, matrix: Matrix
 ) -> None:
     """Nothing is wrong, and most is known."""
-    monkeypatch.setattr(PATIENCE, "_left", SECONDS)
-    found = blocked_calls(compiler, mpi, transport)
+    with PATIENCE.within(SECONDS):
+        found = blocked_calls(compiler, mpi, transport)
     assert [each for each in found if each.is_wrong] == []
     assert 4 * sum(each.is_right for each in found) > 3 * len(found)
     matrix.add(cells(mpi, transport.name, [Argument(each.name, each.is_right) for each in found]))

@@ -164,9 +164,9 @@ class Here(Closes):
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run, and their stacks are followed now."""
-        PATIENCE.renew(_SECONDS_TO_FOLLOW)
-        for rank in self._ranks:
-            rank.unwind()
+        with PATIENCE.within(_SECONDS_TO_FOLLOW):
+            for rank in self._ranks:
+                rank.unwind()
         found = [self._process(rank, at) for rank in self._ranks]
         self._moved.clear()
         return found

@@ -21,9 +21,14 @@ class Patience:
         """Whether nothing more is to be followed."""
         return self._left <= (0.0 if self._since is None else time.thread_time() - self._since)
 
-    def renew(self, seconds: float) -> None:
-        """Set the bound for what follows."""
-        self._left = seconds
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Set a bound for what is followed inside."""
+        before, self._left = self._left, seconds
+        try:
+            yield
+        finally:
+            self._left = before
 
     @contextmanager
     def counted(self) -> Iterator[None]:
