@@ -100,7 +100,7 @@ class Called:
             agreeing[-1].origin = Origin.BOTH
         elif queued and called.queue is Queue.RECEIVES and not called.is_hidden:
             self.disputes.append(Dispute(called.process, stack, called, tuple(queued)))
-        else:
+        elif blocks is not Blocks.BOTH:  # of those one half may be done, which nothing but its queue tells
             operations.append(called)
 
     def _of_call(self, place: int, process: JobProcess, stack: CallStack) -> Iterator[Pending]:
