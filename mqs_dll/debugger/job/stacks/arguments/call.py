@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import drgn
 
 from mqs_dll.debugger.job.records import Argument, Witness
-from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed
+from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
 from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
+from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
-from mqs_dll.debugger.job.stacks.bindings import Parameter, parameters
+from mqs_dll.debugger.job.stacks.bindings import Parameter, Role, parameters
 from mqs_dll.debugger.job.stacks.calls import Call
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
@@ -20,6 +21,11 @@ from mqs_dll.errors import TargetReadError
 
 _OUTER_END = 7 * 8
 """Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""
+
+_ASKED_FOR = frozenset(
+    {Role.SOURCE, Role.DESTINATION, Role.TARGET, Role.TAG, Role.COMMUNICATOR, Role.WINDOW, Role.REQUEST}
+)
+"""What a verdict asks of a call."""
 
 
 class CallArguments:
@@ -52,8 +58,10 @@ class CallArguments:
         chain = Chain(steps, stack, self._loaded)
         outer = place + 1
         called = steps[outer].target
-        kept = chain.kept(place, called if called in functions else min(functions))
         computed = chain.computed(outer, functions)
+        kept: Known = {}
+        if not PATIENCE.is_bounded or _wants_a_second_witness(wanted, computed):
+            kept = chain.kept(place, called if called in functions else min(functions))
         constants = constants_of(process.image)
         handles = constants.handle_size if constants else 0
         found = [
@@ -78,6 +86,14 @@ class CallArguments:
                 if steps[place + 1].target in functions or is_own:
                     return place
         return None
+
+
+def _wants_a_second_witness(wanted: Sequence[Parameter], computed: Collection[int]) -> bool:
+    """Return whether the caller leaves open what a verdict asks for; roots are believed by two witnesses alone."""
+    return any(
+        each.role is Role.ROOT or (each.role in _ASKED_FOR and number not in computed)
+        for number, each in enumerate(wanted)
+    )
 
 
 def _lasts(process: Process, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:

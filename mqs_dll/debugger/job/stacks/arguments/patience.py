@@ -17,6 +17,11 @@ class Patience:
         self._since: float | None = None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether somebody waits."""
+        return self._left != math.inf
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more is to be followed."""
         return self._left <= (0.0 if self._since is None else time.thread_time() - self._since)
