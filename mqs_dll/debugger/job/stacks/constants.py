@@ -67,13 +67,13 @@ class Constants:
 
     @property
     def world(self) -> int:
-        """The handle of MPI_COMM_WORLD."""
-        return next(iter(self._names["MPI_COMM_WORLD"]))
+        """The handle of MPI_COMM_WORLD; 0 where the MPI lacks what it stands for."""
+        return next(iter(self._names["MPI_COMM_WORLD"]), 0)
 
     @property
-    def null_request(self) -> int:
-        """The handle of MPI_REQUEST_NULL."""
-        return next(iter(self._names["MPI_REQUEST_NULL"]))
+    def null_request(self) -> int | None:
+        """The handle of MPI_REQUEST_NULL; None where the MPI lacks what it stands for."""
+        return next(iter(self._names["MPI_REQUEST_NULL"]), None)
 
     def name(self, parameter: Parameter, value: int) -> str:
         """Return what a parameter's argument is called; empty where it has no name, and is what it is."""
