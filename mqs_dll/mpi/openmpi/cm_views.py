@@ -53,10 +53,10 @@ class OfiRequest(View):
     """What mtl/ofi keeps of a receive, inside pml/cm's request, on the stack of a blocking call, or in the heap."""
 
     struct = "ompi_mtl_ofi_request_t"
-    completion_count: int = int32(name="comm", plus=-56)
     comm: int = pointer()
-    packed: int = pointer(name="length", plus=-8)
+    completion_count: int = int32(name="comm", plus=-56)
     length: int = uint64()
+    packed: int = pointer(name="length", plus=-8)
     convertor: int = pointer()
     req_started: int = uint8()
     match_bits: int = uint64()
@@ -70,8 +70,8 @@ class Convertor(View):
     struct = "opal_convertor_t"
     flags: int = uint32()
     local_size: int = uint64()
-    datatype: int = pointer(name="count", plus=-16)
     count: int = uint64()
+    datatype: int = pointer(name="count", plus=-16)
     buffer: int = pointer(name="pBaseBuf")
 
 
