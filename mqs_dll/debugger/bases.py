@@ -6,8 +6,12 @@ from types import TracebackType
 from typing import TypeVar
 
 from mqs_dll.abi import TypeSizes
+from mqs_dll.errors import TargetReadError
 
 _LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
+
+_ADDRESS_LIMIT = 1 << 63
+"""pread takes a signed offset; no process on Linux has memory of its own above it."""
 
 _Kept = TypeVar("_Kept", bound="Closes")
 
@@ -44,3 +48,28 @@ class OfThisMachine:
     def global_rank(self) -> int:
         """Return -1: neither a PID nor a core nor a file tells the rank; the MPI's own memory does."""
         return -1
+
+
+class ReadInOnePiece(OfThisMachine):
+    """A process of which one call reads as much memory as is wanted, or fails."""
+
+    def _read(self, address: int, size: int) -> bytes:
+        """Return what lies at an address; less where the rest can't be read.
+
+        Raises:
+            TargetReadError: nothing can.
+        """
+        raise NotImplementedError
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return exactly ``size`` bytes at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        if not 0 <= address < _ADDRESS_LIMIT - size or size < 0:
+            raise TargetReadError(address, size)
+        data = self._read(address, size)
+        if len(data) != size:
+            raise TargetReadError(address, size)
+        return data

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import drgn
 
-from mqs_dll.debugger.bases import Closes, OfThisMachine
+from mqs_dll.debugger.bases import Closes, ReadInOnePiece
 from mqs_dll.debugger.proc import check_readable, not_permitted, read_status, start_time
 from mqs_dll.errors import NoSuchProcessError, ProcessError, TargetReadError
 
@@ -24,9 +24,6 @@ _FUNCTION_KINDS = frozenset({drgn.SymbolKind.FUNC, drgn.SymbolKind.IFUNC})
 _VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drgn.SymbolKind.UNKNOWN})
 _C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
 """Libraries whose debug information, often installed and always large, holds no type of an MPI."""
-
-_ADDRESS_LIMIT = 1 << 63
-"""pread takes a signed offset; no process on Linux has memory of its own above it."""
 
 
 class LiveImage:
@@ -119,7 +116,7 @@ def _without_typedefs(type_: drgn.Type) -> drgn.Type:
     return type_
 
 
-class LiveProcess(Closes, OfThisMachine):
+class LiveProcess(Closes, ReadInOnePiece):
     """A process of this machine by its PID (interface.TargetProcess).
 
     It may run or stand still; what is read fits together only while it stands (stop.stopped). The memory is
@@ -175,21 +172,11 @@ class LiveProcess(Closes, OfThisMachine):
         """What drgn knows of the process: its modules, for call stacks."""
         return self._program
 
-    def fetch(self, address: int, size: int) -> bytes:
-        """Return exactly ``size`` bytes at ``address``.
-
-        Raises:
-            TargetReadError: any of the bytes can't be read.
-        """
-        if not 0 <= address < _ADDRESS_LIMIT - size or size < 0:
-            raise TargetReadError(address, size)
+    def _read(self, address: int, size: int) -> bytes:
         try:
-            data = os.pread(self._memory, size, address)
+            return os.pread(self._memory, size, address)
         except OSError:
             raise TargetReadError(address, size) from None
-        if len(data) != size:
-            raise TargetReadError(address, size)
-        return data
 
     def close(self) -> None:
         """Let go of the process's memory. Idempotent."""

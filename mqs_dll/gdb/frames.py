@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 import gdb
 
+from mqs_dll.debugger.job.function_names import MPI_FILES, standard_names
 from mqs_dll.debugger.job.records import CallStack, Frame
 from mqs_dll.debugger.snapshot import Hidden
 
 _MOST_FRAMES = 256
-_IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*)")
-_IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}")
-_MPI_FILES = ("libmpi", "libpmpi", "libmpich", "libfmpich", "libompi")
 
 
 def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
@@ -64,16 +61,13 @@ def _call(frames: Sequence[Frame]) -> int | None:
     """Return the place of the MPI function that the program called: the outermost, with only the MPI in between."""
     found = None
     for place, frame in enumerate(frames):
-        if frame.module.startswith(_MPI_FILES) and _mpi_function(frame.function):
+        if frame.module.startswith(MPI_FILES) and _mpi_function(frame.function):
             found = place
-        elif found is not None and not frame.module.startswith(_MPI_FILES):
+        elif found is not None and not frame.module.startswith(MPI_FILES):
             break
     return found
 
 
 def _mpi_function(symbol: str) -> str | None:
     """Return the name of the MPI function that a symbol stands for, as the standard spells it; None for any other."""
-    if in_c := _IN_C.fullmatch(symbol):
-        return in_c[1]
-    in_fortran = _IN_FORTRAN.fullmatch(symbol.lower())
-    return None if in_fortran is None else "MPI_" + in_fortran[1].capitalize()
+    return next(iter(standard_names(symbol)), None)

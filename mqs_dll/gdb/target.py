@@ -8,13 +8,11 @@ from pathlib import PurePath
 
 import gdb
 
-from mqs_dll.debugger.bases import OfThisMachine
+from mqs_dll.debugger.bases import ReadInOnePiece
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.errors import ProcessError, TargetReadError
 from mqs_dll.session import Library
-
-_ADDRESS_LIMIT = 1 << 64
 
 
 class GdbImage:
@@ -66,7 +64,7 @@ class GdbImage:
         return int(found) if (target.code == gdb.TYPE_CODE_FUNC) == is_function else None
 
 
-class GdbProcess(OfThisMachine):
+class GdbProcess(ReadInOnePiece):
     """An inferior, which stands still: gdb has stopped it, or has its core file (interface.TargetProcess)."""
 
     def __init__(self, inferior: gdb.Inferior) -> None:
@@ -97,21 +95,11 @@ class GdbProcess(OfThisMachine):
         """The file that it runs; empty where gdb wasn't told."""
         return self._inferior.progspace.filename or ""
 
-    def fetch(self, address: int, size: int) -> bytes:
-        """Return exactly ``size`` bytes at ``address``.
-
-        Raises:
-            TargetReadError: any of the bytes can't be read.
-        """
-        if not 0 <= address < _ADDRESS_LIMIT - size or size < 0:
-            raise TargetReadError(address, size)
+    def _read(self, address: int, size: int) -> bytes:
         try:
-            data = bytes(self._inferior.read_memory(address, size)) if size else b""
+            return bytes(self._inferior.read_memory(address, size)) if size else b""
         except gdb.error:  # gdb.MemoryError among them
             raise TargetReadError(address, size) from None
-        if len(data) != size:
-            raise TargetReadError(address, size)
-        return data
 
 
 def read(process: GdbProcess, look_further: LookFurther) -> Snapshot:

@@ -5,6 +5,7 @@
 - ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``halt``: what else keeps a rank from running
+- ``function_names``: symbols and files of MPIs
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together

@@ -23,7 +23,7 @@ class RankRead:
     """What one rank tells."""
 
     name: str
-    """What its user knows it by: the each file's path."""
+    """What its user knows it by: the core file's path."""
     process: JobProcess
     command: str = ""
     marker: Marker | None = None

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from mqs_dll.debugger.job.function_names import standard_names
 from mqs_dll.debugger.job.records import Frame
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.lines import Line, lines_at
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
-
-_IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
-"""MPIX_ begins the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
-_IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)
-"""Names that compilers and MPIs make of MPI_RECV (MPI 4.0, section 19.1.5)."""
 
 
 def mpi_function(symbol: str, modules: Modules) -> str | None:
@@ -22,12 +17,7 @@ def mpi_function(symbol: str, modules: Modules) -> str | None:
 
     The MPI itself has to define it: a user's own MPI_Exchange is none.
     """
-    names = []
-    if in_c := _IN_C.fullmatch(symbol):
-        names += [in_c[1], in_c[1] + (in_c[2] or "")]
-    if in_fortran := _IN_FORTRAN.fullmatch(symbol):
-        names.append("MPI_" + in_fortran[1].lower().capitalize())
-    return next((name for name in names if modules.has_mpi_function(name)), None)
+    return next((name for name in standard_names(symbol) if modules.has_mpi_function(name)), None)
 
 
 class Call(NamedTuple):

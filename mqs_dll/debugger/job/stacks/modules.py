@@ -9,11 +9,10 @@ from typing import Protocol
 
 import drgn
 
+from mqs_dll.debugger.job.function_names import MPI_FILES
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.debugger.proc import DELETED
 
-_MPI_FILES = ("libmpi", "libpmpi", "libfmpich", "libompi", "libopen-", "libpmix", "libprrte", "mca_")
-"""How the files of an MPI begin: its C library, its bindings for other languages, and what Open MPI loads."""
 _RUNTIME_FILES = (
     *("ld-linux", "libc.", "libc-", "libdl.", "libm.", "libpthread", "librt.", "libutil.", "linux-vdso", "[vdso]"),
     *(
@@ -96,7 +95,7 @@ class Modules:
             return Owner.PYTHON
         if self.is_main(module):
             return Owner.PROGRAM
-        if module == self._mpi or name.startswith(_MPI_FILES):
+        if module == self._mpi or name.startswith(MPI_FILES):
             return Owner.MPI
         return Owner.PROGRAM
 
