@@ -9,13 +9,10 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* build.py says for which Python libmqs_python.so is built. */
 #ifndef MQS_PYTHON_VERSION
@@ -102,7 +99,8 @@ static const struct mqs_python_side *load_in_process(char *reason, size_t room)
 {
     char path[PATH_MAX + 32];
     const char *slash = strrchr(library_path, '/');
-    const struct mqs_python_side *(*side)(const struct mqs_library *);
+    const struct mqs_python_side *(*find_side)(const struct mqs_library *);
+    const struct mqs_python_side *side;
     void *handle;
 
     snprintf(path, sizeof path, "%.*s/libmqs_python.so", (int)(slash - library_path), library_path);
@@ -113,21 +111,21 @@ static const struct mqs_python_side *load_in_process(char *reason, size_t room)
         snprintf(reason, room, "%s", error != NULL ? error : path);
         return NULL;
     }
-    *(void **)&side = dlsym(handle, "mqs_python_in_process");
-    if (side == NULL) {
+    *(void **)&find_side = dlsym(handle, "mqs_python_in_process");
+    if (find_side == NULL) {
         snprintf(reason, room, "%s is of another libmqs", path);
         return NULL;
     }
-    if (side(&library) == NULL) {
+    side = find_side(&library);
+    if (side == NULL) {
         snprintf(reason, room, "another copy of libmqs.so already works in this process");
     }
-    return side(&library);
+    return side;
 }
 
 static int choose(const struct mqs_python_side **side, const char **reason)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char refused[PATH_MAX + 128], failure[PATH_MAX + 2048];
+    static _Thread_local char refused[PATH_MAX + 128], failure[PATH_MAX + 2048];
     const char *wanted = secure_getenv("MQS_PYTHON");
     int only_helper = wanted != NULL && strcmp(wanted, "helper") == 0;
     int only_in_process = wanted != NULL && strcmp(wanted, "embedded") == 0;
@@ -143,20 +141,16 @@ static int choose(const struct mqs_python_side **side, const char **reason)
         return mqs_start_error;
     }
     if (!only_helper) {
-        char why[PATH_MAX + 128] = "";
-        int can_join = can_join_host(why, sizeof why);
+        int can_join = can_join_host(refused, sizeof refused);
 
         if (can_join) {
-            *side = load_in_process(why, sizeof why);
+            *side = load_in_process(refused, sizeof refused);
         }
         if (*side != NULL) {
             atomic_store(&chosen, *side);
             return (*side)->start(reason);
         }
-        pthread_mutex_lock(&lock);
-        memcpy(refused, why, sizeof refused);
-        pthread_mutex_unlock(&lock);
-        mqs_log("Python: not in this process: %s", why);
+        mqs_log("Python: not in this process: %s", refused);
         if (only_in_process) {
             *reason = refused;
             return can_join ? mqs_start_error : mqs_foreign_python;
@@ -168,9 +162,7 @@ static int choose(const struct mqs_python_side **side, const char **reason)
         atomic_store(&chosen, *side);
         return code;
     }
-    pthread_mutex_lock(&lock);
     snprintf(failure, sizeof failure, "%s; %s", refused, *reason);
-    pthread_mutex_unlock(&lock);
     *reason = failure;
     return code;
 }

@@ -222,7 +222,7 @@ static struct held *find_held(uint64_t id)
     return each;
 }
 
-static int find_address(const struct held *of, struct frame *frame)
+static void find_address(const struct held *of, struct frame *frame)
 {
     mqs_taddr_t address = 0;
 
@@ -232,7 +232,6 @@ static int find_address(const struct held *of, struct frame *frame)
         frame->code = of->image_callbacks.mqs_find_symbol_fp(of->image, bytes, &address);
     }
     frame->number = address;
-    return 1;
 }
 
 /* Fetches into the room for bytes; where it fails they are the debugger's words for its code. */
@@ -259,16 +258,17 @@ static uint32_t fetch(const struct held *of, struct frame *frame)
 static int serve(struct frame frame)
 {
     struct held *of = frame.what == LOG_LINE ? NULL : find_held(frame.subject);
+    uint32_t asked = frame.size;
     mqs_target_type_sizes sizes;
     char scalar[MOST_SCALAR];
     const void *data = bytes;
-    mqs_type *type;
+    mqs_type *type = (mqs_type *)(uintptr_t)frame.number;
 
+    frame.size = 0;
     if (frame.what == LOG_LINE) {
-        if (frame.size > 0) {
+        if (asked > 0) {
             library->log("%s", bytes);
         }
-        frame.size = 0;
         frame.number = (uint64_t)library->log_is_open();
         return send_frame(frame, NULL);
     }
@@ -279,19 +279,14 @@ static int serve(struct frame frame)
     case FIND_FUNCTION:
     case FIND_SYMBOL:
         find_address(of, &frame);
-        frame.size = 0;
         break;
     case FIND_TYPE:
         frame.number = (uint64_t)(uintptr_t)of->image_callbacks.mqs_find_type_fp(of->image, bytes, mqs_lang_c);
-        frame.size = 0;
         break;
     case FIELD_OFFSET:
-        type = (mqs_type *)(uintptr_t)frame.number;
         frame.code = of->image_callbacks.mqs_field_offset_fp(type, bytes);
-        frame.size = 0;
         break;
     case TYPE_SIZE:
-        type = (mqs_type *)(uintptr_t)frame.number;
         frame.code = of->image_callbacks.mqs_sizeof_fp != NULL ? of->image_callbacks.mqs_sizeof_fp(type) : 0;
         break;
     case TYPE_SIZES: {
@@ -308,14 +303,15 @@ static int serve(struct frame frame)
     }
     case FETCH:
         frame.size = fetch(of, &frame);
-        data = bytes;
+        data = bytes; /* Which may have moved. */
         break;
     case TO_HOST:
-        if (frame.size > sizeof scalar) {
+        if (asked > sizeof scalar) {
             return 0;
         }
-        of->process_callbacks.mqs_target_to_host_fp(of->process, bytes, scalar, (int)frame.size);
+        of->process_callbacks.mqs_target_to_host_fp(of->process, bytes, scalar, (int)asked);
         data = scalar;
+        frame.size = asked;
         break;
     case GLOBAL_RANK:
         frame.code = of->process_callbacks.mqs_get_global_rank_fp(of->process);

@@ -14,7 +14,7 @@ enum { mqs_start_error = 101, mqs_foreign_python = 102, mqs_bad_call = 104, mqs_
 
 struct mqs_python_side {
     /* Starts Python on the first call of all. Answers mqs_ok, or another code with *reason set to a sentence that stays
-     * valid. Never prints, exits or aborts. Any thread may call it, with or without holding the GIL of a Python. */
+     * valid in this thread. Never prints, exits or aborts. Any thread may call it, with or without holding the GIL of a Python. */
     int (*start)(const char **reason);
     /* The version of that Python, as in "3.11.7". */
     const char *(*version)(void);
@@ -62,7 +62,7 @@ const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *lib
 
 /* Finds the Python side that works in this host, on the first call of all, and starts it.
  *
- * Answers mqs_ok with *side set, or another code with *reason set to a sentence that stays valid; *side is then the one
+ * Answers mqs_ok with *side set, or another code with *reason set to a sentence that stays valid in this thread; *side is then the one
  * that was tried last, NULL where there is none. */
 int mqs_python_choose(const struct mqs_python_side **side, const char **reason);
 

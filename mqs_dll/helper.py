@@ -210,10 +210,10 @@ def serve(generation: int) -> None:
             code = service.failed(error, error.__traceback__)
             channel.send(What.ANSWER, code, data=service.error_string(code - OK).encode("utf-8", "replace"))
         else:
+            code = END_OF_LIST if answer is END else OK
             token = answer if isinstance(answer, int) else 0
             data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
-            end = answer is END
-            channel.send(What.ANSWER, END_OF_LIST if end else OK, token, data=data if isinstance(data, bytes) else b"")
+            channel.send(What.ANSWER, code, token, data=data if isinstance(data, bytes) else b"")
 
 
 END = object()
