@@ -95,7 +95,7 @@ static const struct mqs_library *library;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Held for a whole call. */
 
 static int channel = -1;
-static struct stat channel_is; /* To tell it from a file that got its number after the host had closed it. */
+static struct stat channel_is;
 static pid_t owner;            /* The host, which may fork. */
 static struct held *all_held;
 static uint64_t last_id;
@@ -114,17 +114,24 @@ static _Thread_local struct {
 
 /* ---------------------------------------------------------------- frames */
 
-static int is_open(void)
+/* The host may have closed it, and given its number to a file of its own. */
+static int is_still_ours(void)
 {
     struct stat now;
 
-    return channel >= 0 && owner == getpid() && fstat(channel, &now) == 0 && now.st_dev == channel_is.st_dev
+    return channel >= 0 && fstat(channel, &now) == 0 && now.st_dev == channel_is.st_dev
            && now.st_ino == channel_is.st_ino;
+}
+
+/* After a fork the helper is the parent's. */
+static int is_open(void)
+{
+    return owner == getpid() && is_still_ours();
 }
 
 static void forget(void)
 {
-    if (is_open()) {
+    if (is_still_ours()) {
         close(channel);
     }
     channel = -1;

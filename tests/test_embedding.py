@@ -372,8 +372,8 @@ def test_a_host_of_another_python_version_has_a_helper() -> None:
     code, version, text = ask(pythons[0], libmqs(), "import os; os.environ['MQS_PYTHON'] = 'embedded'")
     assert code == errors.ForeignPythonError.code
     assert version.endswith(", which libmqs can't use)")
+    assert f"the host process runs Python {version_of_python(pythons[0])}" in text
     assert f"this libmqs.so is built for Python {VERSION}" in text
-    assert version_of_python(pythons[0]) in text
 
 
 def shared_library_of(python: str) -> Path | None:
@@ -667,7 +667,9 @@ def test_failures_have_their_code_and_their_details(made_up: Path) -> None:
 def helpers(library: Path) -> list[int]:
     """Return the helper processes of a copy of libmqs."""
     program = os.fsencode(library.with_name("helper_start.py"))
-    return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if program in read(path)]
+    return [
+        int(each.parent.name) for each in Path("/proc").glob("[0-9]*/cmdline") if program in read(each).split(b"\0")
+    ]
 
 
 def read(path: Path) -> bytes:
@@ -678,11 +680,25 @@ def read(path: Path) -> bytes:
         return b""
 
 
+def find_helper(library: Path) -> str:
+    """Return the lines of a host's script that set ``helper`` to the folder in /proc of its helper."""
+    return f"""
+from pathlib import Path
+def is_helper(path):
+    try:
+        return {os.fsencode(library.with_name("helper_start.py"))!r} in path.read_bytes().split(b"\\0")
+    except OSError:
+        return False
+(helper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if is_helper(path)]
+"""
+
+
 @helper
 def test_a_host_sees_nothing_of_its_helper(made_up: Path) -> None:
-    """No child to wait for, no SIGCHLD, no file descriptor below 64; one above it while an image is set up."""
-    prepare = """
+    """No child to wait for, no SIGCHLD, no descriptor below 64; and the helper has none of the host's."""
+    prepare = f"""
 import os, signal
+os.dup2(os.open("/dev/zero", os.O_RDONLY), 20)  # inheritable
 seen = []
 signal.signal(signal.SIGCHLD, lambda *_: seen.append(1))
 files = set(os.listdir("/proc/self/fd"))
@@ -694,6 +710,9 @@ try:
     sys.exit("there is a child")
 except ChildProcessError:
     assert not seen
+{find_helper(made_up)}
+held = [os.readlink(path) for path in helper.glob("fd/*")]
+assert "/dev/null" in held and "/dev/zero" not in held, held
 """
     assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
     wait_until(lambda: not helpers(made_up))
@@ -732,27 +751,65 @@ def test_a_helper_ends_with_the_last_image(made_up: Path, tmp_path: Path) -> Non
     wait_until(lambda: not helpers(made_up))
 
 
+ASK_FOR_A_TEXT = "assert library.mqs_dll_error_string(77) == b'made-up text for 77'\n"
+FIND_CHANNEL = """
+import os, select, signal, socket
+library.mqs_version_string()
+channel = max(int(each) for each in os.listdir("/proc/self/fd"))
+"""
+
+
 @helper
-@pytest.mark.parametrize("way", ["close", "fork"])
-def test_a_host_that_takes_the_channel_away_harms_nothing(way: str, made_up: Path) -> None:
-    """A host that closes all its files, or forks, gets another helper; nothing of its own is written to."""
-    prepare = """
-import os
-assert library.mqs_version_string()
-number = max(int(each) for each in os.listdir("/proc/self/fd") if int(each) >= 64)
-"""
-    if way == "close":
-        prepare += """
-other = os.open("/dev/null", os.O_WRONLY)
-os.dup2(other, number)
-"""
-    else:
-        prepare += """
-if os.fork():
-    _, status = os.wait()
-    assert status == 0, status
+def test_a_host_that_closes_the_channel_gets_another_helper(made_up: Path) -> None:
+    """What has the channel's number since is a file of the host's own: nothing is written to it, and it stays open."""
+    prepare = f"""{FIND_CHANNEL}
+ours, other = socket.socketpair()
+os.dup2(ours.fileno(), channel)
+{ASK_FOR_A_TEXT}
+os.write(channel, b"ours")
+assert other.recv(100) == b"ours"
+ours.close(), other.close()
 """
     assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+
+
+@helper
+def test_a_host_that_forks_keeps_its_helper_and_its_child_has_its_own(made_up: Path) -> None:
+    """The child lets go of the channel, so that its parent's helper ends with the parent."""
+    prepare = f"""{FIND_CHANNEL}
+of_parent = os.fstat(channel).st_ino
+child = os.fork()
+{ASK_FOR_A_TEXT}
+now = [os.fstat(number).st_ino for number in range(64, channel + 2) if os.path.exists(f"/proc/self/fd/{{number}}")]
+assert len(now) == 1 and (now == [of_parent]) == bool(child), (of_parent, now, child)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+
+
+@helper
+def test_a_helper_that_was_killed_sends_its_host_no_signal(made_up: Path) -> None:
+    """The next call finds it gone, and neither it nor the one after ends the host by SIGPIPE."""
+    prepare = f"""{FIND_CHANNEL}
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+{find_helper(made_up)}
+os.kill(int(helper.name), signal.SIGKILL)
+poll = select.poll()
+poll.register(channel, 0)
+assert poll.poll(10_000)
+library.mqs_dll_error_string(77)
+{ASK_FOR_A_TEXT}
+"""
+    assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+
+
+@any_side
+def test_a_side_that_there_is_not_is_an_error() -> None:
+    """MQS_PYTHON takes two words; with another one every call answers 101 and names them."""
+    results = misuse(libmqs(), [*SET_UP], {"MQS_PYTHON": "elsewhere"})
+    assert set(codes(results)) == {errors.StartError.code}
+    assert 'MQS_PYTHON is neither "embedded" nor "helper"' in results[-1]["error"]
 
 
 # ---------------------------------------------------------------- the log

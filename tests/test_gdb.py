@@ -70,10 +70,11 @@ def test_a_job_is_its_inferiors(hang: list[int], tmp_path: Path, capsys: pytest.
     more = enumerate(hang[1:], start=2)
     attached = [each for number, pid in more for each in ("add-inferior", f"inferior {number}", f"attach {pid}")]
     file = tmp_path / "job.json"
-    printed = gdb(f"attach {hang[0]}", *attached, "mqs job", f"mqs job --save {file} --json", "info inferiors")
+    asked = ("inferior 2", "mqs job", f"mqs job --save {file} --json", "info inferiors")
+    printed = gdb(f"attach {hang[0]}", *attached, *asked)
     assert "SEEMS STUCK: rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776" in printed
     assert re.search(r"0 +seems stuck in MPI_Barrier +\[1-2\] to enter +MPI_COMM_WORLD +tag_mismatch.c:20", printed)
-    assert re.search(r"^\* 3 ", printed, re.MULTILINE)  # the inferior that was selected still is
+    assert re.search(r"^\* 2 ", printed, re.MULTILINE)  # the inferior that was selected still is
     assert main(["job", "--load", str(file)]) == Outcome.SUSPECTED
     assert "gdb holds the ranks" in capsys.readouterr().out
 
@@ -89,7 +90,7 @@ def test_communicators_are_listed_and_chosen_by_name(hang: list[int]) -> None:
     printed = gdb(f"attach {hang[1]}", "mqs comms", "complete mqs queues halo", "mqs queues halo exchange", "mqs show")
     listed, chosen, everything = re.split("^(?=Process )", printed, flags=re.MULTILINE)
     assert re.search(r'^"halo exchange" +1 of 3 +world ranks 0-2 +0 +1 +1 ', listed, re.MULTILINE)
-    assert listed.endswith("mqs queues halo exchange\n")
+    assert re.findall(r"^mqs queues .*", listed, re.MULTILINE) == ["mqs queues halo exchange"]
     assert re.search(r"receives +pending +2 +2 +7777 ", chosen)
     assert '"MPI_COMM_WORLD"' in everything
     assert '"MPI_COMM_WORLD"' not in chosen
@@ -110,3 +111,33 @@ def test_a_failure_is_a_sentence() -> None:
     assert "mqs show: unrecognized arguments: --everything; `help mqs show` tells more" in printed
     assert "mqs job: unrecognized arguments: 1;" in printed
     assert "Traceback" not in printed
+
+
+def test_a_process_that_runs_is_not_read() -> None:
+    """What it holds would not fit together: gdb's user is told to interrupt it."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        printed = gdb(f"attach {process.pid}", "continue &", "mqs show", "mqs job")
+        process.kill()
+    assert "mqs: the process of gdb's inferior 1 runs: interrupt it first.\n" in printed
+
+
+def test_symbols_are_functions_or_variables(hang: list[int]) -> None:
+    """Each is found as what it is, and nothing as what it isn't."""
+    names = ("PMPI_Recv", "ompi_mpi_comm_world", "no_such_thing")
+    ask = f"print([[bool(find(name)) for find in (i.find_function, i.find_symbol)] for name in {names}])"
+    printed = gdb(f"attach {hang[0]}", f"python from mqs_dll.gdb.target import GdbImage; i = GdbImage(); {ask}")
+    assert "[[True, False], [False, True], [False, False]]" in printed
+
+
+def test_the_call_is_the_outermost_with_only_the_mpi_in_between() -> None:
+    """An MPI calls MPI functions itself; what a program calls from within MPI, in an operation of its own, is its."""
+    stack = [
+        ("f", "libc.so"),
+        ("PMPI_Recv", "libmpi.so"),
+        ("PMPI_Bcast", "libmpi.so"),
+        ("own", ""),
+        ("MPI_Reduce", "libmpi.so"),
+    ]
+    frames = f"[Frame(function, module, None, None) for function, module in {stack}]"
+    imports = "from mqs_dll.debugger.job.records import Frame; from mqs_dll.gdb.frames import _call"
+    assert gdb(f"python {imports}; print('place', _call({frames}))").endswith("place 2\n")
