@@ -7,6 +7,8 @@
 ``pip install .`` builds with the same classes, through setup.py. cffi itself is needed for the generated file
 alone, in the version that pyproject.toml pins: another one writes another file.
 
+``MQS_WHEEL=any`` makes ``pip wheel .`` leave libmqs_python.so out, and tag the wheel for all Pythons (tools/wheel).
+
 (The PyPA tool of the same name is ``python -Im build`` in this directory.)
 """
 
@@ -26,6 +28,7 @@ import tempfile
 from pathlib import Path
 
 from setuptools import Distribution, Extension
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -34,6 +37,9 @@ EMBEDDED_MODULE = "mqs_dll._libmqs"
 IN_PROCESS = "mqs_dll.libmqs_python"
 """What libmqs.so loads where Python can run in the debugger's own process."""
 PYTHON_HEADER = "Python.h"
+FOR_ANY_PYTHON = os.environ.get("MQS_WHEEL") == "any"
+"""Whether the wheel is to serve every CPython from 3.10 on: without what runs in one of them alone, so that libmqs.so
+works in a helper process."""
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 HEADLINE = """\
@@ -177,7 +183,7 @@ def extensions() -> list[Extension]:
                 ("MQS_VERSION", quoted(version())),
                 ("MQS_PYTHON_VERSION", quoted(VERSION)),
                 ("MQS_PYTHON_HAS_GIL", str(int(not sysconfig.get_config_var("Py_GIL_DISABLED")))),
-                ("MQS_PYTHON_EXECUTABLE", quoted(str(Path(sys.base_prefix) / f"bin/python{VERSION}"))),
+                ("MQS_PYTHON_EXECUTABLE", quoted("" if FOR_ANY_PYTHON else f"{sys.base_prefix}/bin/python{VERSION}")),
             ],
             depends=[*headers, "csrc/libmqs.map"],
             extra_compile_args=flags,
@@ -206,11 +212,13 @@ class BuildLibraries(build_ext):
 
     def run(self) -> None:
         """Build, after a look at what the machine has: libmqs.so works without libmqs_python.so, by its helper."""
-        libpython = shared_libpython()
+        libpython = None if FOR_ANY_PYTHON else shared_libpython()
         check_compiler("stdio.h" if libpython is None else PYTHON_HEADER)
         if libpython is None:
             self.extensions = [each for each in self.extensions if each.name != IN_PROCESS]
-            print(f"libmqs: this Python {VERSION} has no shared library: libmqs.so will work in a helper process.")
+            Path(self.get_ext_fullpath(IN_PROCESS)).unlink(missing_ok=True)  # of an earlier build, with another Python
+            if not FOR_ANY_PYTHON:
+                print(f"libmqs: this Python {VERSION} has no shared library: libmqs.so will work in a helper process.")
         for extension in self.extensions:
             if extension.name == IN_PROCESS and libpython is not None:
                 extension.extra_objects = [str(libpython)]
@@ -225,6 +233,15 @@ class BuildLibraries(build_ext):
     def get_ext_filename(self, fullname: str) -> str:
         """Return the name that debuggers know, without the suffix of an extension module."""
         return fullname.replace(".", "/") + ".so"
+
+
+class TagWheel(bdist_wheel):
+    """Says which Pythons a wheel is for."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags of the Python, of its ABI, and of the platform."""
+        tags: tuple[str, str, str] = super().get_tag()
+        return ("py3", "none", tags[2]) if FOR_ANY_PYTHON else tags
 
 
 def build_in_place() -> None:

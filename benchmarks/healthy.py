@@ -28,6 +28,7 @@ from mqs_dll.commands.job import LOOKS, is_suspected
 from mqs_dll.commands.times import seconds
 from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.job.find import find_job
+from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import JobReader, look_on
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.errors import MqsError
@@ -66,7 +67,8 @@ def jobs(command: Sequence[str], files: Sequence[Path], interval: float) -> Gene
 def _looks(launcher: int, interval: float) -> Iterator[Job]:
     """Yield what is read of a job until some of it can't be read: it is beginning, or at its end."""
     try:
-        with JobReader(find_job(launcher), which_library.opener()) as reader:
+        found = find_job(launcher)
+        with JobReader(found, Here(found.ranks, which_library.opener())) as reader:
             looks = [reader.look()]
             while all(process.samples for process in looks[-1].processes):
                 yield look_on(reader, looks, LOOKS, interval, is_suspected)

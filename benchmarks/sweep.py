@@ -1,11 +1,13 @@
-"""Count and time a sweep over all communicators and queues of one rank: libmqs against the MPI's own library.
+"""Count and time sweeps over all communicators and queues of one rank: libmqs beside Open MPI's own library.
 
-The state is tests/programs/dozen.c: 8 communicators and 12 pending operations. The debugger is the C host of
-tests/host, which times the sweep itself; with ``--latency`` each fetch waits, as in a debugger that works remotely.
-The MPI's own library needs debug information, so that it takes part only where an MPI was built with it
-(MQS_TEST_MPI_PREFIX), and is driven from Python: its reads are counted, its time is not comparable and not shown.
+The jobs are tests/programs/load.c. The debugger is the C host of tests/host for both libraries; Debian's Open MPI ships
+its own, which gets its types from a table (own_library.py). Times are the least of some, of processor time where
+nothing else is said: "first" after the process was set up, "again" with nothing changed since. "Far" are those of a
+debugger each of whose reads takes a round trip, "by 256" those of one that moreover fetches at most 256 bytes at once,
+as padb does; both by the clock. At the end of each line: how many times as long as the own library needs; over UCX,
+how many times the reads, the bytes and the time of libmqs over the MPI's own transport.
 
-    python -m benchmarks.sweep [--sweeps 200] [--latency 100]
+    python -m benchmarks.sweep [--rounds 50] [--latency 100] [--loads dozens receives ...] [--mpis openmpi-debian ...]
 """
 
 from __future__ import annotations
@@ -15,85 +17,185 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import own_library
 from mqs_dll import library_path
-from mqs_dll.commands.which_library import named_by_mpi
-from mqs_dll.debugger.collect import take_snapshot
-from mqs_dll.debugger.dll import DynamicLibrary
-from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import MqsError
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
-from tests.support.mpis import OB1, open_mpis
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, Transport, find_mpis
 
 
-def sweep_with_libmqs(host: Path, pid: int, sweeps: int, latency: int) -> dict[str, Any]:
-    """Return the C host's document for a process."""
-    options = ["--repeat", str(sweeps), "--latency", str(latency)]
-    command = [str(host), *options, str(library_path.library()), str(pid)]
-    document: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return document
+class Load(NamedTuple):
+    """What the rank has, and for how many rounds it is swept."""
+
+    title: str
+    arguments: tuple[int, int, int, int]
+    """Communicators, receives, sends, messages (tests/programs/load.c)."""
+    rounds: int
 
 
-def reads_of_own_library(pid: int) -> str:
-    """Return how many reads the library that the MPI ships needs for one sweep, or why it can't do one."""
-    with LiveProcess(pid) as process:
-        try:
-            snapshot = take_snapshot(DynamicLibrary(named_by_mpi(process)), process)
-        except MqsError as error:
-            return f"refuses: {error}".partition("\n")[0][:60]
-        operations = sum(len(queue.operations) for each in snapshot.communicators for queue in each.queues)
-    return f"{snapshot.reads} reads, {operations} operations shown"
+LOADS = {
+    "dozens": Load("8 communicators, 12 receives, 12 sends", (8, 12, 12, 0), 50),
+    "thousand": Load("1,000 receives", (8, 1000, 0, 0), 10),
+    "receives": Load("10,000 receives", (8, 10000, 0, 0), 3),
+    "communicators": Load("400 communicators", (400, 0, 0, 0), 10),
+    "messages": Load("100,000 unexpected messages", (8, 0, 0, 100000), 2),
+}
+MPIS = ("openmpi-debian", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi")
+OVER_UCX = (UCX, NETMOD_UCX)
+SMALLEST_FETCHES = 256
+"""Bytes that padb's client fetches at a time."""
+
+MOST_WAITS = 10_000
+"""More fetches are not waited for."""
+
+QUEUES = ("sends", "receives", "unexpected")
+
+
+class Measured(NamedTuple):
+    """What one library needs for one rank."""
+
+    operations: int
+    reads: int
+    kib: float
+    first: float
+    """Milliseconds."""
+    again: float
+    far: float | None
+    pieces: int
+    """Fetches of at most 256 bytes."""
+    by_pieces: float | None
+    start: float
+    """From dlopen until the image is known."""
+    resident: float
+    """MiB that the host has grown by."""
+
+
+def measure(host: Path, library: Path, pid: int, rounds: int, latency: int, *options: str) -> Measured:
+    """Return what a library needs for a process."""
+
+    def sweep(rounds: int, *more: str) -> dict[str, Any]:
+        command = [str(host), "--repeat", str(rounds), *options, *more, str(library), str(pid)]
+        document: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        return document
+
+    def slowly(document: dict[str, Any], *more: str) -> float | None:
+        """Return the milliseconds of the same with latency, None where nobody would wait for that."""
+        if document["timing"]["first"]["fetches"] > MOST_WAITS:
+            return None
+        waited = sweep(1, "--latency", str(latency), *more)["timing"]["first"]
+        return float(waited["best"]["all_us"]) / 1000
+
+    chunk = ("--chunk", str(SMALLEST_FETCHES))
+    near, padb = sweep(rounds), sweep(1, *chunk)
+    starts = [near, padb, *(sweep(0) for _ in range(rounds // 5))]
+    first, again = near["timing"]["first"], near["timing"]["again"]
+    return Measured(
+        sum(len(each[queue].get("operations", ())) for each in near["communicators"] for queue in QUEUES),
+        first["fetches"],
+        first["bytes"] / 1024,
+        first["best"]["busy_us"] / 1000,
+        again["best"]["busy_us"] / 1000,
+        slowly(near),
+        padb["timing"]["first"]["fetches"],
+        slowly(padb, *chunk),
+        min(each["start"]["busy_us"] for each in starts) / 1000,
+        near["resident_kib"] / 1024,
+    )
+
+
+def measure_all(
+    loads: Sequence[str], mpis: Sequence[str], rounds: int, latency: int
+) -> Iterator[tuple[Load, Mpi, Transport, Measured, Measured | None]]:
+    """Yield what libmqs needs for each load on each MPI that is here, and what the MPI's own library does.
+
+    The MPI's own transport comes first, then UCX.
+    """
+    host, chosen = program("mqs_host"), [mpi for mpi in find_mpis() if mpi.name in mpis and not mpi.missing]
+    with tempfile.TemporaryDirectory() as name:
+        compiler, types = Compiler(Path(name)), Path(name) / "types"
+        own_library.write_types(types)
+        for load in (LOADS[each] for each in loads):
+            for mpi, transport in ((each, way) for each in chosen for way in _transports(each)):
+                arguments = list(map(str, load.arguments))
+                with running(compiler, mpi, transport, "load", 2, arguments=arguments) as job:
+                    pid, times = job.wait_until_ready()[0]["pid"], min(load.rounds, rounds)
+                    ours = measure(host, library_path.library(), pid, times, latency)
+                    own = None
+                    if mpi.name == "openmpi-debian" and transport not in OVER_UCX and own_library.LIBRARY.exists():
+                        own = measure(host, own_library.LIBRARY, pid, times, latency, "--types", str(types))
+                yield load, mpi, transport, ours, own
+
+
+def _transports(mpi: Mpi) -> list[Transport]:
+    return [mpi.transports[0], *(each for each in mpi.transports[1:] if each in OVER_UCX)]
+
+
+def _times(found: Measured, base: Measured) -> str:
+    """Return how many times the reads, bytes and time of another sweep one takes."""
+    ratios = found.reads / base.reads, found.kib / base.kib, found.first / base.first
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios)
+
+
+def _or_dash(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:,.1f}"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print a row for each MPI at hand."""
+    """Print a row for each library, load and MPI."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=200, help="how often to sweep (default: %(default)s)")
-    parser.add_argument("--latency", type=int, default=100, help="microseconds a fetch waits (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=50, help="how often to sweep at most (default: %(default)s)")
+    parser.add_argument(
+        "--latency", type=int, default=100, help="microseconds a far fetch waits (default: %(default)s)"
+    )
+    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS), help="default: all")
+    parser.add_argument("--mpis", nargs="+", default=MPIS, help="default: %(default)s")
     arguments = parser.parse_args(words)
     table = Table(
-        "MPI",
-        "operations",
-        "reads",
-        "KiB",
-        "best ms",
-        "median ms",
-        f"ms at +{arguments.latency} us a read",
-        "the MPI's own library",
+        "rank", "library", "shown", "reads", "KiB", "first ms", "again", "far", "fetches by 256", "ms", "x own"
     )
-    with tempfile.TemporaryDirectory() as name:
-        host, compiler = program("mqs_host"), Compiler(Path(name))
-        for mpi in open_mpis():
-            if mpi.missing:
+    table.columns[0].overflow = "fold"
+    starts = []
+    base = None
+    for load, mpi, transport, ours, own in measure_all(
+        arguments.loads, arguments.mpis, arguments.rounds, arguments.latency
+    ):
+        over_ucx = transport in OVER_UCX
+        base = base if over_ucx else ours
+        for library, found in (("libmqs", ours), ("its own", own)):
+            if found is None:
                 continue
-            with running(compiler, mpi, OB1, "dozen", 4) as job:
-                pid = job.wait_until_ready()[0]["pid"]
-                near = sweep_with_libmqs(host, pid, arguments.sweeps, 0)
-                far = sweep_with_libmqs(host, pid, 5, arguments.latency)
-                table.add_row(
-                    mpi.name,
-                    str(
-                        sum(
-                            len(each[queue]["operations"])
-                            for each in near["communicators"]
-                            for queue in ("sends", "receives", "unexpected")
-                        )
-                    ),
-                    str(near["sweep_counts"]["fetches"]),
-                    str(near["sweep_counts"]["bytes"] // 1024),
-                    f"{near['timing']['min_us'] / 1000:.2f}",
-                    f"{near['timing']['median_us'] / 1000:.2f}",
-                    f"{far['timing']['median_us'] / 1000:.2f}",
-                    reads_of_own_library(pid),
-                )
+            ratio = "" if own is None or found is own else f"{found.first / own.first:.2f}"
+            if over_ucx and base is not None:
+                library, ratio = "libmqs over UCX", _times(found, base)
+            table.add_row(
+                load.title,
+                f"{mpi.name}: {library}",
+                f"{found.operations:,}",
+                f"{found.reads:,}",
+                f"{found.kib:,.0f}",
+                f"{found.first:,.2f}",
+                f"{found.again:,.2f}",
+                _or_dash(found.far),
+                f"{found.pieces:,}",
+                _or_dash(found.by_pieces),
+                ratio,
+            )
+            starts.append((f"{mpi.name}: {library}", found))
     Console().print(table)
+    for library in dict.fromkeys(name for name, _ in starts):
+        mine = [found for name, found in starts if name == library]
+        first, largest = min(each.start for each in mine), max(each.resident for each in mine)
+        print(
+            f"{library}: {first:.1f} ms from dlopen until the image is known, {mine[0].resident:.1f} MiB"
+            f" in the host, {largest:.1f} with the largest of these ranks"
+        )
     return 0
 
 

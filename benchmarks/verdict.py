@@ -1,7 +1,7 @@
 """Time what `mqs job` does with a saved job of 10,000 ranks that hang: load it, conclude, write the report.
 
-The jobs are made up (tests/support/synthetic_job.py): two looks at each rank, two communicators of all ranks. That time
-grows in line with the ranks is seen by the same job with a tenth of them.
+The jobs are made up (tests/support/synthetic_job.py): two looks at each rank, two communicators of all ranks and one of
+each. That time grows in line with the ranks is seen by the same job with a tenth of them.
 
     python -m benchmarks.verdict [--ranks 10000]
 """
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.debugger.job.saved import load, save
 from mqs_dll.report import text
@@ -58,7 +59,7 @@ def measure(make: Callable[[int], Job], ranks: int, folder: Path) -> Figures:
     verdict = conclude(job)
     concluded = time.process_time()
     console = Console(width=120, file=(folder / "report").open("w", encoding="utf-8"))
-    with console.file:
+    with console.file, garbage_left_alone():  # as the command does
         console.print(text.render(job, verdict))
     end = time.process_time()
     lines = len((folder / "report").read_text(encoding="utf-8").splitlines())

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* build.py says for which Python libmqs_python.so is built. */
 #ifndef MQS_PYTHON_VERSION
@@ -26,6 +28,8 @@ static char library_path[PATH_MAX]; /* Of libmqs.so itself, without symbolic lin
 static const struct mqs_library library = {library_path, mqs_words_of_debugger, mqs_log_is_open, mqs_log};
 
 static _Atomic(const struct mqs_python_side *) chosen;
+static _Atomic(const char *) gone; /* Why Python doesn't work in this process any more. */
+static pid_t owner;                /* The process in which it was started; a fork of it has another number. */
 
 /* When the library is loaded, not later: the host may change its working directory, and the path may be relative. */
 __attribute__((constructor)) static void remember_library_path(void)
@@ -123,6 +127,20 @@ static const struct mqs_python_side *load_in_process(char *reason, size_t room)
     return side;
 }
 
+/* Whether everybody may put modules and libraries beside libmqs.so, which would run in the debugger. */
+static int package_is_open_to_all(char *reason, size_t room)
+{
+    char folder[PATH_MAX];
+    struct stat found;
+
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(library_path, '/') - library_path), library_path);
+    if (stat(folder, &found) != 0 || !(found.st_mode & S_IWOTH)) {
+        return 0;
+    }
+    snprintf(reason, room, "every user may write into %s: nothing that lies there is run (chmod o-w)", folder);
+    return 1;
+}
+
 static int choose(const struct mqs_python_side **side, const char **reason)
 {
     static _Thread_local char refused[PATH_MAX + 128], failure[PATH_MAX + 2048];
@@ -136,17 +154,26 @@ static int choose(const struct mqs_python_side **side, const char **reason)
         *reason = "libmqs.so can't find out where it lies itself";
         return mqs_start_error;
     }
+    if (package_is_open_to_all(refused, sizeof refused)) {
+        *reason = refused;
+        return mqs_start_error;
+    }
     if (wanted != NULL && wanted[0] != '\0' && !only_helper && !only_in_process) {
         *reason = "the environment variable MQS_PYTHON is neither \"embedded\" nor \"helper\"";
         return mqs_start_error;
     }
-    if (!only_helper) {
+    if (only_in_process && atomic_load(&gone) != NULL) {
+        *reason = atomic_load(&gone);
+        return mqs_start_error;
+    }
+    if (!only_helper && atomic_load(&gone) == NULL) {
         int can_join = can_join_host(refused, sizeof refused);
 
         if (can_join) {
             *side = load_in_process(refused, sizeof refused);
         }
         if (*side != NULL) {
+            owner = getpid();
             atomic_store(&chosen, *side);
             return (*side)->start(reason);
         }
@@ -162,13 +189,37 @@ static int choose(const struct mqs_python_side **side, const char **reason)
         atomic_store(&chosen, *side);
         return code;
     }
-    snprintf(failure, sizeof failure, "%s; %s", refused, *reason);
+    snprintf(failure, sizeof failure, "%s; %s", atomic_load(&gone) != NULL ? atomic_load(&gone) : refused, *reason);
     *reason = failure;
     return code;
+}
+
+/* What was set up is unknown from now on: tokens of one side are none of the other's. */
+static void give_up_in_process(const char *reason)
+{
+    mqs_log("Python: no longer in this process: %s", reason);
+    atomic_store(&gone, reason);
+    atomic_store(&chosen, NULL);
+}
+
+void mqs_python_was_left(void)
+{
+    const struct mqs_python_side *side = atomic_load(&chosen);
+
+    if (side != NULL && side->leave != NULL) {
+        side->leave();
+    } else if (side != NULL) {
+        give_up_in_process("a callback of the debugger has left a call of libmqs for good: the Python in this process "
+                           "can't go on");
+    }
 }
 
 int mqs_python_choose(const struct mqs_python_side **side, const char **reason)
 {
     *side = atomic_load(&chosen);
+    if (*side != NULL && !(*side)->outlives_fork() && getpid() != owner) {
+        give_up_in_process("this process is a fork of the one in which libmqs has started Python");
+        *side = NULL;
+    }
     return *side != NULL ? (*side)->start(reason) : choose(side, reason);
 }

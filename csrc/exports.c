@@ -21,7 +21,7 @@ _Static_assert(sizeof(mqs_taddr_t) == 8 && sizeof(mqs_tword_t) == 8, "addresses 
 _Static_assert(sizeof(mqs_target_type_sizes) == 20, "mqs_target_type_sizes");
 _Static_assert(sizeof(mqs_communicator) == 88, "mqs_communicator");
 _Static_assert(offsetof(mqs_communicator, name) == 24, "mqs_communicator.name");
-_Static_assert(sizeof(libmqs_comm_label) == 144, "libmqs_comm_label");
+_Static_assert(sizeof(libmqs_comm_label) == 152, "libmqs_comm_label");
 _Static_assert(sizeof(mqs_pending_operation) == 416, "mqs_pending_operation");
 _Static_assert(offsetof(mqs_pending_operation, tag_wild) == 24, "mqs_pending_operation.tag_wild");
 _Static_assert(offsetof(mqs_pending_operation, desired_tag) == 32, "mqs_pending_operation.desired_tag");
@@ -45,8 +45,64 @@ static _Thread_local struct {
     const char *reason; /* Stays valid for ever. */
 } refusal;
 
-/* This thread is in a call of the library: a call from one of the debugger's callbacks would find it half done. */
-static _Thread_local int is_busy;
+/* The call of the library that this thread is in: a call from one of the debugger's callbacks would find it half done.
+ *
+ * A callback may also leave it for good, by longjmp. So a mark stands in the frame of each call: where another call's
+ * frame is as far up, or the mark is written over, nobody comes back to it. A mark that lies whole in a frame of the
+ * host's, which has not touched it since, looks like that of a call that is on its way: the new one is refused. */
+struct mark {
+    const void *frame; /* Of the exported function. */
+    uintptr_t words[8];
+};
+static _Thread_local const volatile struct mark *mark_of_call;
+
+enum { LEAST_DEPTH = 256 }; /* Bytes of stack that are between a call and one from a callback of it, at least. */
+
+/* What names an exported function, and its frame. */
+#define THIS_CALL __func__, __builtin_frame_address(0)
+
+static uintptr_t word_of_mark(const volatile struct mark *mark, size_t number)
+{
+    return ~(uintptr_t)mark ^ number;
+}
+
+static void set_mark(volatile struct mark *mark, const void *frame)
+{
+    mark->frame = frame;
+    for (size_t i = 0; i < sizeof mark->words / sizeof *mark->words; i++) {
+        mark->words[i] = word_of_mark(mark, i);
+    }
+    mark_of_call = mark;
+}
+
+/* It looks at stack that may be nobody's, or another function's. */
+__attribute__((no_sanitize_address)) static int is_whole(const volatile struct mark *mark, const void *frame)
+{
+    size_t same = 0;
+
+    if ((uintptr_t)mark < (uintptr_t)frame || (uintptr_t)mark->frame - (uintptr_t)frame < LEAST_DEPTH) {
+        return 0;
+    }
+    while (same < sizeof mark->words / sizeof *mark->words && mark->words[same] == word_of_mark(mark, same)) {
+        same++;
+    }
+    return same == sizeof mark->words / sizeof *mark->words;
+}
+
+/* 1 in a call from a callback; Python is told of a call that was left. */
+static int is_within_a_call(const char *call, const void *frame)
+{
+    if (mark_of_call == NULL) {
+        return 0;
+    }
+    if (is_whole(mark_of_call, frame)) {
+        return 1;
+    }
+    mark_of_call = NULL;
+    mqs_log("%s: a callback of the debugger has left an earlier call", call);
+    mqs_python_was_left();
+    return 0;
+}
 
 static int refuse(const char *call, int code, const char *reason)
 {
@@ -57,13 +113,19 @@ static int refuse(const char *call, int code, const char *reason)
 }
 
 /* Asks the Python side: its answer is turned into the result code of the function that this stands in. */
-#define ASK(question) finish(__func__, (is_busy = 1, (question)))
+#define ASK(question)                                   \
+    __extension__({                                     \
+        volatile struct mark mark;                      \
+                                                        \
+        set_mark(&mark, __builtin_frame_address(0));    \
+        finish(__func__, (question));                   \
+    })
 
 static int finish(const char *call, int answer)
 {
     int code;
 
-    is_busy = 0;
+    mark_of_call = NULL;
     if (answer < 0) {
         /* Ctrl-C arrived in a Python that is the host's: the host gets it when it is back. */
         python->interrupt();
@@ -90,11 +152,13 @@ static int require_python(const char *call)
     return code == mqs_ok ? mqs_ok : refuse(call, code, reason);
 }
 
+static const char from_a_callback[] = "the library was called from within one of the debugger's own callbacks";
+
 /* What every call needs that speaks of an image or a process. */
-static int require_library(const char *call)
+static int require_library(const char *call, const void *frame)
 {
-    if (is_busy) {
-        return refuse(call, mqs_bad_call, "the library was called from within one of the debugger's own callbacks");
+    if (is_within_a_call(call, frame)) {
+        return refuse(call, mqs_bad_call, from_a_callback);
     }
     if (!has_callbacks) {
         return refuse(call, mqs_bad_call, "mqs_setup_basic_callbacks was not called");
@@ -106,9 +170,9 @@ static int require_library(const char *call)
     return require_python(call);
 }
 
-static int find_image(const char *call, mqs_image *image, mqs_taddr_t *token)
+static int find_image(const char *call, const void *frame, mqs_image *image, mqs_taddr_t *token)
 {
-    int code = require_library(call);
+    int code = require_library(call, frame);
 
     if (code != mqs_ok) {
         return code;
@@ -120,9 +184,9 @@ static int find_image(const char *call, mqs_image *image, mqs_taddr_t *token)
     return *token != 0 ? mqs_ok : refuse(call, mqs_bad_call, "mqs_setup_image was not called for this image");
 }
 
-static int find_process(const char *call, mqs_process *process, mqs_taddr_t *token)
+static int find_process(const char *call, const void *frame, mqs_process *process, mqs_taddr_t *token)
 {
-    int code = require_library(call);
+    int code = require_library(call, frame);
 
     if (code != mqs_ok) {
         return code;
@@ -153,7 +217,7 @@ void mqs_setup_basic_callbacks(const mqs_basic_callbacks *callbacks)
 char *mqs_version_string(void)
 {
     static _Thread_local char text[128];
-    int code = require_python(__func__);
+    int code = is_within_a_call(THIS_CALL) ? mqs_ok : require_python(__func__);
 
     snprintf(text, sizeof text, "libmqs %s (Python%s%s%s)", MQS_VERSION, python != NULL ? " " : "",
              python != NULL ? python->version() : "", code == mqs_ok ? "" : ", which libmqs can't use");
@@ -178,6 +242,9 @@ char *mqs_dll_error_string(int code)
     if (code != mqs_ok && code == refusal.code) {
         return (char *)(uintptr_t)refusal.reason;
     }
+    if (is_within_a_call(THIS_CALL)) {
+        return (char *)(uintptr_t)from_a_callback;
+    }
     if (mqs_python_choose(&python, &reason) != mqs_ok) {
         return (char *)(uintptr_t)reason;
     }
@@ -201,8 +268,10 @@ static int with_message(int code, char **message)
 int mqs_setup_image(mqs_image *image, const mqs_image_callbacks *callbacks)
 {
     mqs_taddr_t token = 0;
-    int code = require_library(__func__);
+    int code;
 
+    mqs_python_try_again();
+    code = require_library(THIS_CALL);
     if (code != mqs_ok) {
         return code;
     }
@@ -230,7 +299,7 @@ int mqs_image_has_queues(mqs_image *image, char **message)
         return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
     }
     *message = NULL;
-    code = find_image(__func__, image, &token);
+    code = find_image(THIS_CALL, image, &token);
     if (code == mqs_ok) {
         code = ASK(python->image_has_queues(token, message));
     }
@@ -239,7 +308,7 @@ int mqs_image_has_queues(mqs_image *image, char **message)
 
 int mqs_destroy_image_info(mqs_image_info *info)
 {
-    int code = require_library(__func__);
+    int code = require_library(THIS_CALL);
 
     return code == mqs_ok ? ASK(python->destroy_image((mqs_taddr_t)info)) : code;
 }
@@ -250,7 +319,7 @@ int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbac
 {
     mqs_taddr_t image_token;
     mqs_taddr_t token = 0;
-    int code = require_library(__func__);
+    int code = require_library(THIS_CALL);
 
     if (code != mqs_ok) {
         return code;
@@ -262,7 +331,7 @@ int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbac
         || callbacks->mqs_fetch_data_fp == NULL || callbacks->mqs_target_to_host_fp == NULL) {
         return refuse(__func__, mqs_missing_callback, "one of the process callbacks is NULL");
     }
-    code = find_image(__func__, callbacks->mqs_get_image_fp(process), &image_token);
+    code = find_image(THIS_CALL, callbacks->mqs_get_image_fp(process), &image_token);
     if (code != mqs_ok) {
         return code;
     }
@@ -282,7 +351,7 @@ int mqs_process_has_queues(mqs_process *process, char **message)
         return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
     }
     *message = NULL;
-    code = find_process(__func__, process, &token);
+    code = find_process(THIS_CALL, process, &token);
     if (code == mqs_ok) {
         code = ASK(python->process_has_queues(token, message));
     }
@@ -291,7 +360,7 @@ int mqs_process_has_queues(mqs_process *process, char **message)
 
 int mqs_destroy_process_info(mqs_process_info *info)
 {
-    int code = require_library(__func__);
+    int code = require_library(THIS_CALL);
 
     return code == mqs_ok ? ASK(python->destroy_process((mqs_taddr_t)info)) : code;
 }
@@ -300,7 +369,7 @@ int mqs_get_global_rank(mqs_process *process)
 {
     int rank = MQS_INVALID_PROCESS;
     mqs_taddr_t token;
-    int code = find_process(__func__, process, &token);
+    int code = find_process(THIS_CALL, process, &token);
 
     if (code == mqs_ok) {
         code = ASK(python->get_global_rank(token, &rank));
@@ -313,7 +382,7 @@ int mqs_get_global_rank(mqs_process *process)
 int mqs_update_communicator_list(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(__func__, process, &token);
+    int code = find_process(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->update_communicator_list(token)) : code;
 }
@@ -321,7 +390,7 @@ int mqs_update_communicator_list(mqs_process *process)
 int mqs_setup_communicator_iterator(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(__func__, process, &token);
+    int code = find_process(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->setup_communicator_iterator(token)) : code;
 }
@@ -335,7 +404,7 @@ int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
         return refuse(__func__, mqs_bad_call, "the place for the communicator is NULL");
     }
     memset(communicator, 0, sizeof *communicator);
-    code = find_process(__func__, process, &token);
+    code = find_process(THIS_CALL, process, &token);
     return code == mqs_ok ? ASK(python->get_communicator(token, communicator)) : code;
 }
 
@@ -348,7 +417,7 @@ int mqs_get_comm_group(mqs_process *process, int *ranks)
     if (ranks == NULL) {
         return refuse(__func__, mqs_bad_call, "the place for the ranks is NULL");
     }
-    code = find_process(__func__, process, &token);
+    code = find_process(THIS_CALL, process, &token);
     return code == mqs_ok ? ASK(python->get_comm_group(token, ranks)) : code;
 }
 
@@ -361,14 +430,14 @@ int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
         return refuse(__func__, mqs_bad_call, "the place for the label is NULL");
     }
     memset(label, 0, sizeof *label);
-    code = find_process(__func__, process, &token);
+    code = find_process(THIS_CALL, process, &token);
     return code == mqs_ok ? ASK(python->get_comm_label(token, label)) : code;
 }
 
 int mqs_next_communicator(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(__func__, process, &token);
+    int code = find_process(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->next_communicator(token)) : code;
 }
@@ -378,7 +447,7 @@ int mqs_next_communicator(mqs_process *process)
 int mqs_setup_operation_iterator(mqs_process *process, int queue)
 {
     mqs_taddr_t token;
-    int code = find_process(__func__, process, &token);
+    int code = find_process(THIS_CALL, process, &token);
 
     if (code != mqs_ok) {
         return code;
@@ -398,6 +467,6 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
         return refuse(__func__, mqs_bad_call, "the place for the operation is NULL");
     }
     memset(operation, 0, sizeof *operation);
-    code = find_process(__func__, process, &token);
+    code = find_process(THIS_CALL, process, &token);
     return code == mqs_ok ? ASK(python->next_operation(token, operation)) : code;
 }

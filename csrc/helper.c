@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +26,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MQS_PYTHON_EXECUTABLE
-#error "MQS_PYTHON_EXECUTABLE: the Python that libmqs is built with"
+#error "MQS_PYTHON_EXECUTABLE: the Python that libmqs is built with; empty where it is for any"
 #endif
 
 /* mqs_dll/helper.py has the same numbers. */
@@ -75,7 +77,7 @@ enum {
     MOST_BYTES = 1 << 28,
     MOST_SCALAR = 8,
     SECONDS = 120, /* For which the helper may be silent. */
-    SECONDS_TO_START = 30,
+    SECONDS_TO_START = 30, /* For all Pythons that are tried. */
     STACK = 1 << 16,
     MOST_TEXTS = 1000,
 };
@@ -102,6 +104,7 @@ static uint64_t last_id;
 static unsigned generation; /* How many helpers there were: tokens of one that is gone are unknown to the next. */
 static char version[64];
 static char failure[1024]; /* Why there is no helper. */
+static _Atomic int has_failed; /* No helper could be started; not tried again before the next image. */
 
 static char *bytes; /* Those of the last frame. */
 static size_t room;
@@ -339,7 +342,7 @@ struct program {
 };
 
 /* Runs in the memory of the host, whose thread waits: nothing here may leave a trace. */
-static int become_helper(void *data)
+__attribute__((no_sanitize_address)) static int become_helper(void *data)
 {
     const struct program *program = data;
     int null = open("/dev/null", O_RDWR);
@@ -359,7 +362,7 @@ static int become_helper(void *data)
 }
 
 /* The one between the host and the helper: it leaves the helper to init, which waits for it. */
-static int start_helper(void *data)
+__attribute__((no_sanitize_address)) static int start_helper(void *data)
 {
     const struct program *program = data;
 
@@ -391,8 +394,16 @@ static int start_process(char *const *arguments, char *const *environment, int s
     return between > 0 && status == 0;
 }
 
+static time_t seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 /* Connects with a helper that runs in this Python; says why not otherwise. */
-static int connect_with(const char *python, const char *module)
+static int connect_with(const char *python, const char *module, time_t end)
 {
     static const char *const kept[] = {"HOME", "XDG_DATA_HOME", "MQS_PROFILES"};
     char variables[3][PATH_MAX + 32], generations[16];
@@ -400,8 +411,12 @@ static int connect_with(const char *python, const char *module)
     char *arguments[] = {(char *)(uintptr_t)python, "-I", "-S", "-B", "-X", "utf8", (char *)(uintptr_t)module, generations,
                          NULL};
     struct frame hello;
+    time_t left = end - seconds_now();
     int ends[2], count = 0, high;
 
+    if (left <= 0) {
+        return 0;
+    }
     snprintf(generations, sizeof generations, "%u", ++generation);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const char *value = secure_getenv(kept[i]);
@@ -431,7 +446,7 @@ static int connect_with(const char *python, const char *module)
     channel = ends[0];
     owner = getpid();
     fstat(channel, &channel_is);
-    if (receive_frame(&hello, SECONDS_TO_START) && hello.what == ANSWER) {
+    if (receive_frame(&hello, (int)left) && hello.what == ANSWER) {
         snprintf(version, sizeof version, "%s", bytes);
         library->log("Python: %s for %s, by %s: ready", version, library->path, python);
         return 1;
@@ -446,6 +461,7 @@ static int connect_with_any(void)
 {
     char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX];
     static const char *const system[] = {MQS_PYTHON_EXECUTABLE, "/usr/bin/python3", "/usr/local/bin/python3"};
+    time_t end = seconds_now() + SECONDS_TO_START;
     char *slash;
 
     snprintf(prefix, sizeof prefix, "%s", library->path);
@@ -456,19 +472,19 @@ static int connect_with_any(void)
         snprintf(failure, sizeof failure, "libmqs's Python packages do not lie beside it: there is no %.900s", module);
         return 0;
     }
-    snprintf(failure, sizeof failure, "there is no Python for the helper process: neither %.900s nor another", system[0]);
-    if (access(system[0], X_OK) == 0 && connect_with(system[0], module)) {
+    snprintf(failure, sizeof failure, "there is no Python for the helper process: neither above %.900s nor in /usr", prefix);
+    if (access(system[0], X_OK) == 0 && connect_with(system[0], module, end)) {
         return 1;
     }
     while ((slash = strrchr(prefix, '/')) != NULL && slash != prefix) {
         *slash = '\0';
         snprintf(python, sizeof python, "%s/bin/python3", prefix);
-        if (access(python, X_OK) == 0 && connect_with(python, module)) {
+        if (access(python, X_OK) == 0 && connect_with(python, module, end)) {
             return 1;
         }
     }
     for (size_t i = 1; i < sizeof system / sizeof *system; i++) {
-        if (access(system[i], X_OK) == 0 && connect_with(system[i], module)) {
+        if (access(system[i], X_OK) == 0 && connect_with(system[i], module, end)) {
             return 1;
         }
     }
@@ -490,7 +506,15 @@ static int is_connected(void)
         return 1;
     }
     forget();
-    return connect_with_any();
+    if (!has_failed) {
+        has_failed = !connect_with_any();
+    }
+    return !has_failed;
+}
+
+void mqs_python_try_again(void)
+{
+    has_failed = 0;
 }
 
 /* Sends a call and serves the helper until it answers; the answer's bytes are in `bytes`, the lock is held. */
@@ -632,6 +656,25 @@ static int start(const char **reason)
     return connected ? mqs_ok : mqs_start_error;
 }
 
+/* The lock is that thread's; the helper, which still waits for an answer, ends. */
+static void leave(void)
+{
+    forget();
+    pthread_mutex_unlock(&lock);
+}
+
+/* In a child another helper is started: this one is the parent's, and so is who may hold the lock. */
+static int outlives_fork(void)
+{
+    return 1;
+}
+
+static void let_go_of_parent(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    forget();
+}
+
 static const char *version_of_helper(void)
 {
     return version;
@@ -741,6 +784,8 @@ const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *lib
         start,
         version_of_helper,
         NULL,
+        leave,
+        outlives_fork,
         error_string,
         setup_image,
         image_has_queues,
@@ -759,6 +804,9 @@ const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *lib
         get_global_rank,
     };
 
+    if (library == NULL) {
+        pthread_atfork(NULL, NULL, let_go_of_parent);
+    }
     library = library_of_host;
     return &side;
 }

@@ -20,6 +20,11 @@ struct mqs_python_side {
     const char *(*version)(void);
     /* Ctrl-C arrived while Python worked: the host gets it when it is back. NULL where it can't. */
     void (*interrupt)(void);
+    /* The call that this thread was in will never come back: one of the debugger's callbacks jumped out of it. NULL where
+     * the Python can't go on after that. */
+    void (*leave)(void);
+    /* Whether the Python still works in a child of a fork of the host. */
+    int (*outlives_fork)(void);
 
     int (*error_string)(int code, char **text);
 
@@ -60,10 +65,16 @@ const char *mqs_words_of_debugger(int code);
 /* helper.c */
 const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *library);
 
+/* A helper that could not be started is not tried again with each call, but with the next image. */
+void mqs_python_try_again(void);
+
 /* Finds the Python side that works in this host, on the first call of all, and starts it.
  *
  * Answers mqs_ok with *side set, or another code with *reason set to a sentence that stays valid in this thread; *side is then the one
  * that was tried last, NULL where there is none. */
 int mqs_python_choose(const struct mqs_python_side **side, const char **reason);
+
+/* The call that this thread was in will never come back. Where Python can't go on, the helper is chosen from then on. */
+void mqs_python_was_left(void);
 
 #endif

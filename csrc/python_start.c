@@ -31,6 +31,7 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int this_thread_starts;
 static int failure_code;
 static char failure_reason[2048];
+static int is_of_host; /* The Python is the host's own. */
 
 static _Atomic int glue_is_ready;
 static const struct mqs_library *library; /* libmqs.so, which has found that this Python can work in the host. */
@@ -348,7 +349,7 @@ static int start(void)
     int joins, code;
 
     make_libpython_global();
-    joins = Py_IsInitialized();
+    is_of_host = joins = Py_IsInitialized();
     if (!joins) {
         code = start_interpreter();
         if (code != mqs_ok) {
@@ -421,12 +422,20 @@ static int start_python(const char **reason)
 
 /* ---------------------------------------------------------------- struct mqs_python_side */
 
+/* A host that forks takes care of its own Python; in a fork of ours, a thread that isn't there may hold the GIL. */
+static int outlives_fork(void)
+{
+    return is_of_host;
+}
+
 const struct mqs_python_side *mqs_python_in_process(const struct mqs_library *library_that_asks)
 {
     static const struct mqs_python_side side = {
         start_python,
         version_of_python,
         PyErr_SetInterrupt,
+        NULL, /* Frames of the interpreter lay on the stack that was jumped over. */
+        outlives_fork,
         mqspy_error_string,
         mqspy_setup_image,
         mqspy_image_has_queues,

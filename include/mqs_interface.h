@@ -112,6 +112,7 @@ typedef struct {
     mqs_tword_t remote_size; /* Processes in its remote group; -1: it is no inter-communicator. */
     int is_freed;            /* 1: the program has freed it, and operations hold it. */
     int is_internal;         /* 1: the MPI keeps it for itself. */
+    mqs_taddr_t handle;      /* Its MPI_Comm, as the program has it; 0 where it isn't known. */
 } libmqs_comm_label;
 
 /* What the debugger offers without regard to an image. */

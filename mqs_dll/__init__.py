@@ -7,7 +7,6 @@ they are used, because ``libmqs.so`` imports this package inside a debugger, and
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Return what api.py offers. ``from mqs_dll import abi`` asks here first: a module's name must not load api.py."""
+    from importlib.util import find_spec
+
     if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
         from mqs_dll import api
 

@@ -131,6 +131,8 @@ class Label(NamedTuple):
     """The program has freed it; operations that are pending hold it."""
     internal: bool = False
     """The MPI keeps it for itself: no handle of it was ever given to the program."""
+    handle: int = 0
+    """Its MPI_Comm, as the program has it; 0 where it isn't known."""
 
 
 class Window(NamedTuple):
@@ -155,6 +157,8 @@ class Window(NamedTuple):
     """Of the processes whose part of the window it has locked, or with MPI_Win_lock_all wants to."""
     queued: tuple[int, ...] | None = None
     """Of those who wait in this process for the lock of its part; None where the MPI keeps no queue, or it is empty."""
+    handle: int = 0
+    """Its MPI_Win, as the program has it; 0 where it isn't known."""
 
 
 class Datatype(NamedTuple):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mqs_dll import __version__, library_path
-from mqs_dll.commands import calibrate, demo, diff, gdb_init, job, show, watch
+from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.errors import DllError, LimitError, MqsError
@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_SHOWN
     except OSError as error:
         return _apologise(error) if error.errno not in _TOO_MANY_FILES else _explain_files()
+    except ImportError as error:
+        return _apologise(error) if (error.name or "mqs_dll").startswith("mqs_dll") else _explain_import(error)
     except Exception as error:
         return _apologise(error)
     return code
@@ -68,6 +70,14 @@ def _explain_files() -> int:
     _complain(
         f"too many files are open: each rank that is read takes some fifty, and this user may have {limit} at once.",
         "Raise the hard limit (ulimit -Hn, limits.conf), or look at single ranks with `mqs show PID`.",
+    )
+    return EXIT_UNREADABLE
+
+
+def _explain_import(error: ImportError) -> int:
+    _complain(
+        f"{error.name}, a Python package that mqs needs, can't be imported: {str(error).rstrip('.')}.",
+        "Install libmqs with its dependencies (`pip install libmqs`), and what they name of the system's libraries.",
     )
     return EXIT_UNREADABLE
 
@@ -117,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=module.run)
         module.add_arguments(command)
 
+    hidden = commands.add_parser("agent")
+    hidden.set_defaults(command=agent.run)
+    agent.add_arguments(hidden)
     commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
     commands.add_parser("env", help="print shell lines that lead debuggers to libmqs.so").set_defaults(command=_env)
     return parser

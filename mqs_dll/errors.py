@@ -133,8 +133,8 @@ class TooMuchError(MqsError):
     code = 113
     help = "The process's memory may be damaged: compare with another rank; other calls and communicators still answer."
 
-    def __init__(self, steps: int) -> None:
-        super().__init__(f"there is more to read than one call may: it was given up after {steps} steps")
+    def __init__(self, done: str) -> None:
+        super().__init__(f"there is more to read than one call may: it was given up after {done}")
 
 
 # ---------------------------------------------------------------- the debugger side only
@@ -265,6 +265,13 @@ class JobError(MqsError):
 
     code = 240
     help = "`mqs job` lists the jobs; name one by the PID of its mpiexec or of one of its ranks."
+
+
+class NodesError(MqsError):
+    """Other machines can't be reached from here, or were named wrongly. Never crosses the C interface."""
+
+    code = 241
+    help = "pip install 'libmqs[nodes]' brings ClusterShell; docs/clusters.md says how nodes are named and reached."
 
 
 def all_errors() -> Iterator[type[MqsError]]:

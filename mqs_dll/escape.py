@@ -20,6 +20,8 @@ def printable(data: bytes) -> str:
 
 def visible(text: str) -> str:
     """Return text with every character that isn't plainly visible as a backslash escape."""
+    if text.isprintable():  # of those categories it has none, but there are more
+        return text
     return "".join(_escape(character) if _is_unsafe(character) else character for character in text)
 
 

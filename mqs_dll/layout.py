@@ -7,7 +7,7 @@ read here; the second are the profiles (profiles.py). Walkers see neither, only 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mqs_dll.abi import LayoutOrigin
 from mqs_dll.errors import LayoutError
@@ -16,8 +16,7 @@ from mqs_dll.interface import TargetImage
 DEBUG_INFORMATION = "debug information"
 
 
-@dataclass(frozen=True)
-class StructLayout:
+class StructLayout(NamedTuple):
     """Offsets in bytes of the members of one struct."""
 
     name: str

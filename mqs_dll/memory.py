@@ -3,18 +3,20 @@
 A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
 whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
 were asked for, and what was read is remembered until ``forget``, as is what walkers make of it (``remembered``).
+The next sweep reads the same again, and keeps what was made of it where nothing differs (``renew``).
 Target memory is hostile: every walk here is bounded by a count that the caller gives, all that one call of the
-interface does by one bound for all of it (``begin``, ``spend``), and a null or wild pointer fails without a round trip.
+interface does by one allowance (bounds.py), and a null or wild pointer fails without a round trip.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.bounds import Allowance
+from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
 from mqs_dll.interface import TargetProcess
 
 PAGE = 4096
@@ -22,6 +24,13 @@ PAGE = 4096
 
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
+
+MOST_RENEWED = 1 << 25
+MOST_RENEWED_FETCHES = 1 << 10
+"""Bytes and fetches of a sweep that the next one does again to see whether anything has changed."""
+
+MOST_AHEAD = 16 * BLOCK
+"""Bytes of the largest fetch of what nobody has asked for yet."""
 
 LARGEST_FETCH = 1 << 20
 """Bytes of the largest single fetch; longer arrays take several."""
@@ -35,14 +44,7 @@ HIGHEST_ADDRESS = 1 << 56
 WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
 
-MOST_STEPS = 1 << 22
-"""What one call may do: four times what a communicator of a million processes takes. A step is one of a walk, or a
-struct that is read, or BYTES_OF_A_STEP bytes that are fetched, so that bounds of walks within walks can't multiply."""
-
-BYTES_OF_A_STEP = 256
-
-RANKS_OF_A_STEP = 8
-"""Of a group's processes that are computed, not read."""
+POINTER = struct.Struct("<Q")
 
 
 class Memory:
@@ -63,31 +65,54 @@ class Memory:
         if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
             raise WordSizeError("the target has another byte order than this host")
         self._process = process
-        self.begin()
+        self._allowance = Allowance()
+        self.begin, self.spend = self._allowance.begin, self._allowance.spend
+        self._fetches: list[tuple[int, int, bytes | None]] = []
+        """What was fetched in this sweep: address, size, and the bytes; None where they could not be read."""
+        self._fetched = 0
+        """Bytes of it."""
+        self._in_sweep = False
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self._unreadable: set[int] = set()
+        """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
         self.made: dict[Hashable, Any] = {}
         """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
-        self._pages.clear()
-        self.made.clear()
+        self._in_sweep = False
+        self._drop()
 
-    def begin(self) -> None:
-        """Begin a call of the interface: it may do as much as any."""
-        self._left = MOST_STEPS
+    def renew(self) -> None:
+        """Begin a sweep: the process may have run since the last one.
 
-    def spend(self, steps: int) -> None:
-        """Take steps from what this call may do, before they are done.
-
-        For what a number in the target decides, and what is not a read for each step: members of a range, bits.
-
-        Raises:
-            TooMuchError: the call has done, or would do, more than any may.
+        What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
+        differs, or where it would be too much, all is dropped but what was just fetched.
         """
-        self._left -= steps
-        if self._left < 0:
-            raise TooMuchError(MOST_STEPS)
+        known, fetched = self._fetches, self._fetched
+        self._fetches, self._fetched = [], 0
+        if not self._in_sweep or fetched > MOST_RENEWED or len(known) > MOST_RENEWED_FETCHES:
+            self._drop()
+        elif not all(self._is_unchanged(*fetch) for fetch in known):
+            fresh, fetched = self._fetches, self._fetched
+            self._drop()
+            self._fetches, self._fetched = fresh, fetched
+            for address, _, data in fresh:
+                if data is not None:
+                    self._remember(data, address)
+        self._in_sweep = True
+
+    def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
+        try:
+            return self._fetch(address, size) == data
+        except TargetReadError:
+            return data is None
+
+    def _drop(self) -> None:
+        self._pages = {}
+        self._unreadable = set()
+        self._fetches, self._fetched = [], 0
+        self.made = {}  # a new one: an iterator that was left alone may still add to the old one
 
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
         """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
@@ -100,12 +125,22 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + size <= base + len(data):
+            if base <= address and address + size <= base + len(data):
                 return data, address - base
-        if address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
+        is_unreadable = address // PAGE in self._unreadable and address // PAGE == (address + size - 1) // PAGE
+        if is_unreadable or address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
             raise TargetReadError(address, size)
         data, base = self._read(address, size)
         return data, address - base
+
+    def prefetch(self, addresses: Iterable[int], size: int) -> None:
+        """Fetch ``size`` bytes at each address and nothing around them, for what lies far apart and is small.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        for address in addresses:
+            self._remember(self._fetch(address, size), address)
 
     def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
         """Return the values at ``address``, decoded by a compiled format of the struct module.
@@ -117,7 +152,7 @@ class Memory:
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
-            if address + format.size <= base + len(data):
+            if base <= address and address + format.size <= base + len(data):
                 self.spend(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
@@ -129,13 +164,15 @@ class Memory:
         Raises:
             TargetReadError: any of the bytes can't be read.
         """
+        if size == 0:
+            return b""
         data, offset = self.locate(address, size)
         return data[offset : offset + size]
 
     def pointer(self, address: int) -> int:
         """Return the pointer at ``address``."""
-        data, offset = self.locate(address, WORD)
-        return int.from_bytes(data[offset : offset + WORD], "little")
+        (pointer,) = self.unpack(POINTER, address)
+        return int(pointer)
 
     def pointers(self, address: int, count: int) -> tuple[int, ...]:
         """Return the array of ``count`` pointers at ``address``."""
@@ -165,31 +202,57 @@ class Memory:
     # ------------------------------------------------------------ fetching
 
     def _fetch(self, address: int, size: int) -> bytes:
-        self.spend(size // BYTES_OF_A_STEP)
-        return self._process.fetch(address, size)
+        self._allowance.spend_fetch(size)
+        data = None
+        try:
+            data = self._process.fetch(address, size)
+        finally:
+            self._fetched += size
+            if self._in_sweep and self._fetched <= MOST_RENEWED:
+                self._fetches.append((address, size, data))
+        return data
 
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
         if size <= LARGEST_FETCH:
-            for grain in (BLOCK, PAGE):
-                base = address - address % grain
-                end = -(-(address + size) // grain) * grain
+            for base, end in self._around(address, size):
                 try:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
                 self._remember(data, base)
                 return data, base
-            return self._fetch(address, size), address
+            try:
+                return self._fetch(address, size), address
+            except TargetReadError:
+                if address // PAGE == (address + size - 1) // PAGE:
+                    self._unreadable.add(address // PAGE)
+                raise
         pieces = [
             self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
         ]
         return b"".join(pieces), address
 
+    def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
+        """Yield what to fetch for a range, one if the other can't be: its begin and its end.
+
+        Whoever needs the block behind two that were fetched needs the next one, too: objects lie in the order in which
+        they were made. So each such fetch is twice as large as the one before it, up to what is known already.
+        """
+        first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
+        data, base = self._pages.get(first // PAGE - 1, (b"", 0))
+        if len(data) >= BLOCK and base // PAGE - 1 in self._pages:
+            pages = range(end // PAGE, (first + min(2 * len(data), MOST_AHEAD)) // PAGE)
+            ahead = next((page for page in pages if page in self._pages), pages.stop) * PAGE
+            if ahead > end:
+                yield first, ahead
+        yield first, end
+        yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
+
     def _remember(self, data: bytes, base: int) -> None:
         """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
         found, end = (data, base), base + len(data)
-        for page in range(base // PAGE, end // PAGE):
+        for page in range(base // PAGE, -(-end // PAGE)):
             known = self._pages.get(page)
             if known is None or known[1] + len(known[0]) < end:
                 self._pages[page] = found

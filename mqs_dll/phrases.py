@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 _FIELDS = {"{}": r"(\w+(?: \w+)*)", "{:d}": r"(-?\d+)", "{:#x}": r"(0x[0-9a-f]+)"}
@@ -39,7 +39,15 @@ class Words(NamedTuple):
     """A message that a matched probe has taken."""
     cancelled: bool = False
     number: int | None = None
-    """Which one it is of a communicator's receives, or of the messages to its receiver; None where nothing counts."""
+    """Which one it is of a communicator's receives, a worker's or an endpoint's, or of the messages to its
+    receiver; None where nothing counts."""
+    message: int | None = None
+    """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
+    message has not left. None where nothing carries one."""
+    request: int | None = None
+    """Its handle, as the program has it; None where no line tells."""
+    forgotten: bool = False
+    """Its whole message is here, and the MPI has lost sight of that: nobody will end it."""
     following: int | None = None
     """Of a receive: which of its sender's messages is the next that it or another receive will match."""
 
@@ -66,8 +74,6 @@ class Phrase:
         """
         self._template = template
         self._read = read
-        parts = (_FIELDS.get(part) or re.escape(part) for part in _FIELD.split(template))
-        self._pattern = re.compile("".join(parts))
 
     def __call__(self, *values: object) -> str:
         """Write the line."""
@@ -75,8 +81,14 @@ class Phrase:
 
     def read(self, line: str) -> Mapping[str, Any] | None:
         """Return what a line says; None where it isn't this one."""
-        found = self._pattern.fullmatch(line)
+        found = _pattern(self._template).fullmatch(line)
         return None if found is None else self._read(*found.groups())
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    """Return what reads a template's lines; compiled when it is first read, since ``libmqs.so`` only writes."""
+    return re.compile("".join(_FIELDS.get(part) or re.escape(part) for part in _FIELD.split(template)))
 
 
 def _says(**members: object) -> Callable[..., Mapping[str, Any]]:
@@ -85,10 +97,11 @@ def _says(**members: object) -> Callable[..., Mapping[str, Any]]:
 
 # ---------------------------------------------------------------- the request
 
-_REQUEST = Phrase("request {:#x}", _says())
-_IN_A_WAIT = Phrase("request {:#x}, in a wait", _says(in_wait=True))
+_REQUEST = Phrase("request {:#x}", lambda handle: {"request": int(handle, 16)})
+_IN_A_WAIT = Phrase("request {:#x}, in a wait", lambda handle: {"request": int(handle, 16), "in_wait": True})
 _NEEDS_MORE = Phrase(
-    "request {:#x}, in a wait that needs {:d} more", lambda _, needs: {"in_wait": True, "needs": int(needs)}
+    "request {:#x}, in a wait that needs {:d} more",
+    lambda handle, needs: {"request": int(handle, 16), "in_wait": True, "needs": int(needs)},
 )
 
 
@@ -111,9 +124,13 @@ CANCELLED = Phrase("cancelled", _says(cancelled=True))
 FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
 NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
-PROCESS_NUMBER = Phrase("no. {:d} of the process's receives", lambda number: {"number": int(number)})
+WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
+ENDPOINT_NUMBER = Phrase("no. {:d} of its libfabric endpoint's receives", lambda number: {"number": int(number)})
 NEXT_TO_MATCH = Phrase("no. {:d} of its sender is the next to match", lambda number: {"following": int(number)})
 SEND_NUMBER = Phrase("the receiver has not answered; no. {:d} to it", lambda number: {"number": int(number)})
+MESSAGE = Phrase("message {:#x}: {}", lambda number, _: {"message": int(number, 16)})
+FORGOTTEN = Phrase("all of it came by the network; MPICH waits on", _says(forgotten=True))
+NO_ROOM = Phrase("waits for room in {}", _says(message=0))
 
 # ---------------------------------------------------------------- what an internal message is for
 
@@ -135,6 +152,21 @@ BY_LIBRARY = Phrase("collective by the library {}", _says(**_INTERNAL))
 OTHER = Phrase("internal traffic of {}, tag {:d}", _says(**_INTERNAL))
 
 _LINES = tuple(value for value in globals().values() if isinstance(value, Phrase))
+
+# ---------------------------------------------------------------- why a queue is hidden
+
+BLOCKING_SENDS = "blocking sends"
+
+
+def unseen(what: str, why: str) -> str:
+    """Return why a queue is hidden: what of it can't be seen."""
+    return f"{what} can't be seen: {why}"
+
+
+def hides_no_request(reason: str) -> bool:
+    """Tell whether all operations that a program has a request for can be seen: blocking calls have none."""
+    return reason.startswith(unseen(BLOCKING_SENDS, ""))
+
 
 # ---------------------------------------------------------------- which call made it: the first line
 
@@ -181,12 +213,9 @@ _FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fat
 
 _FAILED = ", failed with MPI error {}"
 _CALLS = r"MPI_\w+(?:(?:, | or )MPI_\w+)*"
-_MADE_BY = re.compile(
-    rf"({_CALLS}|{_A_SEND})({'|'.join(re.escape(how.value) for how in How)})({'|'.join(fate.value for fate in Fate)})"
-    rf"(?:{_FAILED.format(r'[0-9]+')})?"
-)
 
 
+@cache
 def made_by(*calls: str, how: How = How.EITHER, fate: Fate = Fate.NONE, error: int = 0) -> str:
     """Return the line that names the calls that may have made an operation; without any it is some send.
 
@@ -198,8 +227,17 @@ def made_by(*calls: str, how: How = How.EITHER, fate: Fate = Fate.NONE, error: i
     return f"{names}{how.value}{fate.value}{_FAILED.format(error) if error else ''}"
 
 
+@cache
+def _made_by() -> re.Pattern[str]:
+    """Return what reads the lines that made_by writes."""
+    return re.compile(
+        rf"({_CALLS}|{_A_SEND})({'|'.join(re.escape(how.value) for how in How)})"
+        rf"({'|'.join(fate.value for fate in Fate)})(?:{_FAILED.format(r'[0-9]+')})?"
+    )
+
+
 def _read_made_by(line: str) -> Mapping[str, Any] | None:
-    found = _MADE_BY.fullmatch(line)
+    found = _made_by().fullmatch(line)
     if found is None:
         return UNKNOWN_MODE.read(line)
     how = How(found[2])

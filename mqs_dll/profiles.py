@@ -13,6 +13,7 @@ The file (schema "mqs-profile/1"; unknown keys are refused)::
     machine   "x86_64" or "aarch64"
     releases  the releases that it was made from or checked on: the first one is the producer's
     builds    optional: the builds of the library that it was made from (elf.LoadedLibrary.build)
+    fabric    optional: "UCX" or "libfabric", whose structs and releases these are, as this adapter reads them
     present   symbols that the MPI must have      absent  symbols that it must not have
     producer  what made it, and when
     structs   name -> {"size": bytes or null, "members": {name: offset in bytes}}
@@ -24,15 +25,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqs_dll.errors import LayoutError
 from mqs_dll.layout import Layouts, StructLayout
 
+if TYPE_CHECKING:
+    from pathlib import Path  # to import it would cost a debugger's first call 2.5 of some 30 ms
+
 SCHEMA = "mqs-profile/1"
-FOLDER = Path(__file__).with_name("profiles")
+BY_CALIBRATION = ", found by calibration"
+"""Behind the name of a fabric's layouts that the user made."""
+
+FOLDER = os.path.join(os.path.dirname(__file__), "profiles")
 
 _KEYS: dict[str, type] = {
     "schema": str,
@@ -46,11 +52,10 @@ _KEYS: dict[str, type] = {
     "structs": dict,
     "evidence": dict,
 }
-_OPTIONAL_KEYS: dict[str, type] = {"builds": list}
+_OPTIONAL_KEYS: dict[str, type] = {"builds": list, "fabric": str}
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """The layouts of one family of builds of an MPI."""
 
     name: str
@@ -63,11 +68,13 @@ class Profile:
     present: tuple[str, ...]
     absent: tuple[str, ...]
     layouts: Layouts
+    fabric: str = ""
+    """Whose structs they are where they aren't the MPI's."""
 
     @property
     def of_user(self) -> bool:
         """Whether the user made it; else libmqs ships it."""
-        return Path(self.source).parent != FOLDER
+        return os.path.dirname(self.source) != FOLDER
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -75,14 +82,15 @@ class Profile:
         return {struct.name: struct.size for struct in self.layouts if struct.size is not None}
 
 
-def load(path: Path) -> Profile:
+def load(path: Path | str) -> Profile:
     """Read one profile.
 
     Raises:
         LayoutError: the file is not a profile; the text says which part of it isn't.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
     except (OSError, ValueError) as error:
         raise LayoutError(f"profile {path} can't be read: {error}") from error
     return parse(document, str(path))
@@ -108,12 +116,15 @@ def parse(document: Any, source: str) -> Profile:
     for key, kind in _OPTIONAL_KEYS.items():
         check(isinstance(document.get(key, kind()), kind), f"{key} is not a {kind.__name__}")
     structs = []
+    fabric = document.get("fabric", "")
+    releases = " and ".join(map(str, document["releases"]))
+    origin = f"layout {fabric} {releases}{BY_CALIBRATION}" if fabric else f"profile {document['name']}"
     for name, entry in document["structs"].items():
         check(isinstance(entry, dict) and set(entry) == {"size", "members"}, f"struct {name}")
         size, members = entry["size"], entry["members"]
         check(size is None or _is_offset(size), f"size of {name}")
         check(isinstance(members, dict) and all(map(_is_offset, members.values())), f"members of {name}")
-        structs.append(StructLayout(name, size, members, f"profile {document['name']}"))
+        structs.append(StructLayout(name, size, members, origin))
     return Profile(
         name=document["name"],
         mpi=document["mpi"],
@@ -124,24 +135,40 @@ def parse(document: Any, source: str) -> Profile:
         present=tuple(document["present"]),
         absent=tuple(document["absent"]),
         layouts=Layouts(structs),
+        fabric=fabric,
     )
 
 
-def shipped(mpi: str, folder: Path = FOLDER) -> Iterator[Profile]:
+def shipped(mpi: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
     """Yield the profiles for one MPI's adapter, in alphabetical order of their files."""
-    for path in sorted(folder.glob(f"{mpi}-*.json")):
+    for path in _files(folder, f"{mpi}-"):
         profile = load(path)
         if profile.mpi == mpi:
             yield profile
 
 
-def user_folder() -> Path:
+def _files(folder: Path | str, beginning: str = "") -> list[str]:
+    """Return the paths of the profiles in a folder whose names begin so, in alphabetical order; none where it isn't.
+
+    Raises:
+        OSError: it can't be listed.
+    """
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [
+        os.path.join(folder, name) for name in sorted(names) if name.startswith(beginning) and name.endswith(".json")
+    ]
+
+
+def user_folder() -> str:
     """Return where ``mqs calibrate`` puts profiles, and where libmqs looks for them, also inside a debugger."""
     chosen = os.environ.get("MQS_PROFILES")
     if chosen:
-        return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME") or Path(os.environ.get("HOME", "/"), ".local", "share")
-    return Path(data) / "libmqs" / "profiles"
+        return chosen
+    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.environ.get("HOME", "/"), ".local", "share")
+    return os.path.join(data, "libmqs", "profiles")
 
 
 def available(mpi: str) -> tuple[list[Profile], list[str]]:
@@ -155,7 +182,7 @@ def available(mpi: str) -> tuple[list[Profile], list[str]]:
     refused: list[str] = []
     folder = user_folder()
     try:
-        files = sorted(folder.glob("*.json"))
+        files = _files(folder)
     except OSError as error:
         files = []
         refused.append(f"the profiles in {folder} can't be listed: {error}")
@@ -164,8 +191,18 @@ def available(mpi: str) -> tuple[list[Profile], list[str]]:
             profiles.append(load(path))
         except LayoutError as error:
             refused.append(str(error))
-    profiles = [profile for profile in profiles if profile.mpi == mpi]
+    profiles = [profile for profile in profiles if profile.mpi == mpi and not profile.fabric]
     return [*profiles, *shipped(mpi)], refused
+
+
+def of_fabric(fabric: str, mpi: str, release: str) -> Iterator[Layouts]:
+    """Yield the layouts of a fabric's release that the user has made over an MPI; ``available`` tells of bad files."""
+    with suppress(OSError):
+        for path in _files(user_folder(), f"{fabric.lower()}-"):
+            with suppress(LayoutError):
+                profile = load(path)
+                if (profile.fabric, profile.mpi) == (fabric, mpi) and release in profile.releases:
+                    yield profile.layouts
 
 
 def _is_offset(value: object) -> bool:

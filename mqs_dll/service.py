@@ -26,7 +26,7 @@ OK: Final = ResultCode.OK + 1
 END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
 """Answers: result codes plus 1. 0, which cffi returns in trouble, is no answer at all."""
 
-_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqii")
+_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqiiQ")
 _COMMUNICATOR = struct.Struct(f"=Qqq{NAME_SIZE}s")
 _OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE}s" * TEXT_LINES)
 _QUEUES = tuple(Queue)
@@ -193,9 +193,9 @@ class Service:
 
     def get_comm_label(self, token: int) -> bytes:
         """Return a libmqs_comm_label of what the communicator under the cursor is called."""
-        name, description, remote, freed, internal = self._processes[token].get_comm_label()
+        name, description, remote, freed, internal, handle = self._processes[token].get_comm_label()
         texts = name[: NAME_SIZE - 1], description[: NAME_SIZE - 1]
-        return _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal)
+        return _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal, handle & _WORD)
 
     def next_communicator(self, token: int) -> bool:
         """Move the cursor on; False past the end."""

@@ -6,9 +6,10 @@ inside libmqs.so, ``mqs show --direct`` and the tests drive it from outside.
 
 from __future__ import annotations
 
-import platform
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -67,7 +68,7 @@ class Library:
 
     def version_string(self) -> str:
         """Return the name, the version and the Python that runs it."""
-        return f"libmqs {__version__} (Python {platform.python_version()})"
+        return f"libmqs {__version__} (Python {sys.version.split()[0]})"
 
     def setup_image(self, image: TargetImage) -> ImageSession:
         """Begin to work with an image; asks nothing of it yet."""
@@ -192,7 +193,9 @@ class ProcessSession(_Session):
     @_call
     def get_global_rank(self) -> int:
         """Return the rank in MPI_COMM_WORLD as the MPI has it."""
-        return self._attach().global_rank()
+        mpi = self._attach()
+        with self._nothing_kept_of_failures():
+            return mpi.global_rank()
 
     @_call
     def layout_origins(self) -> list[LayoutOrigin]:
@@ -249,8 +252,10 @@ class ProcessSession(_Session):
     def update_communicator_list(self) -> None:
         """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
         self._cursor = self._operations = self._entries = None
-        self._forget()
-        entries = self._attach().communicators()
+        self._renew()
+        mpi = self._attach()
+        with self._nothing_kept_of_failures():
+            entries = mpi.communicators()
         self._entries = [entry for entry in entries if self._show_internal or not entry.internal]
 
     @_call
@@ -259,7 +264,7 @@ class ProcessSession(_Session):
         if self._entries is None:
             self.update_communicator_list()
         if self._cursor is not None:
-            self._forget()
+            self._renew()
         self._cursor = 0
         self._operations = None
 
@@ -316,7 +321,7 @@ class ProcessSession(_Session):
         entry = self._need_current()
         assert self._cursor is not None
         if (self._cursor, queue) in self._listed:
-            self._forget()
+            self._renew()
         self._listed.add((self._cursor, queue))
         self._operations = self._attach().operations(entry, Queue(queue))
         self._failure = None
@@ -342,6 +347,20 @@ class ProcessSession(_Session):
             self._failure = error
             raise
         return operation
+
+    def _renew(self) -> None:
+        self._listed.clear()
+        if self._mpi is not None:
+            self._mpi.renew()
+
+    @contextmanager
+    def _nothing_kept_of_failures(self) -> Iterator[None]:
+        """Have what failed read all anew when it is called again: the process may have been amid a change."""
+        try:
+            yield
+        except MqsError:
+            self._forget()
+            raise
 
     def _forget(self) -> None:
         self._listed.clear()

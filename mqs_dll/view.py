@@ -15,18 +15,16 @@ have another name than the member, ``uint32(name="proc_name", plus=4)``, ``plus`
 from __future__ import annotations
 
 import struct as struct_module
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from mqs_dll.errors import LayoutError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of a struct: its C type, and the structs that lead to it."""
 
     code: str
@@ -86,10 +84,14 @@ def inside(*path: str, name: str | None = None, plus: int = 0, optional: bool = 
     return Member("0s", path, name, plus, optional)
 
 
-@dataclass(eq=False, repr=False)
 class View:
-    """The base of all views; an instance is one struct as it was read."""
+    """The base of all views; an instance is one struct as it was read, and equal to itself alone.
 
+    The values lie in the order of their offsets, as struct.unpack gives them, which differs between layouts: a Reader
+    makes instances of a subclass that is a tuple, too, and whose attributes know their places.
+    """
+
+    __slots__ = ()
     struct: ClassVar[str]
     members: ClassVar[dict[str, Member]] = {}
     address: int
@@ -98,7 +100,6 @@ class View:
     def __init_subclass__(cls) -> None:
         own = {attribute: value for attribute, value in vars(cls).items() if isinstance(value, Member)}
         cls.members = {**cls.members, **own}
-        dataclass(eq=False, repr=False)(cls)  # for its __init__, the fastest way to make an instance
 
     @classmethod
     def bind(cls: type[ViewT], layouts: Layouts) -> Reader[ViewT]:
@@ -135,10 +136,11 @@ class Reader(Generic[ViewT]):
         self.start = min(offsets.values(), default=0)
         """Offset of the first byte that is read."""
         self._names = sorted(offsets, key=lambda name: offsets[name])
-        self._constant_values = tuple(self._constants.values())
-        values = ["address", *self._names, *self._constants]
-        self._in_declared_order = itemgetter(*(values.index(field.name) for field in fields(view)))
         self._format = self._compile(view)
+        self.end = self.start + self._format.size
+        """Offset behind the last byte that is read."""
+        self._constant_values = tuple(self._constants.values())
+        self._record: Callable[[tuple[Any, ...]], ViewT] = _record(view, ("address", *self._names, *self._constants))
 
     def _compile(self, view: type[ViewT]) -> struct_module.Struct:
         layout = "<"
@@ -159,7 +161,12 @@ class Reader(Generic[ViewT]):
             TargetReadError: it can't be read.
         """
         values = memory.unpack(self._format, address + self.start)
-        return self._view(*self._in_declared_order((address, *values, *self._constant_values)))
+        return self._record((address, *values, *self._constant_values))
+
+    def within(self, data: bytes, offset: int, address: int) -> ViewT:
+        """Return the struct at ``address``, which was read before: it begins at an offset of some bytes."""
+        values = self._format.unpack_from(data, offset + self.start)
+        return self._record((address, *values, *self._constant_values))
 
     def constant(self, attribute: str) -> int:
         """Return the offset in bytes of a struct inside this one (``inside``), without reading it."""
@@ -167,6 +174,19 @@ class Reader(Generic[ViewT]):
         if offset is None:
             raise LayoutError(f"{self._view.struct} has no {attribute} in this MPI")
         return offset
+
+
+_records: dict[tuple[type, tuple[str, ...]], Any] = {}
+
+
+def _record(view: type, names: tuple[str, ...]) -> Any:
+    """Return what makes a view of its values, which come in a certain order."""
+    if (view, names) in _records:
+        return _records[view, names]
+    places = {name: property(itemgetter(place)) for place, name in enumerate(names)}
+    itself = {"__slots__": (), "__eq__": object.__eq__, "__hash__": object.__hash__}
+    made = _records[view, names] = type(view.__name__, (view, tuple), {**itself, **places})
+    return made
 
 
 def _offset(steps: list[tuple[str, str]], layouts: Layouts, member: Member) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from mqs_dll.session import Library, ProcessSession
 from tests.support.jobs import Compiler
 from tests.support.matrix import Matrix
 from tests.support.mpis import find_mpis
+from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
 from tests.support.tampered import Tampered
 from tests.support.workers import Told, Workers
@@ -26,8 +29,11 @@ MATRIX = pytest.StashKey[Matrix]()
 
 MPI = "mpi"
 """The marker of tests that start MPI processes."""
-STARTERS = {"compiler", "kept", "learnt", "blocked", "demo_environment"}
+STARTERS = {"compiler", "nodes", "kept", "learnt", "blocked", "demo_environment"}
 """Fixtures that start MPI processes, or make the programs that do: what uses them has the marker mpi by itself."""
+
+AFTER_ALL = "after_all"
+"""The marker, and the group, of tests that wait for what the other processes saw, and so not for each other."""
 
 ALONE = "alone"
 """The marker, and the group, of tests that run while no other does."""
@@ -43,11 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts background jobs with these ignored, and children inherit that: neither Ctrl-C nor cores would come.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    config.addinivalue_line("markers", "after_all: looks at what all other tests of the session saw")
+    config.addinivalue_line("markers", f"{AFTER_ALL}: looks at what all other tests of the session saw")
     config.addinivalue_line(
         "markers", f"{MPI}: starts MPI processes; conftest.py gives it to all that use a fixture which does"
     )
-    config.addinivalue_line("markers", "root: becomes another user, or chooses numbers of processes, as only root can")
+    config.addinivalue_line(
+        "markers", "root: becomes another user, chooses numbers of processes, or makes a Debian, as only root can"
+    )
     config.addinivalue_line("markers", f"{ALONE}: measures times, so that no other test may run beside it")
     config.stash[WORKERS] = Workers(config)
     config.stash[MATRIX] = Matrix(find_mpis())
@@ -88,14 +96,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(MPI)
         groups[item.nodeid] = group_of(item) or item.nodeid
         together.setdefault(groups[item.nodeid], index)
-    items.sort(key=lambda item: (item.get_closest_marker("after_all") is not None, together[groups[item.nodeid]]))
+    items.sort(key=lambda item: (item.get_closest_marker(AFTER_ALL) is not None, together[groups[item.nodeid]]))
     config.stash[WORKERS].keep(groups)
 
 
 def group_of(item: pytest.Item) -> str | None:
     """Return a name for what a test shares with others, None for one that can run anywhere at any time."""
-    if item.get_closest_marker(ALONE) is not None:
-        return ALONE
+    for marker in (ALONE, AFTER_ALL):
+        if item.get_closest_marker(marker) is not None:
+            return marker
     if not isinstance(item, pytest.Function):
         return None
     fixtures = item._fixtureinfo.name2fixturedefs
@@ -121,10 +130,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Run a test beside those of other processes, or alone; one that waits for all others keeps none waiting."""
-    if item.get_closest_marker("after_all") is not None:
+    if item.get_closest_marker(AFTER_ALL) is not None:
         return (yield)
     with item.config.stash[WORKERS].turn(alone=item.get_closest_marker(ALONE) is not None):
         return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(workers: Workers) -> Iterator[None]:
+    """Keep what is remembered of machine code out of the user's cache; an MPI is followed once for all processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(workers.folder / "cache"))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -145,6 +162,17 @@ def stage(compiler: Compiler) -> Iterator[Stage]:
     found = Stage(compiler)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nodes]:
+    """Return three machines, which are namespaces of this one."""
+    with tempfile.TemporaryDirectory(prefix="mqs-nodes-", ignore_cleanup_errors=True) as name:
+        found = Nodes(Path(name))
+        try:
+            yield found
+        finally:
+            found.close()
 
 
 @pytest.fixture

@@ -25,12 +25,13 @@ BELOW = {
 }
 """What both sides stand on."""
 LIBRARY = {
+    "bounds": ("errors",),
     "layout": ("abi", "errors", "interface"),
-    "memory": ("errors", "interface"),
+    "memory": ("bounds", "errors", "interface"),
     "profiles": ("errors", "layout"),
     "view": ("errors", "layout", "memory"),
-    "fabric": ("errors", "interface", "layout", "memory", "view", "fabric"),
-    "mpi": (*BELOW, "fabric", "layout", "memory", "profiles", "view", "mpi"),
+    "fabric": ("errors", "interface", "layout", "memory", "phrases", "profiles", "view", "fabric"),
+    "mpi": (*BELOW, "bounds", "fabric", "layout", "memory", "profiles", "view", "mpi"),
     "session": ("abi", "errors", "interface", "memory", "mpi"),
     "service": ("abi", "errors", "interface", "session"),
     "_glue": ("abi", "errors", "interface", "service"),

@@ -7,26 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import healthy, sweep
+from benchmarks import fuzz, healthy, helper, own_library, sweep
 from benchmarks.suites import __main__ as suites
 from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
-from tests.support.mpis import Mpi, find_mpis, open_mpis
+from tests.support.mpis import Mpi, find_mpis, first_of, open_mpis
 
 
 def test_the_benchmark_counts_and_times_a_sweep(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints a row for each MPI at hand: twelve operations, shown by libmqs.so to a debugger in C."""
-    here = [mpi.name for mpi in open_mpis() if not mpi.missing]
+    """It prints a row for each MPI at hand, and one for Open MPI's own library where Debian's is: both show all."""
+    here = [mpi.name for mpi in find_mpis() if mpi.name in sweep.MPIS and not mpi.missing]
     if not here:
         pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
     monkeypatch.setenv("COLUMNS", "200")
-    assert sweep.main(["--sweeps", "2", "--latency", "0"]) == 0
+    assert sweep.main(["--loads", "dozens", "--rounds", "1", "--latency", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
-    assert [row[1] for row in rows] == here
-    assert {row[2] for row in rows} == {"12"}
+    own = ["openmpi-debian: its own"] if own_library.LIBRARY.exists() and "openmpi-debian" in here else []
+    ours = [f"{name}: libmqs{over}" for name in here for over in ("", " over UCX")]
+    assert sorted(row[2] for row in rows) == sorted([*ours, *own])
+    assert {len(row[-2].split(", ")) for row in rows if "UCX" in row[2]} == {len(("reads", "bytes", "time"))}
+    assert {row[3] for row in rows} == {"24"}
+
+
+def test_what_the_helper_costs_and_what_harm_does_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each place of Python and size of fetches; one for each MPI and transport, where nothing is wrong."""
+    mpi = first_of(open_mpis())
+    assert helper.main(["--rounds", "1", "--mpis", mpi.name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [each.partition(":")[0].split()[1] for each in lines] == ["embedded", "helper"] * 2
+    assert fuzz.main(["--cases", "40", "--first", "7", "--places", f"{mpi.name}-ob1"]) == 0
+    assert "40 cases, 0 wrong" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- suites of others

@@ -65,7 +65,7 @@ def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None:
     """Every member that the views want is found, at the offset that the shipped profile has."""
     assert not learnt.solution.failures
-    made, there = learnt.layouts(), load(FOLDER / f"{SHIPPED[learnt.name]}.json").layouts
+    made, there = learnt.layouts(), load(f"{FOLDER}/{SHIPPED[learnt.name]}.json").layouts
     names = {struct.name for struct in made}
     assert names == {struct.name for struct in there}
     assert not differences(made, there, names)
@@ -73,7 +73,7 @@ def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None
 
 def test_the_profile_names_the_build_of_the_library(learnt: Learnt) -> None:
     """All processes of all runs had the same one, and it is the one that the shipped profile was made from."""
-    assert tuple(learnt.solution.subject.builds) == load(FOLDER / f"{SHIPPED[learnt.name]}.json").builds
+    assert tuple(learnt.solution.subject.builds) == load(f"{FOLDER}/{SHIPPED[learnt.name]}.json").builds
 
 
 def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:
@@ -123,7 +123,7 @@ def test_the_runs_leave_no_shared_memory_behind(learnt: Learnt) -> None:
     assert not [name for name in files if Path(name).exists()]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("mpich-*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(Path(FOLDER).glob("mpich-*.json")), ids=lambda path: path.stem)
 def test_every_shipped_member_was_observed_twice(path: Path) -> None:
     """Each member's evidence counts two places at least, and two values unless it says that MPI has but one."""
     evidence = dict(_evidence(path))

@@ -125,6 +125,19 @@ def test_the_version(mqs: Command) -> None:
 # ---------------------------------------------------------------- failures
 
 
+def test_isolated_it_takes_no_planted_module(planner: int, vendor: Path, tmp_path: Path) -> None:
+    """Neither PYTHONPATH nor the current directory has a say in what `python3 -Im mqs_dll` runs."""
+    for module in ("mqs_dll", "json", "cffi", "capstone", "sitecustomize"):
+        (tmp_path / f"{module}.py").write_text(
+            f"open({str(tmp_path / 'planted')!r}, 'w')\nraise SystemExit('planted')\n"
+        )
+    isolated = [sys.executable, "-I", *command("show", planner, "--stack", "--dll", vendor)[1:]]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(isolated, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "planted").exists()
+
+
 def test_a_failure_has_cause_and_cure(mqs: Command) -> None:
     """What can't be read is exit code 3, with what happened and what to do on standard error alone."""
     assert mqs("show", 4194305) == (
@@ -167,6 +180,18 @@ def test_an_unforeseen_exception_is_a_bug(mqs: Command, planner: int, monkeypatc
     assert "Traceback" not in quiet.err
     monkeypatch.setenv("MQS_DEBUG", "1")
     assert "Traceback" in mqs("show", planner, "--direct").err
+
+
+def test_a_package_that_is_missing(tmp_path: Path) -> None:
+    """A dependency that can't be imported is named, with the loader's words; that is no bug of ours."""
+    (tmp_path / "drgn.py").write_text(
+        "raise ImportError('libstdc++.so.6: cannot open shared object file', name='_drgn')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command("show", os.getpid()), env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "_drgn, a Python package that mqs needs, can't be imported: libstdc++.so.6" in done.stderr
+    assert "bug" not in done.stderr
 
 
 def test_ctrl_c_while_the_process_stands(bench: Path, vendor: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -489,7 +490,7 @@ def test_no_name(memory: bytes) -> None:
 
 
 def test_the_order_of_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--dll precedes MQS_DLL, which precedes libmqs.so, which precedes the MPI's; "auto" asks the MPI at once."""
+    """--dll precedes MQS_DLL, which precedes libmqs.so; the one that the process names is loaded by "auto" alone."""
     process = process_with_dll_name(b"/opt/lib/libvendor.so")
     own = str(library_path.library())
     assert choose_library(process, "given.so", {"MQS_DLL": "environment.so"}) == "given.so"
@@ -498,7 +499,21 @@ def test_the_order_of_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert choose_library(process, "auto", {}) == "/opt/lib/libvendor.so"
     assert choose_library(process, None, {"MQS_DLL": "auto"}) == "/opt/lib/libvendor.so"
     monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
-    assert choose_library(process, None, {}) == "/opt/lib/libvendor.so"
+    with pytest.raises(DllError, match="install libmqs again"):
+        choose_library(process, None, {})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_another_users_library_is_not_run_because_a_process_names_it(tmp_path: Path) -> None:
+    """What lies in the target says nothing of what may run as us."""
+    library = tmp_path / "lib.so"
+    library.touch()
+    process = process_with_dll_name(bytes(library))
+    assert choose_library(process, "auto", {}) == str(library)
+    os.chown(library, 12345, -1)
+    with pytest.raises(DllError, match="belongs to user 12345"):
+        choose_library(process, "auto", {})
+    assert choose_library(process, str(library), {}) == str(library)
 
 
 def test_a_program_that_names_none() -> None:
@@ -522,7 +537,8 @@ def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -
                 pytest.raises(LayoutError, match="mca_pml_base_recv_requests is missing"),
             ):
                 image.has_queues()
-        answer = run_host(library_path.library(), process.pid)["image_has_queues"]
+        (document,) = run_host(library_path.library(), process.pid)
+    answer = document["image_has_queues"]
     assert answer["code"] == LayoutError.code
     assert "mca_pml_base_recv_requests is missing" in answer["error"]
 

@@ -42,7 +42,7 @@ def truth(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Truth]
 
 def test_a_debugger_in_c_finds_libmqs_in_the_process(truth: Truth) -> None:
     """A C debugger with a PID alone reads the preloaded MPIR_dll_name, loads libmqs.so and sees the queues."""
-    document = run_host("-", truth.pid)
+    (document,) = run_host("-", truth.pid)
     seen = seen_by_host(document)
     assert document["library"] == str(library_path.library())
     assert document["version"].startswith("libmqs")

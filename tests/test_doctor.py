@@ -29,7 +29,7 @@ from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from tests.support.jobs import Compiler
 from tests.support.jobs import running as running_job
-from tests.support.mpis import CM, OB1, Mpi, find_mpis
+from tests.support.mpis import CM_CONTEXTS, OB1, Mpi, find_mpis
 from tests.support.targets import compile_target, running
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "doctor-schema-1.json").read_text())
@@ -141,7 +141,7 @@ def copy_profile(source: Path, target: Path, **changes: object) -> None:
 
 def shipped_for(mpi: str, release: str) -> profiles.Profile:
     """Return the profile that libmqs ships for a release on this machine."""
-    every = map(profiles.load, sorted(profiles.FOLDER.glob(f"{mpi}-*.json")))
+    every = map(profiles.load, sorted(Path(profiles.FOLDER).glob(f"{mpi}-*.json")))
     return next(each for each in every if release in each.releases and each.machine == platform.machine())
 
 
@@ -173,20 +173,20 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
 def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Compiler) -> None:
     """Exit code 1: what the transport hides is named with the communicators, the reason, and the option that helps."""
     way_out = "run the job with --mca pml ob1 to see them"
-    with running_job(compiler, named(LIVE[0]), CM, "communicators", RANKS) as job:
+    with running_job(compiler, named(LIVE[0]), CM_CONTEXTS, "communicators", RANKS) as job:
         pid = job.wait_until_ready()[1]["pid"]
         document = doctor.json(pid, 1)
         text = doctor(pid)
     assert document["verdict"] == "partly"
     parts = document["communicators"]
-    assert (parts["unexpected messages"]["seen"], parts["groups"]["obstacles"]) == (0, [])
-    obstacle = parts["unexpected messages"]["obstacles"][0]
-    assert "pml/cm over mtl/ofi leaves them to libfabric" in obstacle["reason"]
+    assert (parts["sends"]["seen"], parts["groups"]["obstacles"]) == (0, [])
+    obstacle = parts["sends"]["obstacles"][0]
+    assert "pml/cm over mtl/ofi keeps only nonblocking ones" in obstacle["reason"]
     assert obstacle["way_out"] == way_out
     assert "MPI_COMM_WORLD" in obstacle["communicators"]
     assert len(obstacle["communicators"]) == parts["groups"]["seen"]
     assert what(document)[0] == way_out
-    assert "unexpected messages" in document["mends"][0]["why"]
+    assert "sends" in document["mends"][0]["why"]
     assert "A part can't be seen." in text.out
     assert re.search(rf"What to do\n  {re.escape(way_out)}", text.out)
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mqs_dll.errors import LayoutError
+from mqs_dll.errors import LayoutError, TargetReadError
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment, library_at, places
 from tests.support.memory_image import MemoryImage
@@ -128,7 +128,12 @@ def test_bytes_are_found_around_a_known_variable() -> None:
     assert list(places(memory, library, wanted, PAGE, near=DATA + PAGE + PAGE + 16)) == [DATA + PAGE + PAGE + 8]
 
 
-def test_variables_that_cannot_be_read_are_passed_over() -> None:
-    """A segment that is no longer mapped has no places, and is no failure."""
-    library = LoadedLibrary(BASE, (Segment(BASE, PAGE, PAGE, writable=True, executable=False),), "")
-    assert list(places(Memory(MemoryImage({})), library, b"\x01", PAGE)) == []
+def test_variables_that_cannot_be_read_are_an_error_after_the_others() -> None:
+    """What is found elsewhere comes first; then it is told that there may be more."""
+    segments = (Segment(BASE + n * PAGE, PAGE, PAGE, writable=True, executable=False) for n in (0, 1))
+    found = places(
+        Memory(MemoryImage({BASE + PAGE: b"\x01".ljust(PAGE)})), LoadedLibrary(BASE, (*segments,), ""), b"\x01", PAGE
+    )
+    assert next(found) == BASE + PAGE
+    with pytest.raises(TargetReadError):
+        next(found)

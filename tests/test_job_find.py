@@ -236,8 +236,8 @@ def test_the_launchers_table(tmp_path: Path) -> None:
             program="/a/second",
             host="far.example.org",
             state=RankState.UNREADABLE,
-            why="rank 1 runs on far.example.org: mqs reads the processes of its own machine alone",
-            way_out="run `mqs show 77` on far.example.org, or `mqs job --save FILE` there to keep what its ranks say",
+            why="rank 1 runs on far.example.org, and only the processes of this machine were read",
+            way_out="pip install 'libmqs[nodes]' has `mqs job` read other machines too (docs/clusters.md)",
         )
         assert (gone.state, gone.why) == (RankState.EXITED, "rank 2 (process 4194305) has exited")
         assert found.worlds == (FoundWorld(3, False),)

@@ -19,16 +19,25 @@ from mqs_dll.debugger import holder, live, tracer
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
+from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
 from mqs_dll.debugger.job.records import Halt, Job, RankState
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped, stopped
-from mqs_dll.errors import AlreadyTracedError, BrokenStructureError, NoSuchProcessError
-from mqs_dll.interface import TargetProcess
-from mqs_dll.session import Library
+from mqs_dll.errors import (
+    AlreadyTracedError,
+    BrokenStructureError,
+    LayoutError,
+    MqsError,
+    NoSuchProcessError,
+    UnknownMpiError,
+)
+from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs
 from tests.support.jobs import Compiler
@@ -46,6 +55,11 @@ SMALLEST_STACK = 4 << 10
 def open_core(process: TargetProcess) -> tuple[Library, None]:
     """Return the Python core, which has no file."""
     return Library(), None
+
+
+def reader_of(found: FoundJob, how: How) -> JobReader:
+    """Return a reader of a job of this machine."""
+    return JobReader(found, Here(found.ranks, open_core, how=how))
 
 
 @contextmanager
@@ -117,7 +131,7 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
 def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
     """However often the ranks are looked at, what was read for one look is gone with it: no stack is kept."""
     kept = []
-    with idle_job(compiler, "openmpi-debian", ranks=2) as (found, _), JobReader(found, open_core, stop=stop) as reader:
+    with idle_job(compiler, "openmpi-debian", ranks=2) as (found, _), reader_of(found, How(stop=stop)) as reader:
         reader.look()
         tracemalloc.start()
         try:
@@ -170,7 +184,7 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
 )
 def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> None:
     """A rank that is gone counts as exited, whether it went before the job was looked for or between two looks."""
-    with idle_job(compiler, name, option) as (found, pids), JobReader(found, open_core, stacks=False) as reader:
+    with idle_job(compiler, name, option) as (found, pids), reader_of(found, How(stacks=False)) as reader:
         assert outcomes(reader.look()) == [(rank, RankState.READ) for rank in range(RANKS)]
         os.kill(pids[1], signal.SIGKILL)
         wait_until(lambda: not is_alive(pids[1]))
@@ -266,6 +280,54 @@ def test_a_program_without_mpi() -> None:
         launcher.wait()
     assert outcomes(job) == [(0, RankState.UNREADABLE)]
     assert "no MPI that libmqs knows" in job.processes[0].why
+    assert "linked statically and stripped" in job.processes[0].why
+
+
+class _Refusing(Library):
+    """A library that knows no MPI, or knows it but has no layout that fits."""
+
+    def __init__(self, error: MqsError, *, later: bool) -> None:
+        super().__init__()
+        self._error = error
+        self._later = later
+
+    def setup_image(self, image: TargetImage) -> ImageSession:
+        """Refuse, now or when the process is read."""
+        if not self._later:
+            raise self._error
+        session = super().setup_image(image)
+        session.setup_process = self._setup_process  # type: ignore[method-assign]
+        return session
+
+    def _setup_process(self, process: TargetProcess) -> ProcessSession:
+        session = Library().setup_image(process.image).setup_process(process)
+
+        def refuse() -> str:
+            raise self._error
+
+        session.has_queues = refuse  # type: ignore[method-assign]
+        return session
+
+
+def test_an_mpi_that_no_library_can_read(compiler: Compiler) -> None:
+    """Its ranks are read without: MPI_COMM_WORLD by the launcher, stacks, and queues that say why they are hidden."""
+    unknown = _Refusing(UnknownMpiError("made up to be unknown"), later=False)
+    unfit = _Refusing(LayoutError("made up to fit nothing"), later=True)
+    with idle_job(compiler, "openmpi-debian") as (found, pids):
+        jobs_ = [
+            read_job(found, lambda _, library=library: (library, None), samples=2, interval=0.01)  # type: ignore[misc]
+            for library in (unknown, unfit)
+        ]
+    for job, why in zip(jobs_, ("made up to be unknown", "made up to fit nothing"), strict=True):
+        assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
+        assert (job.sizes, job.mpi) == ((RANKS,), ALONE)
+        for process, pid in zip(job.processes, pids, strict=True):
+            sample = process.samples[-1]
+            (world,) = sample.snapshot.communicators
+            assert (process.pid, sample.snapshot.calls_only) == (pid, True)
+            assert (world.communicator.local_rank, world.group, world.handle > 0) == (process.rank, (0, 1, 2), True)
+            assert all(queue.hidden and why in queue.hidden.reason for queue in world.queues)
+            assert not isinstance(sample.stacks, Hidden)
 
 
 def jobs_of(launcher: int) -> list[FoundJob]:
@@ -420,7 +482,7 @@ def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch:
         def fetch(process: LiveProcess, address: int, size: int) -> bytes:
             if process.pid == pids[1] and states(process.pid) == {"t"}:
                 os.kill(process.pid, signal.SIGKILL)
-                wait_until(lambda: "t" not in states(process.pid))
+                wait_until(lambda: states(process.pid) <= {"Z", "X"})  # until then its memory may be there
             return true_fetch(process, address, size)
 
         monkeypatch.setattr(LiveProcess, "fetch", fetch)
@@ -441,7 +503,7 @@ def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.Mo
     monkeypatch.setattr(Look, "read", read)
     with (
         idle_job(compiler, "mpich-4.2.3-pypi", ranks=1) as (found, _),
-        JobReader(found, open_core, stop=False) as reader,
+        reader_of(found, How(stop=False)) as reader,
     ):
         failures = [BrokenStructureError("a loop")]
         assert outcomes(reader.look()) == [(0, RankState.READ)]

@@ -50,6 +50,11 @@ IN_THE_KERNEL = (
 )
 """The parent, deaf to all signals, waits in state D until its child has opened a pipe that nobody writes to."""
 STOPPED = "os.kill(os.getpid(), signal.SIGSTOP)"
+UNTIL_ASKED = (
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); "
+    "[time.sleep(0.01) for _ in iter(lambda: signal.SIGALRM in signal.sigpending(), True)]"
+)
+"""It comes round just when it is asked to end."""
 UNTIL_LET_GO = "while read_status(process.pid).state == 't': time.sleep(0.01)"
 
 
@@ -140,6 +145,13 @@ def test_mqs_stopped_by_a_signal(job: Job, ranks: list[int]) -> None:
         assert SAID in process.stderr.readline()
         assert states(process.pid) == {"T"}
         process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == EXIT_LIMIT
+
+
+def test_mqs_that_comes_round_when_it_is_asked_to_end(job: Job, ranks: list[int]) -> None:
+    """It ends by itself, and isn't killed meanwhile."""
+    with hanging_job(job, UNTIL_ASKED) as process:
+        wait_until(lambda: all(run_on(ranks)))
         assert process.wait(60) == EXIT_LIMIT
 
 

@@ -6,9 +6,11 @@ import struct
 
 import pytest
 
+from mqs_dll import bounds
 from mqs_dll.abi import TypeSizes
+from mqs_dll.bounds import BYTES_OF_A_STEP, MOST_STEPS
 from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
-from mqs_dll.memory import BLOCK, BYTES_OF_A_STEP, LARGEST_FETCH, MOST_STEPS, PAGE, Memory, bounded, remembered
+from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x10000
@@ -118,6 +120,25 @@ def test_one_call_may_do_so_much_whatever_it_does() -> None:
     assert memory.read(BASE, 1) == b"a"
 
 
+def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches of a call are counted, also those that fail, and its time runs out between them and between steps."""
+    monkeypatch.setattr(bounds, "MOST_FETCHES", 3)
+    memory = Memory(MemoryImage({BASE: b"a" * PAGE}))
+    for page in range(3):
+        with pytest.raises(TargetReadError):
+            memory.prefetch([BASE - page * PAGE - 8], 8)
+    with pytest.raises(TooMuchError, match="3 fetches"):
+        memory.prefetch([BASE], 8)
+    memory.begin()
+    memory.prefetch([BASE], 8)
+    monkeypatch.setattr(bounds, "MOST_SECONDS", 0)
+    memory.begin()
+    with pytest.raises(TooMuchError, match="0 seconds"):
+        memory.prefetch([BASE], 8)
+    with pytest.raises(TooMuchError, match="0 seconds"):
+        memory.spend(MOST_STEPS // 2)
+
+
 def test_a_string_ends_at_its_nul_or_at_the_limit() -> None:
     """A string may end right before an unmapped page; without a NUL it is as long as the limit."""
     target = MemoryImage({BASE: b"x" * (PAGE - 4) + b"abc\0"})
@@ -157,3 +178,69 @@ def test_a_walk_beyond_its_limit_is_broken() -> None:
     walk = bounded(iter(range(10**9)), 5, "the list")
     with pytest.raises(BrokenStructureError, match="broken after 5"):
         list(walk)
+
+
+def test_what_was_made_of_unchanged_memory_holds_in_the_next_sweep() -> None:
+    """A new sweep reads again what the last one read, and works out anew only where something has changed."""
+    target = MemoryImage({BASE: b"old!" * BLOCK})
+    memory = Memory(target)
+    counter = _Counter(memory)
+    for _ in range(3):
+        target.fetches.clear()
+        memory.renew()
+        assert (memory.read(BASE, 4), counter.half(4)) == (b"old!", 2)
+        assert target.fetches == [(BASE, BLOCK)]
+    assert counter.times == 1
+    target.pages[BASE] = b"new!" * BLOCK
+    memory.renew()
+    assert (memory.read(BASE, 4), counter.half(4), counter.times) == (b"new!", 2, 2)
+    memory.forget()
+    memory.renew()
+    assert (counter.half(4), counter.times) == (2, 3)
+
+
+def test_a_page_that_becomes_readable_is_a_change() -> None:
+    """What was made of a failed read holds as long as it fails."""
+    target = MemoryImage({})
+    memory = Memory(target)
+    counter = _Counter(memory)
+    for mapped, times in ((False, 1), (False, 1), (True, 2)):
+        if mapped:
+            target.pages[BASE] = b"new!" * BLOCK
+        memory.renew()
+        if mapped:
+            assert memory.read(BASE, 4) == b"new!"
+        else:
+            with pytest.raises(TargetReadError):
+                memory.read(BASE, 4)
+        assert (counter.half(4), counter.times) == (2, times)
+
+
+def test_blocks_grow_where_the_next_one_is_needed_too() -> None:
+    """A walk over neighbouring objects takes few reads; where less is mapped, the block that was asked for is read."""
+    target = MemoryImage({BASE: b"a" * 65 * BLOCK})
+    memory = Memory(target)
+    for place in range(0, 65 * BLOCK, PAGE):
+        memory.read(BASE + place, 8)
+    sizes = [size // BLOCK for _, size in target.fetches]
+    assert sizes == [1, 1, 2, 4, 8, 16, 16, 16, 16, 1]
+
+
+def test_what_lies_far_apart_is_fetched_alone() -> None:
+    """Small ranges that are asked for together bring nothing around them, and need not be fetched again."""
+    target = MemoryImage({BASE: bytes(range(256)) * BLOCK})
+    memory = Memory(target)
+    places = [BASE + 100, BASE + BLOCK + PAGE - 8, BASE + 2 * BLOCK]
+    memory.prefetch(places, 16)
+    assert [memory.read(place, 16) for place in places] == [target.fetch(place, 16) for place in places]
+    assert target.fetches == [(place, 16) for place in (*places, *places)]
+
+
+def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
+    """Many words look like the same wild pointer: each costs its reads once."""
+    target = MemoryImage({})
+    memory = Memory(target)
+    for _ in range(3):
+        with pytest.raises(TargetReadError):
+            memory.read(BASE, 8)
+    assert len(target.fetches) == 3  # the block, the page, the bytes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -14,22 +15,34 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import TooMuchError
+from mqs_dll.memory import PAGE
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.mpi.mpich.ch4 import interfaces, ucx
 from mqs_dll.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running
-from tests.support.matrix import Matrix
-from tests.support.mpis import CH3, NETMOD_OFI, SHM, Mpi, mpichs
+from tests.support.mpis import (
+    CH3,
+    INTEL_OFI,
+    NETMOD_UCX,
+    OFI_RXD,
+    OFI_SHM,
+    OFI_SM2,
+    OFI_TCP,
+    SHM,
+    Mpi,
+    Transport,
+    mpichs,
+)
 from tests.support.scenes import (
     COLLECTIVES,
     COMMUNICATORS,
-    DATATYPES,
     DIRECT,
     FLOW,
     INTER,
     ORDER,
-    OVER_UCX,
+    OVER_LIBRARY,
     RECEIVES,
     SENDS,
     SPECIAL,
@@ -41,7 +54,7 @@ from tests.support.scenes import (
     places,
     scenes,
 )
-from tests.support.tampered import Tampered
+from tests.support.tampered import Tampered, look, reasons
 from tests.support.truth.communicators import compare_communicators, pair
 from tests.support.truth.partly import compare_native
 from tests.support.truth.queues import HANDLE, compare_operations
@@ -58,8 +71,8 @@ POOL_SHIFT = 19
 
 def seen_wholly(*cases: Case) -> list[Parameters]:
     """Return these programs on every MPICH and derivative, over transports of their own on which all can be seen."""
-    seen = places(*cases, everything_seen=True)
-    return [each for each in seen if each[0].product != "Open MPI" and each[1] not in OVER_UCX]
+    seen = places(*cases)
+    return [each for each in seen if each[0].product != "Open MPI" and each[1] not in OVER_LIBRARY]
 
 
 def communicator(scene: Scene, rank: int, key: str) -> CommunicatorSnapshot:
@@ -266,11 +279,27 @@ def test_partitioned_requests_are_named_so(scene: Scene) -> None:
 WITH_INTERFACES = [mpi for mpi in mpichs() if SHM in mpi.transports and "4.0.3" not in mpi.name]
 
 
-@pytest.mark.parametrize("mpi", WITH_INTERFACES, ids=lambda mpi: mpi.name)
-def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, compiler: Compiler) -> None:
-    """With several virtual interfaces MPICH has a pool of requests and queues for each, and handles repeat in them."""
-    with running(compiler, mpi, SHM, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
-        truths = [Truth.from_json(each) for each in job.wait_until_ready()]
+BESIDE_UCX = Transport("ch4:shm beside ucx", environment={"MPIR_CVAR_CH4_NETMOD": "ucx"})
+"""Receives from any source are posted in shared memory and in UCX."""
+
+INTERFACES = [
+    *((mpi, SHM) for mpi in WITH_INTERFACES),
+    *((mpi, NETMOD_UCX) for mpi in WITH_INTERFACES if "4.1.3" not in mpi.name),
+    *((mpi, OFI_TCP) for mpi in WITH_INTERFACES if OFI_TCP in mpi.transports),
+    *((mpi, BESIDE_UCX) for mpi in WITH_INTERFACES if "4.3.2" in mpi.name),
+]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "transport"), [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in INTERFACES]
+)
+def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
+    """With several virtual interfaces MPICH has pools of requests, queues, and workers or endpoints for each.
+
+    Handles repeat in the pools, and a process has an endpoint from each of its interfaces to each of another one's.
+    """
+    with running(compiler, mpi, transport, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
+        truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready()]
         assert len({each.request >> POOL_SHIFT for each in truths[0].operations if each.request}) > 1
         for truth in truths:
             with LiveProcess(truth.pid) as process:
@@ -279,33 +308,79 @@ def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, compiler: Compil
                 assert compare_operations(truth, shown, process.fetch) == []
 
 
+@pytest.mark.parametrize(
+    ("transport", "room", "find"),
+    [(NETMOD_UCX, ucx, "find_worker"), (OFI_TCP, interfaces, "find_endpoint")],
+    ids=["ucx", "ofi"],
+)
+def test_an_interface_that_can_not_be_read_is_told(
+    transport: Transport, room: ModuleType, find: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages are missing: no queue counts as whole for what the others have."""
+    found: list[int] = []
+    true_find = getattr(room, find)
+
+    def noted(library: object, *arguments: Any) -> object:
+        found.append(next(each for each in arguments if isinstance(each, int)))
+        return true_find(library, *arguments)
+
+    monkeypatch.setattr(room, find, noted)
+    environment = {"MPIR_CVAR_CH4_NUM_VCIS": "4"}
+    with (
+        running(compiler, OF_4_3, transport, "vcis", 2, environment=environment) as job,
+        LiveProcess(job.wait_until_ready()[0]["pid"]) as process,
+    ):
+        target = Tampered(process)
+        assert not any(reasons(look(target), queue) for queue in Queue)
+        target.gone.add(found[2] // PAGE)
+        told = reasons(look(target), Queue.RECEIVES)
+        assert any("interface 2 of MPICH's has no" in each for each in told)
+
+
 # ---------------------------------------------------------------- networks that match messages themselves
 
 
-@scenes([each for each in places(RECEIVES, SENDS, UNEXPECTED, DATATYPES) if each[1] == NETMOD_OFI])
-def test_a_native_network_shows_what_requests_tell_and_hides_the_rest(scene: Scene, matrix: Matrix) -> None:
-    """What is shown is true or said to be unknown; a queue that lies in the network's library says so."""
-    transport = scene.job.transport
-    network = transport.name.removeprefix("ch4:")
-    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
-        with ExitStack() as stack:
-            fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
-            assert compare_native(truth, seen.communicators, [network], fetch) == []
-        for each in seen.communicators:
-            for queue in each.queues:
-                alone = each.communicator.size == 1  # messages to oneself use no network
-                if not alone:
-                    value = "hidden" if queue.hidden else "in part"
-                    matrix.record(scene.job.mpi, transport, queue.queue.name.lower(), value)
+OF_4_3, OF_5 = (next(mpi for mpi in mpichs() if f"-{version}-" in mpi.name) for version in ("4.3.2", "5.0.2"))
 
 
-@pytest.mark.parametrize("queue", Queue)
-@scenes([each for each in places(SENDS) if each[1] == NETMOD_OFI])
-def test_no_queue_of_a_native_network_looks_empty(scene: Scene, queue: Queue) -> None:
-    """Where something may be pending that can't be seen, the queue is hidden or says what it doesn't know."""
-    for truth, seen in zip(scene.truths, scene.see(DIRECT), strict=True):
-        found, _, _ = pair(truth, seen.communicators)
-        pending = {each.communicator for each in truth.operations if each.queue is queue and not each.optional}
-        for key in pending:
-            each = found[key].queues[queue]
-            assert each.hidden or each.broken or each.operations
+@pytest.mark.parametrize("program", ["receives", "sends", "unexpected"])
+def test_a_provider_that_is_not_known_shows_what_requests_tell_and_hides_the_rest(
+    program: str, compiler: Compiler
+) -> None:
+    """What is shown is true or said to be unknown; a queue that lies in libfabric's memory says so, by the provider."""
+    with running(compiler, OF_4_3, OFI_RXD, program, 4) as job:
+        for truth in (Truth.from_json(each, OFI_RXD.name) for each in job.wait_until_ready()):
+            shown = look_direct(truth.pid).communicators
+            with LiveProcess(truth.pid) as process:
+                assert compare_native(truth, shown, ["udp;ofi_rxd"], process.fetch) == []
+            found, _, _ = pair(truth, shown)
+            for true in truth.operations:
+                queue = found[true.communicator].queues[true.queue]
+                assert true.optional or queue.hidden or queue.broken or queue.operations
+
+
+OF_INTEL = next(mpi for mpi in mpichs() if mpi.product == "Intel MPI")
+
+
+def intel_over(provider: str) -> Transport:
+    """Return a provider of libfabric's below Intel MPI."""
+    return Transport(f"ch4:ofi {provider[-3:]}", environment={**INTEL_OFI.environment, "FI_PROVIDER": provider})
+
+
+OTHER_PROVIDERS = [
+    *((mpi, OFI_SHM, case) for mpi in (OF_4_3, OF_5) for case in (RECEIVES, UNEXPECTED)),
+    (OF_5, OFI_SHM, SENDS),  # it never comes out of libfabric with 4.3
+    *((mpi, OFI_SM2, case) for mpi in (OF_4_3, OF_5) for case in (RECEIVES, UNEXPECTED)),
+    *((OF_INTEL, intel_over(provider), UNEXPECTED) for provider in ("shm", "tcp;ofi_rxm")),
+]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "transport", "case"), OTHER_PROVIDERS, ids=lambda each: getattr(each, "name", str(each)).replace(" ", "-")
+)
+def test_other_providers_are_seen_too(mpi: Mpi, transport: Transport, case: Case, compiler: Compiler) -> None:
+    """shm's queues, and sm2's, are those of a part that libfabric's providers share; sends over sm2 are refused."""
+    with running(compiler, mpi, transport, case.program, case.ranks) as job:
+        for truth in (Truth.from_json(each, transport.name) for each in job.wait_until_ready()):
+            with LiveProcess(truth.pid) as process:
+                assert compare_operations(truth, look_direct(truth.pid).communicators, process.fetch) == []

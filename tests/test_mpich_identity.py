@@ -18,7 +18,7 @@ from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.mpich.process import find_process
-from mqs_dll.profiles import shipped
+from mqs_dll.profiles import FOLDER, load, shipped
 from mqs_dll.session import Library, ProcessSession
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import Mpi, mpichs
@@ -255,3 +255,14 @@ def test_each_series_has_a_profile() -> None:
     releases = {release for profile in profiles for release in profile.releases}
     assert releases >= {"3.4.3", "4.0.2", "4.0.3", "4.1.3", "4.2.3", "4.3.2", "5.0.2"}
     assert all(profile.builds for profile in profiles)
+
+
+def test_on_aarch64_only_what_lies_behind_a_mutex_lies_elsewhere() -> None:
+    """glibc's has 48 bytes there, and 40 on x86_64; communicators and windows begin with one."""
+    x86, arm = (load(Path(FOLDER) / f"mpich-4.3.2-{machine}.json") for machine in ("x86_64", "aarch64"))
+    moved = {}
+    for struct in x86.layouts:
+        there = arm.layouts.struct(struct.name).offsets
+        moved[struct.name] = {there[member] - offset for member, offset in struct.offsets.items()}
+    assert {name: by for name, by in moved.items() if by - {0}} == {"MPIR_Comm": {0, 8}, "MPIR_Win": {8}}
+    assert arm.sizes == {name: size and size + 8 * (8 in moved[name]) for name, size in x86.sizes.items()}

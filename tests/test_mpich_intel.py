@@ -1,16 +1,32 @@
-"""What is shown of Intel MPI's requests, on memory made for the purpose."""
+"""What is shown of Intel MPI's requests, on memory made for the purpose; and whether a network has some, live."""
 
 from __future__ import annotations
 
+import re
+import struct
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 
-from mqs_dll.abi import Operation, Status
+from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.memory import Memory
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.adapter import select
+from mqs_dll.mpi.mpich.environment import shares_memory
 from mqs_dll.mpi.mpich.intel import Intel
 from mqs_dll.mpi.mpich.requests import Kind
+from tests.support.jobs import Compiler, running
+from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
+from tests.support.mpis import INTEL_OFI, Transport, mpichs
+from tests.support.truth.queues import compare_operations
+from tests.support.truth.written import Truth
+from tests.support.ways import look_direct
+
+PAGE, ENVIRON, STRINGS = 0x1000, 0x10000, 0x20000
 
 INSIDE = 448
 """Where the extension lies in a request."""
@@ -65,6 +81,93 @@ def process() -> Process:
     process = Process()
     process.put(views.Comm, process.world, node_comm=process.comm(2))
     return process
+
+
+INTEL_MPI = next(each for each in mpichs() if each.product == "Intel MPI")
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        (
+            {"MPIR_CVAR_CH4_OFI_TAG_BITS": "24", "MPIR_CVAR_CH4_OFI_RANK_BITS": "16"},
+            "the environment chooses the parts",
+        ),
+        ({"FI_PROVIDER": "sockets"}, "a rank beside a tag"),
+        ({"FI_PROVIDER": "udp;ofi_rxd"}, "no known layout of libfabric .* fits udp;ofi_rxd"),
+    ],
+    ids=["other parts of a tag", "sockets", "rxd"],
+)
+def test_what_is_not_known_of_libfabrics_messages_is_refused(
+    compiler: Compiler, variables: dict[str, str], why: str
+) -> None:
+    """Where tags have other parts, or the provider isn't known, no queue is shown as empty, and the reason is told."""
+    chosen = {**INTEL_OFI.environment, **variables}
+    with running(compiler, INTEL_MPI, INTEL_OFI, "unexpected", 4, environment=chosen) as job:
+        truths = [Truth.from_json(each, INTEL_OFI.name) for each in job.wait_until_ready()]
+        reached = [each for each in truths if any(one.queue is Queue.UNEXPECTED for one in each.operations)]
+        shown = [look_direct(each.pid) for each in reached]
+    queues = [communicator.queues[Queue.UNEXPECTED] for each in shown for communicator in each.communicators]
+    assert queues
+    for queue in queues:
+        assert re.search(why, queue.hidden.reason if queue.hidden else str(queue.broken))
+
+
+@pytest.mark.parametrize("program", ["unexpected", "inter"])
+def test_a_job_on_two_nodes_is_shown_over_both(compiler: Compiler, tmp_path: Path, program: str) -> None:
+    """What goes through shared memory and what through libfabric is shown together, in the order of matching."""
+    shell = tmp_path / "shell"  # the nodes are this one by two names
+    shell.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nexec sh -c "$*"\n')
+    shell.chmod(0o700)
+    nodes = ("-bootstrap", "ssh", "-bootstrap-exec", str(shell), "-hosts", "localhost,127.0.0.2", "-ppn", "2")
+    over_both = Transport(INTEL_OFI.name, nodes, {**INTEL_OFI.environment, "I_MPI_FABRICS": "shm:ofi"})
+    with running(compiler, INTEL_MPI, over_both, program, 5) as job, ExitStack() as stack:
+        for each in job.wait_until_ready():
+            truth = Truth.from_json(each, over_both.name)
+            fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
+            assert compare_operations(truth, look_direct(truth.pid).communicators, fetch) == []
+
+
+class StartedWith(MemoryImage):
+    """A process with libfabric, started with these variables; with None they can't be read."""
+
+    def __init__(self, variables: dict[str, str] | None) -> None:
+        texts = b"".join(f"{name}={value}\0".encode() for name, value in (variables or {}).items())
+        ends = [at for at, byte in enumerate(texts) if not byte]
+        begins = [STRINGS + begin for begin in (0, *(end + 1 for end in ends))][: len(ends)]
+        array = struct.pack(f"<{len(begins) + 2}Q", ENVIRON + 8, *begins, 0)
+        pages = {ENVIRON: array.ljust(PAGE, b"\0"), STRINGS: texts.ljust(PAGE, b"\0")}
+        super().__init__({} if variables is None else pages)
+        self.image = WithEnvironment()
+
+
+class WithEnvironment(NoSymbols):
+    """Knows where the environment is, and a function of libfabric's."""
+
+    def find_symbol(self, name: str) -> int | None:
+        """Return the address of the variable with that name."""
+        return ENVIRON if name == "environ" else None
+
+    def find_function(self, name: str) -> int | None:
+        """Return an address."""
+        return PAGE
+
+
+@pytest.mark.parametrize(
+    ("variables", "shares"),
+    [
+        ({}, True),
+        ({"I_MPI_FABRICS": "shm:ofi"}, True),
+        ({"I_MPI_FABRICS": "OFI"}, False),
+        ({"I_MPI_SHM": "off", "I_MPI_FABRICS": "shm:ofi"}, False),
+        ({"I_MPI_SHM": "auto"}, True),
+        (None, False),
+    ],
+)
+def test_the_environment_tells_whether_memory_is_shared(variables: dict[str, str] | None, *, shares: bool) -> None:
+    """By itself Intel MPI shares it; where nothing can be read, not for sure."""
+    process = StartedWith(variables)
+    assert shares_memory(process.image, Memory(process)) is shares
 
 
 def text(operation: Operation) -> str:

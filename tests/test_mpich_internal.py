@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import cast
 
 from mqs_dll.mpi.mpich import views
@@ -28,8 +29,10 @@ class _Windows:
         self._communicators = communicators
 
     def live(self) -> list[views.Win]:
-        window = cast(Callable[..., views.Win], views.Win)  # its members are fields that no type checker sees
-        return [window(0, comm, b"of %d" % number) for number, comm in enumerate(self._communicators)]
+        return [
+            cast(views.Win, SimpleNamespace(address=0, comm_ptr=comm, name=b"of %d" % number))
+            for number, comm in enumerate(self._communicators)
+        ]
 
 
 class _NoSelf:

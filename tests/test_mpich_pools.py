@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from typing import cast
 
 import pytest
 
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment
@@ -144,6 +145,55 @@ def test_an_unused_record_gives_way_to_one_in_use(process: Process) -> None:
     assert [pool.record for pool in process.pools().by_class[handles.COMM]] == [RECORD]
 
 
+STRIDE = 64
+"""Bytes of a record."""
+
+
+@pytest.mark.parametrize(
+    ("record", "lost"),
+    [
+        (RECORD, DATA + 2 * PAGE),
+        (RECORD, HEAP),
+        (RECORD, DATA),
+        (DATA + PAGE - STRIDE, DATA),
+    ],
+    ids=["the library's objects", "a block", "all records", "the first record"],
+)
+def test_one_of_several_pools_is_not_overlooked(record: int, lost: int) -> None:
+    """What says that it is a pool, or lies beside one of its kind, isn't passed over for what else can be read."""
+    process, direct = Process(), DATA + 2 * PAGE
+    process.write(record, "QiiQiiiiQi", 0, 1, 0, 0, 0, handles.REQUEST, SIZE, 0, direct, 4)
+    process.write(record + STRIDE, "QiiQiiiiQi", 0, 1, 0, HEAP, 1, handles.REQUEST, SIZE, 0, 0, 0)
+    process.write(HEAP, "Q", HEAP + PAGE)
+    for index in (0, 1):
+        process.object(direct + index * SIZE, 0xAC000000 + index, 1)
+        process.object(HEAP + PAGE + index * SIZE, 0xEC000000 + index, 1)
+    pages = {
+        base + start: bytes(data[start : start + PAGE])
+        for base, data in ((DATA, process.data), (HEAP, process.heap))
+        for start in range(0, len(data), PAGE)
+    }
+    layouts = Layouts([ALLOC, HEAD, StructLayout("MPIR_Request", SIZE, {}, "made up")])
+    library = LoadedLibrary(
+        DATA, tuple(Segment(DATA + n * PAGE, PAGE, PAGE, writable=n < 2, executable=False) for n in range(3)), ""
+    )
+    found = pools.find(Memory(MemoryImage(pages)), layouts, library, {}).by_class[handles.REQUEST]
+    assert [pool.record for pool in found] == [record, record + STRIDE]
+    del pages[lost]
+    with pytest.raises(TargetReadError):
+        pools.find(Memory(MemoryImage(pages)), layouts, library, {})
+
+
+def test_a_pool_whose_objects_cannot_be_read_is_not_overlooked(process: Process) -> None:
+    """A record whose objects lie in the library, but can't be read, doesn't count as what looks like one by chance."""
+    searched, objects = (
+        Segment(DATA + start, PAGE, PAGE, writable=start == 0, executable=False) for start in (0, PAGE)
+    )
+    memory = Memory(MemoryImage({DATA: bytes(process.data[:PAGE]), HEAP: bytes(process.heap)}))
+    with pytest.raises(TargetReadError):
+        pools.find(memory, LAYOUTS, LoadedLibrary(DATA, (searched, objects), ""), {})
+
+
 def test_a_block_with_other_objects_is_broken(process: Process) -> None:
     """A block whose objects are of another class breaks the pool off."""
     process.object(HEAP + PAGE + 500 * SIZE, 0xCC000000, 1)
@@ -151,13 +201,16 @@ def test_a_block_with_other_objects_is_broken(process: Process) -> None:
         process.pools().live(handles.COMM)
 
 
-@pytest.mark.parametrize("blocks", [-1, 1 << 14])
-def test_an_absurd_number_of_blocks_is_broken(process: Process, blocks: int) -> None:
-    """A count of blocks that no handle has bits for is not walked."""
+@pytest.mark.parametrize(
+    ("blocks", "direct", "what"),
+    [(-1, 4, "blocks"), (1 << 14, 4, "blocks"), (0, -1, "objects"), (0, 1 << 30, "objects")],
+)
+def test_an_absurd_number_of_blocks_or_objects_is_broken(process: Process, blocks: int, direct: int, what: str) -> None:
+    """A count of blocks that no handle has bits for, or of objects that no release has, is not walked."""
     found = process.pools()
-    process.record(blocks=blocks)
+    process.record(blocks=blocks, direct=direct)
     found.memory = process.memory()
-    with pytest.raises(BrokenStructureError, match="blocks"):
+    with pytest.raises(BrokenStructureError, match=what):
         found.live(handles.COMM)
 
 
@@ -198,7 +251,8 @@ TABLE = HEAP + PAGE
 def comm(**members: object) -> views.Comm:
     """Return a communicator that lies at the begin of the heap, with these members."""
     values = dict.fromkeys(["address", *views.Comm.members], 0) | {"map": None, "local_map": None, "vcrt": None}
-    return views.Comm(**{**values, "address": HEAP, **members})  # type: ignore[arg-type]
+    made = type("Comm", (views.Comm, tuple), {**values, "address": HEAP, **members})
+    return cast(views.Comm, made())
 
 
 def ranks_by_map(mode: int, *regular: int, avtid: int = 0, table: bytes = b"") -> tuple[int, ...]:

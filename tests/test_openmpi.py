@@ -1,4 +1,4 @@
-"""What is Open MPI's own: transports that hide a part, and messages that came too early."""
+"""What is Open MPI's own: requests in a wait, and messages that came too early."""
 
 from __future__ import annotations
 
@@ -13,28 +13,14 @@ from mqs_dll.phrases import Words, read
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library
 from tests.support.jobs import HANGS, Compiler, running
-from tests.support.matrix import Matrix
-from tests.support.mpis import CM, OB1, Mpi, open_mpis
-from tests.support.scenes import BLOCKED, DIRECT, TRAFFIC, Parameters, Scene, look, places, scenes
+from tests.support.mpis import OB1, Mpi, open_mpis
+from tests.support.scenes import BLOCKED, DIRECT, Parameters, Scene, look, places, scenes
 from tests.support.targets import wait_until
 from tests.support.truth.communicators import pair
-from tests.support.truth.partly import compare_hidden, compare_partly
 from tests.support.truth.written import Truth
 from tests.support.ways import LOOKS, look_direct
 
-OVER_CM: list[Parameters] = [each for each in places(*TRAFFIC) if each[1] == CM]
 WAITING: list[Parameters] = [each for each in places(*BLOCKED[:2]) if each[1] == OB1]
-
-
-@pytest.mark.parametrize("way", LOOKS)
-@scenes(OVER_CM)
-def test_cm_shows_what_it_keeps_and_hides_the_rest(scene: Scene, way: str, matrix: Matrix) -> None:
-    """Over pml/cm what is shown of a request is true, or -1; unexpected messages lie in the network's library."""
-    for truth, seen in zip(scene.truths, scene.see(way), strict=True):
-        assert compare_partly(truth, seen.communicators) == []
-        assert compare_hidden(seen.communicators, [Queue.UNEXPECTED], ["cm", "ofi", "--mca pml ob1"]) == []
-    for column, value in (("sends", "in part"), ("receives", "in part"), ("unexpected", "hidden")):
-        matrix.record(scene.job.mpi, scene.job.transport, column, value)
 
 
 @scenes(WAITING)
@@ -105,7 +91,8 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
             forget_communicator(process, number)
         job.next_phase(2)
         for way in LOOKS:
-            found, _, _ = pair(truth, look(mpi, way, truth.pid).communicators)
+            (seen,) = look(mpi, way, [truth.pid])
+            found, _, _ = pair(truth, seen.communicators)
             (early,) = found["field"].queues[Queue.UNEXPECTED].operations
             (foreign,) = found["world"].queues[Queue.UNEXPECTED].operations
             assert early.extra_text[0].startswith(b"2 came too early")

@@ -1,22 +1,25 @@
-"""What pml/cm keeps of a request is shown, and nothing is made of what it doesn't keep."""
+"""pml/cm: all that libfabric's endpoint tells, and, where that can't be read, what pml/cm keeps of a request itself.
+
+Nothing is made of what neither keeps.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pytest
 
 from mqs_dll.abi import Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.errors import NoInformation
+from mqs_dll.errors import LayoutError, NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.ladder import Identity
-from mqs_dll.mpi.openmpi import cm_views, identity, transports, views
+from mqs_dll.mpi.openmpi import cm_views, identity, ofi, transports, views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.cm import Cm
 from mqs_dll.mpi.openmpi.communicators import Entry
@@ -26,16 +29,17 @@ from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.profiles import shipped
 from mqs_dll.view import View, wanted_members
 from tests.support.jobs import Compiler, Job, running
-from tests.support.mpis import CM, Mpi, Transport, open_mpis
+from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
 from tests.support.truth.partly import compare_partly
+from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import Truth
 from tests.support.ways import look_direct
 
-WITH_CM = [mpi for mpi in open_mpis() if CM in mpi.transports]
+WITH_CM = [mpi for mpi in open_mpis() if mpi.in_matrix]
 MONITORED = Transport(
-    "cm",
+    "cm:tcp",
     (
-        *("cm,monitoring" if argument == "cm" else argument for argument in CM.arguments),
+        *("cm,monitoring" if argument == "cm" else argument for argument in (*LIBFABRIC, "tcp")),
         *("--mca", "pml_monitoring_enable", "1", "--mca", "pml_monitoring_enable_output", "0"),
     ),
 )
@@ -83,18 +87,35 @@ def mpi(request: pytest.FixtureRequest) -> Mpi:
 @pytest.fixture(scope="module")
 def job(mpi: Mpi, compiler: Compiler) -> Iterator[Job]:
     """Return a running job of tests/programs/cm_requests.c."""
-    with running(compiler, mpi, CM, "cm_requests", 2) as started:
+    with running(compiler, mpi, transport_of(mpi), "cm_requests", 2) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def shown(job: Job) -> Shown:
-    """Return what is shown of that job."""
+    """Return what is shown of that job where libfabric's endpoint can't be read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+        return _look(job)
+
+
+@pytest.fixture(scope="module")
+def whole(job: Job) -> Shown:
+    """Return what is shown of that job where it can."""
     return _look(job)
 
 
+def transport_of(mpi: Mpi) -> Transport:
+    """Return the first transport of an MPI that goes through libfabric."""
+    return next(each for each in mpi.transports if each in OVER_LIBFABRIC)
+
+
+def _no_endpoint(_: Parts) -> NoReturn:
+    raise LayoutError("its provider is not known here")
+
+
 def _look(job: Job) -> Shown:
-    truths = [Truth.from_json(each) for each in job.wait_until_ready()]
+    truths = [Truth.from_json(each, job.transport.name) for each in job.wait_until_ready()]
     return Shown(truths, [look_direct(truth.pid).communicators for truth in truths])
 
 
@@ -188,6 +209,8 @@ def test_a_queue_in_which_nothing_can_be_seen_says_so(shown: Shown, queue: Queue
         reason = communicator.queues[queue].hidden
         assert isinstance(reason, Hidden)
         assert all(word in reason.reason for word in ("pml/cm over mtl/ofi", "--mca pml ob1"))
+        if queue is Queue.UNEXPECTED:
+            assert "its provider is not known here" in reason.reason
 
 
 def test_monitoring_around_cm_is_seen_through(mpi: Mpi, compiler: Compiler) -> None:
@@ -207,9 +230,15 @@ def test_monitoring_around_cm_is_seen_through(mpi: Mpi, compiler: Compiler) -> N
 
 
 @pytest.mark.parametrize("mode", ["ofi_tag_1", "ofi_tag_2"])
-def test_tags_that_carry_the_source_are_read_too(mpi: Mpi, compiler: Compiler, mode: str) -> None:
-    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE look the same there."""
-    with running(compiler, mpi, CM, "receives", 4, options=("--mca", "mtl_ofi_tag_mode", mode)) as job:
+def test_tags_that_carry_the_source_are_read_too(
+    mpi: Mpi, compiler: Compiler, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE look the same in a request."""
+    options = ("--mca", "mtl_ofi_tag_mode", mode)
+    with running(compiler, mpi, transport_of(mpi), "receives", 4, options=options) as job:
+        whole = _look(job)
+        assert [_differences(*each) for each in zip(whole.truths, whole.ranks, strict=True)] == [[]] * 4
+        monkeypatch.setattr(ofi, "find_own_endpoint", _no_endpoint)
         shown = _look(job)
         assert [compare_partly(*each) for each in zip(shown.truths, shown.ranks, strict=True)] == [[]] * 4
     assert (shown.receive(9).desired_local_rank, shown.receive(9).desired_global_rank) == (1, 1)
@@ -219,14 +248,35 @@ def test_tags_that_carry_the_source_are_read_too(mpi: Mpi, compiler: Compiler, m
         assert b"source: not known" in _text(from_rank_0_or_any)
 
 
+def _differences(truth: Truth, shown: tuple[CommunicatorSnapshot, ...]) -> list[str]:
+    with LiveProcess(truth.pid) as process:
+        return compare_operations(truth, shown, process.fetch)
+
+
 def test_tags_of_20_bits_keep_their_sign(mpi: Mpi, compiler: Compiler) -> None:
     """The MPI's own tags are negative; a collective's receive is named also where its tag has 20 bits."""
     options = ("--mca", "mtl_ofi_tag_mode", "ofi_tag_2")
-    with running(compiler, mpi, CM, "collectives", 5, arguments=("0",), options=options) as job:
+    with running(compiler, mpi, transport_of(mpi), "collectives", 5, arguments=("0",), options=options) as job:
         shown = _look(job)
     receives = [each for communicators in shown.ranks for each in _queue(communicators, Queue.RECEIVES)]
     assert receives
     assert all(each.desired_tag < -1 and b"collective" in _text(each) for each in receives)
+
+
+# ---------------------------------------------------------------- with libfabric's endpoint
+
+
+def test_what_requests_leave_open_libfabric_tells(whole: Shown) -> None:
+    """Odd datatypes, receives that are cancelled or not collected, synchronous sends: every field is right.
+
+    Of the receive that failed, with tag 15, pml/cm keeps no message.
+    """
+    differences = _differences(whole.truths[0], whole.ranks[0])
+    assert [each for each in differences if "tag 15" not in each] == []
+    waiting = [each for each in whole.queue(0, Queue.RECEIVES) if each.status is Status.PENDING]
+    assert [(each.desired_tag, each.tag_wild) for each in waiting] == [(0, False), (24, False)]
+    assert {whole.send(tag).desired_local_rank for tag in (20, 21, 22, 23)} == {1}
+    assert [each.desired_tag for each in whole.queue(1, Queue.UNEXPECTED)] == [20, 21, 22, 23, 25]
 
 
 # ---------------------------------------------------------------- layouts that are missing
@@ -252,7 +302,9 @@ class Target:
         attached = AttachedOpenMpi(self.memory, self.symbols, Identity("", layouts))
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
         assert isinstance(entry, Entry)
-        return transports.select(Parts(self.memory, self.symbols, layouts)), entry
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+            return transports.select(Parts(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -13,38 +12,18 @@ import sysconfig
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from mqs_dll import __version__
 from mqs_dll.errors import DllError
-from tests.support.embedding import ROOT, copy_of_package, misuse
+from tests.support.embedding import ROOT, copy_of_package, minor_of, misuse, other_pythons
+from tests.support.packaging import copy_of_sources, load_build
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-NEEDED_TO_BUILD = (
-    "pyproject.toml",
-    "setup.py",
-    "build.py",
-    "README.md",
-    "LICENSE",
-    "csrc",
-    "include",
-    "mqs_dll",
-    "MANIFEST.in",
-)
 GENERATED = "csrc/generated/_libmqs.c"
-
-
-def load_build() -> ModuleType:
-    """Import build.py, which no package holds."""
-    pytest.importorskip("setuptools", reason="setuptools is not installed")
-    specification = importlib.util.spec_from_file_location("build_of_libmqs", ROOT / "build.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+OLDEST = 10
+"""The minor version of the oldest Python that libmqs runs on."""
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +32,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
     if int(setuptools.__version__.partition(".")[0]) < 77:
         pytest.skip("setuptools 77, which pyproject.toml asks for, is not installed")
-    folder = tmp_path_factory.mktemp("sources") / "libmqs"
-    folder.mkdir()
-    for name in NEEDED_TO_BUILD:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-        else:
-            shutil.copy(ROOT / name, folder)
-    return folder
+    return copy_of_sources(tmp_path_factory.mktemp("sources") / "libmqs")
 
 
 def pip_wheel(
@@ -97,7 +69,7 @@ def test_the_wheel_is_for_this_python_and_platform(wheel: Path) -> None:
 def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
     """Every module, profile, type stub and C program is in the wheel; the libraries and the header too."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mqs_dll/")}
-    patterns = ("*.py", "*.pyi", "*.json", "*.c", "*.html", "*.css", "*.js", "py.typed")
+    patterns = ("*.py", "*.pyi", "*.json", "*.c", "*.html", "*.css", "*.js", "*.txt", "py.typed")
     package = {str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "mqs_dll").rglob(pattern)}
     assert names == package | {
         "mqs_dll/libmqs.so",
@@ -131,6 +103,41 @@ def test_the_library_finds_its_libpython(sources: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(next(tmp_path.glob("*.whl"))).extractall(tmp_path)
     results = misuse(tmp_path / "mqs_dll/libmqs.so", ["version_string"], {"MQS_PYTHON": "embedded"})
     assert results[0]["text"] == f"libmqs {__version__} (Python {platform.python_version()})"
+
+
+@pytest.fixture(scope="module")
+def wheel_for_all(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel that tools/wheel makes, as it is before auditwheel names the C library that it needs."""
+    folder = tmp_path_factory.mktemp("wheel-for-all")
+    done = pip_wheel(sources, folder, {"MQS_WHEEL": "any"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_one_wheel_serves_every_python(wheel_for_all: Path, tmp_path: Path) -> None:
+    """Its libmqs.so has no Python in it, and works by the one of the prefix that it is installed under, whichever."""
+    machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel_for_all.name == f"libmqs-{__version__}-py3-none-{machine}.whl"
+    pythons = [sys.executable, *(each for each in other_pythons() if minor_of(each) >= OLDEST)]
+    for python in pythons:
+        prefix = tmp_path / f"3.{minor_of(python)}"
+        packages = prefix / "lib/site-packages"
+        zipfile.ZipFile(wheel_for_all).extractall(packages)
+        (prefix / "bin").mkdir()
+        (prefix / "bin/python3").symlink_to(Path(python).resolve())
+        assert {each.name for each in (packages / "mqs_dll").glob("*.so")} == {"libmqs.so", "libmqs_dll_name.so"}
+        (told,) = misuse(packages / "mqs_dll/libmqs.so", ["version_string"])
+        version = rf"\(Python 3\.{minor_of(python)}\.\d+\S*, in a process of its own\)"
+        assert re.fullmatch(rf"libmqs {re.escape(__version__)} {version}", told["text"])
+
+
+def test_the_wheel_for_all_is_a_manylinux_one(wheel_for_all: Path) -> None:
+    """auditwheel finds nothing in it but what every Linux with a C library as new has."""
+    pytest.importorskip("auditwheel", reason="auditwheel is not installed: pip install -e '.[dev]' brings it")
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel_for_all)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search(r'following platform\s+tag:\s+"manylinux_2_\d+_\w+"', shown), shown
 
 
 def test_an_earlier_build_is_not_used_again(sources: Path, wheel: Path, tmp_path: Path) -> None:

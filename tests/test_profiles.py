@@ -19,10 +19,10 @@ from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.errors import LayoutError
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.mpi.openmpi.views import Group
-from mqs_dll.profiles import FOLDER, SCHEMA, load, parse, shipped
+from mqs_dll.profiles import FOLDER, SCHEMA, available, load, of_fabric, parse, shipped
 from mqs_dll.view import wanted_members
 
-FILES = sorted(FOLDER.glob("openmpi-*.json"))
+FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
 MACHINES = ("x86_64", "aarch64")
 FAMILIES = ("4.1", "5.0.0", "5.0.7")
 
@@ -213,3 +213,18 @@ def test_a_candidate_that_leads_out_of_memory_does_not_fit() -> None:
     assert solve("a_t.rank", sightings(dump, 8, [1, 2]), (4, 1 << 20)).offset == 4
     with pytest.raises(UnreadableError):
         dump.read(BASE + 15, 2)
+
+
+def test_the_layouts_of_a_fabric_are_for_its_release_and_the_mpi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no profile of that MPI; a file that is none keeps nothing from being found."""
+    monkeypatch.setenv("MQS_PROFILES", str(tmp_path))
+    made = {**sound(), "fabric": "UCX", "releases": ["1.99.1"]}
+    (tmp_path / "ucx-1.json").write_text(json.dumps(made))
+    (tmp_path / "ucx-0.json").write_text("{")
+    [found] = of_fabric("UCX", made["mpi"], "1.99.1")
+    assert found.summary() == "layout UCX 1.99.1, found by calibration"
+    for other in (("UCX", made["mpi"], "1.99.2"), ("UCX", "another", "1.99.1"), ("libfabric", made["mpi"], "1.99.1")):
+        assert not list(of_fabric(*other))
+    assert not [each for each in available(made["mpi"])[0] if each.of_user]

@@ -40,6 +40,8 @@ MPI_RANGE = (0x7F0000000000, 0x7F0000100000)
 STACK = 0x7FFE00001000
 FUNCTION, TABLE, CALL_SITE, SLOT = 0x7F0000001000, 0x401000, 0x402000, 0x404000
 """Where an MPI function, a linkage table, a call of the program and the pointer that the table goes by lie."""
+SIGNED = FUNCTION | 0x2A << 48
+"""As a processor of aarch64 keeps an address to which a function returns."""
 X86 = drgn.Platform(drgn.Architecture.X86_64)
 ARM = drgn.Platform(drgn.Architecture.AARCH64)
 
@@ -166,6 +168,7 @@ def test_the_caller_is_the_place_of_the_programs_innermost_step() -> None:
         (["libmpi.so:", "app:main"], {}, "inside libmpi.so"),
         (["app:main"], {"mpi": None}, "no symbols"),
         (["app:kernel"], {"complete": False, "memory": bytes(512) + struct.pack("<Q", FUNCTION)}, "past app"),
+        (["app:kernel"], {"complete": False, "memory": bytes(512) + struct.pack("<Q", SIGNED)}, "past app"),
         (["app:kernel"], {"complete": False, "is_whole": False}, "past app"),
         (["app:kernel"], {"complete": False, "mpi": "app"}, "past app"),
         ([":"], {"complete": False, "is_whole": False}, "can't be followed, and"),
@@ -310,6 +313,19 @@ def made_up_thread(stack_pointer: int, frame_pointer: int, memory: bytes) -> Thr
     registers = [0] * 27
     registers[4], registers[16], registers[19] = frame_pointer, 0xDEAD, stack_pointer
     return ThreadStack(1, struct.pack("<27Q", *registers), stack_pointer, memory, is_whole=False)
+
+
+def test_a_signed_return_address_on_arm_leads_on() -> None:
+    """In a frame as in the register that a function begins with; other words keep what they have in those bits."""
+    registers = [0] * 34
+    registers[19], registers[20] = 1 << 56 | 0x2A << 48, (1 << 64) - 1
+    registers[29], registers[30], registers[31], registers[32] = STACK, SIGNED, STACK, 0xDEAD
+    memory = struct.pack("<4Q", STACK + 16, SIGNED, STACK + 32, SIGNED + 8)
+    thread = ThreadStack(1, struct.pack("<34Q", *registers), STACK, memory, is_whole=True)
+    trace = StackTracer(drgn.Program(ARM), MemoryImage({}).fetch).trace(thread)
+    assert [frame.pc for frame in trace][1:] == [FUNCTION, FUNCTION + 8]
+    kept = trace[0].registers()
+    assert [kept[name] for name in ("x19", "x20", "x30")] == [*registers[19:21], FUNCTION]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.support.made_up_job import (
     PROBE,
     RECV,
     SEND,
+    SSEND,
     Pending,
     Rank,
     begun,
@@ -108,6 +109,14 @@ def test_receives_from_any_source_without_a_sender_are_a_knot() -> None:
     )
     assert [(wait.peers, wait.any_source) for wait in verdict.waits] == [((0, 1, 2), True)] * 3
     assert verdict.waits[0].peers is verdict.waits[1].peers
+
+
+def test_who_is_gone_is_named_where_a_collective_has_no_traffic_to_be_seen() -> None:
+    """Ranks may leave MPI_Reduce before others: it is likely what rank 0 waits for, and no more."""
+    verdict = conclude(job(still(0, call="MPI_Reduce"), gone(1), still(2, call=None)))
+    finding = the(verdict, Cause.GONE)
+    assert finding.certainty is Certainty.SUSPECTED
+    assert finding.sentence == "Rank 0 is in MPI_Reduce on MPI_COMM_WORLD, rank 1 is not: it exited."
 
 
 def test_a_knot_may_have_members_that_are_gone() -> None:
@@ -590,6 +599,26 @@ def test_a_send_whose_message_its_receiver_has_taken_is_no_other_receives_partne
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
+def test_of_two_sends_with_one_tag_the_one_whose_message_lies_there_waits() -> None:
+    """Messages that name their sends tell which one the receiver has."""
+    lies = unexpected(0, tag=3, text=(phrases.MESSAGE(0xB0, "all of it is here"),))
+    under_way = receive(0, tag=3, status=Status.MATCHED, message=(0, 3, 8), text=(IRECV,))
+    for name, outcome in ((0xB0, Outcome.PROVED), (0xA0, Outcome.NOTHING_STUCK)):
+        waits = send(1, tag=3, text=(SSEND, phrases.MESSAGE(name, "no receive has matched it")))
+        asks = still(1, receive(0, tag=9), under_way, lies, call="MPI_Recv")
+        assert conclude(job(still(0, waits, call="MPI_Ssend"), asks)).outcome is outcome
+
+
+def test_a_message_that_is_not_seen_at_its_receiver_may_be_taken() -> None:
+    """Its sender learns of that when it calls MPI: where it surely stands in a call, the message is under way."""
+    asks = still(0, receive(1, tag=3, length=4), call="MPI_Recv")
+    for tag, cause in ((3, Cause.TOO_SMALL), (4, Cause.TAG)):
+        named = send(0, tag=tag, length=9, text=(SSEND, phrases.MESSAGE(0xA0, "no receive has matched it")))
+        for sender in (still(1, named), still(1, named, call="MPI_Ssend", watched=False)):
+            assert cause not in causes(conclude(job(asks, sender)))
+        assert cause in causes(conclude(job(asks, still(1, named, call="MPI_Ssend"))))
+
+
 def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_way() -> None:
     """The next to match is no. 3, and no. 5 waits: one of those between may be what the receive asks for."""
     waits = receive(1, tag=7, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(3)))
@@ -721,6 +750,33 @@ def test_a_nonblocking_collective_needs_all_its_parts() -> None:
     parts = (begun(1, source=1), begun(1, source=2))
     verdict = conclude(job(still(0, *parts, call="MPI_Wait"), still(1, receive(0), call="MPI_Recv"), still(2)))
     assert stuck(verdict, Certainty.PROVED) == [0, 1]
+
+
+def test_a_request_is_not_among_hidden_blocking_sends() -> None:
+    """Where other sends may be missing, what MPI_Wait waits for may be one of these."""
+    blocking = phrases.unseen(phrases.BLOCKING_SENDS, "the stack has them")
+    for why, whole in ((blocking, [0, 1]), (phrases.unseen("sends", "the stack has them"), [])):
+        hidden = {Queue.SENDS: why}
+        ranks = (
+            still(0, receive(1, text=(IRECV,)), call="MPI_Wait", hidden=hidden),
+            still(1, begun(3, source=0), call="MPI_Wait", hidden=hidden),
+        )
+        assert stuck(conclude(job(*ranks)), Certainty.PROVED) == whole
+
+
+def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> None:
+    """Whatever its sender does; one look may just have come between the message and the end of the call."""
+    got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=(IRECV, phrases.FORGOTTEN()))
+    verdict = conclude(job(still(0, got, call="MPI_Wait"), moving(1)))
+    finding = the(verdict, Cause.FORGOTTEN)
+    assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0,))
+    assert finding.sentence == (
+        "Rank 0 waits in MPI_Wait, tag 8 on MPI_COMM_WORLD, for a message from rank 1 that is here: "
+        "the MPI has lost sight of it, and doesn't end the call."
+    )
+    assert [wait.peers for wait in verdict.waits if wait.process == 0] == [(1,)]
+    once = conclude(job(rank(0, got, call="MPI_Wait"), rank(1)))
+    assert the(once, Cause.FORGOTTEN).certainty is Certainty.SUSPECTED
 
 
 def test_a_request_beside_a_nonblocking_collective_may_be_the_one_that_is_waited_for() -> None:

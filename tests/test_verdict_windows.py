@@ -9,7 +9,7 @@ import pytest
 from mqs_dll.abi import Window
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome, Verdict, WaitKind
-from tests.support.made_up_job import Pending, Rank, job, rank, receive
+from tests.support.made_up_job import ANY, Pending, Rank, given, inter, job, rank, receive
 
 RANKS = (0, 1, 2)
 NOTHING: dict[str, Any] = {"started": (), "posted": (), "locked": ()}
@@ -176,3 +176,45 @@ def test_of_a_start_whose_posts_nobody_tells_a_stack_may() -> None:
     assert sentences(verdict)[0].startswith(
         "Rank 0 waits in MPI_Win_start on window 'table', for MPI_Win_post of rank 2;"
     )
+
+
+@pytest.mark.parametrize(("starter", "receiver"), [(0, 3), (3, 0)])
+def test_who_needs_any_of_some_ranks_is_not_taken_for_one_who_needs_all_of_them(starter: int, receiver: int) -> None:
+    """Rank 1 computes: that helps a receive from whomever, not MPI_Win_start, which rank 2 keeps from ending."""
+    group = (1, 2)
+    members = tuple(sorted((*group, starter)))
+    started, posted = (Window(b"table", 3, 0, 7, members, **NOTHING | {"started": each}) for each in (group, ()))
+    others = inter("others", (receiver,), group)
+    ranks = {
+        starter: still(starter, call="MPI_Win_start", windows=[started]),
+        1: still(1, where="solver.c:7", windows=[posted]),
+        2: still(2, receive(starter), call="MPI_Recv", windows=[posted]),
+        receiver: still(receiver, receive(ANY, on=others), call="MPI_Recv", windows=[]),
+    }
+    verdict = conclude(job(*(ranks[number] for number in range(4)), communicators=[others]))
+    waits = {wait.process: (wait.peers, wait.certainty) for wait in verdict.waits}
+    assert waits == {
+        starter: (group, Certainty.PROVED),
+        2: ((starter,), Certainty.PROVED),
+        receiver: (group, Certainty.SUSPECTED),
+    }
+
+
+def test_the_call_names_its_window_and_its_target() -> None:
+    """Of two windows that it may be on, and whatever else the holder has locked."""
+    held, free = window(handle=0xA0000000), window(b"other", 8, **NOTHING | {"handle": 0xA0000001})
+    verdict = conclude(
+        job(
+            receiving(held._replace(locked=(0, 2), started=(), posted=()), free),
+            still(
+                1,
+                call="MPI_Win_lock",
+                arguments=given(rank=2, win=0xA0000000),
+                windows=(held._replace(locked=(), started=(), posted=()), free),
+            ),
+            receiving(held._replace(locked=(), started=(), posted=()), free, number=2),
+        )
+    )
+    assert verdict.outcome is Outcome.PROVED
+    assert sentences(verdict)[0].startswith("Rank 0 waits in MPI_Recv from rank 1")
+    assert "rank 1 in MPI_Win_lock of rank 2 on window 'table', whose lock rank 0 holds" in sentences(verdict)[0]

@@ -7,7 +7,6 @@ import io
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -52,6 +51,7 @@ from tests.support.made_up_job import (
     send,
     unexpected,
 )
+from tests.support.targets import is_readable
 
 SECONDS = 60.0
 """Longer than any command of these tests takes."""
@@ -262,6 +262,15 @@ def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pyt
     assert times == ["-", "-", "-", "10 s", "10 s", "10 s", "0 s", "20 s", "0 s", "10 s", "30 s", "10 s"]
 
 
+def test_a_pause_is_slept_in_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C right before the kernel's sleep doesn't end that: it is seen after it, not after a pause of minutes."""
+    naps: list[float] = []
+    monkeypatch.setattr("time.sleep", naps.append)
+    watch.watch(iter([job(rank(0)), job(rank(0))]), console(), 60.0, 2)
+    assert sum(naps) == pytest.approx(60.0, abs=1.0)
+    assert max(naps) < 1.0
+
+
 # ---------------------------------------------------------------- progress
 
 
@@ -371,7 +380,7 @@ class Terminal:
         """Read what the command prints until a pattern shows up."""
         deadline = time.monotonic() + SECONDS
         while not re.search(pattern, self.output):
-            assert select.select([self._ours], [], [], max(deadline - time.monotonic(), 0.0))[0], self.output
+            assert is_readable(self._ours, deadline), self.output
             self.output += os.read(self._ours, 65536)
 
     def press(self, keys: bytes) -> None:

@@ -45,7 +45,7 @@ def write_shipped(profile: dict[str, Any]) -> Path:
     Raises:
         CalibrationError: it can't be written.
     """
-    path = profiles.FOLDER / f"{profile['name']}.json"
+    path = Path(profiles.FOLDER) / f"{profile['name']}.json"
     if path.exists():
         old = json.loads(path.read_text(encoding="utf-8"))
         if _agree(profile, old):
@@ -95,7 +95,7 @@ def debug_layouts(mpi: Installation, views: Sequence[type[View]]) -> Layouts:
         with launch.running(mpi, job) as launcher:
             deadline = time.monotonic() + launch.RUN_SECONDS
             while not job.is_written():
-                if launcher.poll() is not None or time.monotonic() > deadline:
+                if launch.has_ended(launcher) or time.monotonic() > deadline:
                     raise CalibrationError(f"the process to be asked did not get ready: {job.words()}")
                 time.sleep(0.1)
             try:

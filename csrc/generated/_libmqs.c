@@ -1492,6 +1492,7 @@ static void _cffi_checkfld_typedef_libmqs_comm_label(libmqs_comm_label *p)
   (void)((p->remote_size) | 0);  /* check that 'libmqs_comm_label.remote_size' is an integer */
   (void)((p->is_freed) | 0);  /* check that 'libmqs_comm_label.is_freed' is an integer */
   (void)((p->is_internal) | 0);  /* check that 'libmqs_comm_label.is_internal' is an integer */
+  (void)((p->handle) | 0);  /* check that 'libmqs_comm_label.handle' is an integer */
 }
 struct _cffi_align_typedef_libmqs_comm_label { char x; libmqs_comm_label y; };
 
@@ -2031,6 +2032,9 @@ static const struct _cffi_field_s _cffi_fields[] = {
   { "is_internal", offsetof(libmqs_comm_label, is_internal),
                    sizeof(((libmqs_comm_label *)0)->is_internal),
                    _CFFI_OP(_CFFI_OP_NOOP, 1) },
+  { "handle", offsetof(libmqs_comm_label, handle),
+              sizeof(((libmqs_comm_label *)0)->handle),
+              _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "unique_id", offsetof(mqs_communicator, unique_id),
                  sizeof(((mqs_communicator *)0)->unique_id),
                  _CFFI_OP(_CFFI_OP_NOOP, 31) },
@@ -2155,25 +2159,25 @@ static const struct _cffi_field_s _cffi_fields[] = {
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
   { "$libmqs_comm_label", 146, _CFFI_F_CHECK_FIELDS,
-    sizeof(libmqs_comm_label), offsetof(struct _cffi_align_typedef_libmqs_comm_label, y), 0, 5 },
+    sizeof(libmqs_comm_label), offsetof(struct _cffi_align_typedef_libmqs_comm_label, y), 0, 6 },
   { "$mqs_communicator", 149, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_communicator), offsetof(struct _cffi_align_typedef_mqs_communicator, y), 5, 4 },
+    sizeof(mqs_communicator), offsetof(struct _cffi_align_typedef_mqs_communicator, y), 6, 4 },
   { "$mqs_pending_operation", 156, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_pending_operation), offsetof(struct _cffi_align_typedef_mqs_pending_operation, y), 9, 13 },
+    sizeof(mqs_pending_operation), offsetof(struct _cffi_align_typedef_mqs_pending_operation, y), 10, 13 },
   { "$mqs_target_type_sizes", 161, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_target_type_sizes), offsetof(struct _cffi_align_typedef_mqs_target_type_sizes, y), 22, 5 },
+    sizeof(mqs_target_type_sizes), offsetof(struct _cffi_align_typedef_mqs_target_type_sizes, y), 23, 5 },
   { "mqs_basic_callbacks", 148, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_basic_callbacks), offsetof(struct _cffi_align__mqs_basic_callbacks, y), 27, 8 },
+    sizeof(mqs_basic_callbacks), offsetof(struct _cffi_align__mqs_basic_callbacks, y), 28, 8 },
   { "mqs_image_", 151, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
   { "mqs_image_callbacks", 152, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_image_callbacks), offsetof(struct _cffi_align__mqs_image_callbacks, y), 35, 6 },
+    sizeof(mqs_image_callbacks), offsetof(struct _cffi_align__mqs_image_callbacks, y), 36, 6 },
   { "mqs_image_info_", 154, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
   { "mqs_process_", 157, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
   { "mqs_process_callbacks", 158, _CFFI_F_CHECK_FIELDS,
-    sizeof(mqs_process_callbacks), offsetof(struct _cffi_align__mqs_process_callbacks, y), 41, 4 },
+    sizeof(mqs_process_callbacks), offsetof(struct _cffi_align__mqs_process_callbacks, y), 42, 4 },
   { "mqs_process_info_", 160, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
   { "mqs_type_", 163, _CFFI_F_OPAQUE,

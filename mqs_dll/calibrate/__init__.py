@@ -10,6 +10,7 @@ of them, and copies its memory; each member's offset is solved from the places w
 - ``solver``: finds an offset from sightings; ``ledger``: keeps what is found, and has the tables of members
 - ``target``: lets the library side read a dump
 - ``document``: writes and compares profiles
+- ``fabric``: confirms what libmqs knows of UCX and libfabric; ``search``: finds layouts near known ones
 - ``openmpi``: Open MPI's program, and what is to be sighted in which order
 - ``mpich``: the same for MPICH
 

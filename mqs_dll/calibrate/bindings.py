@@ -78,6 +78,7 @@ FUNCTIONS = {
     "Isend Issend Irsend Ibsend Send_init Ssend_init Bsend_init Rsend_init": (
         "const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *"
     ),
+    "Recv": "void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *",
     "Irecv Recv_init": "void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *",
     "Psend_init": "const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",
     "Precv_init": "void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",

@@ -110,7 +110,7 @@ def write_for_user(profile: dict[str, Any]) -> Path:
     Raises:
         CalibrationError: it can't be written.
     """
-    path = profiles.user_folder() / f"{profile['name']}.json"
+    path = Path(profiles.user_folder()) / f"{profile['name']}.json"
     write(path, profile)
     return path
 

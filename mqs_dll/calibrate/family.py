@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.launch import Installation
+from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.view import View
 
@@ -54,6 +54,8 @@ class Family(ABC):
     """A symbol that each of its libraries exports, and no other MPI's."""
     launcher_says: ClassVar[str]
     """A regular expression for what its mpiexec answers to --version."""
+    fabrics: ClassVar[Sequence[Run]]
+    """Ways to run it over each fabric, named after that."""
 
     @abstractmethod
     def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
-from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.interrupts import ended
+from mqs_dll.debugger.proc import processes_with, read_stat
 from mqs_dll.errors import CalibrationError
 
 TAG = "MQS_CALIBRATION"
@@ -29,6 +30,9 @@ LAUNCHER_PATIENCE = 5.0
 
 KERNEL_PATIENCE = 10.0
 """Seconds that processes have to end when they are killed: one in the kernel's uninterruptible sleep (D) doesn't."""
+
+LAST_LOOKS = 2
+"""At processes, none of which is left: while one begins to run a program, its environment can't be seen."""
 
 LONGEST_WORDS = 500
 """Characters of what a failed job printed; the first ones say why."""
@@ -172,47 +176,51 @@ def run(mpi: Installation, job: Job) -> None:
         CalibrationError: not every rank reached its end; the text has what the job printed.
     """
     with running(mpi, job) as launcher:
-        try:
-            launcher.wait(RUN_SECONDS)  # its exit code says nothing: ranks end without MPI_Finalize
-        except subprocess.TimeoutExpired:
-            raise CalibrationError(
-                f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}"
-            ) from None
+        deadline = time.monotonic() + RUN_SECONDS
+        while not has_ended(launcher):  # its exit code says nothing: ranks end without MPI_Finalize
+            if time.monotonic() > deadline:
+                raise CalibrationError(f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}")
+            time.sleep(0.02)
     if not job.is_written():
         raise CalibrationError(f"the run {job.name!r} did not reach its end: {job.words()}")
 
 
-@contextmanager
-def running(mpi: Installation, job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a job and yield its launcher; at the end no process of it is left.
+def has_ended(launcher: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a launcher has ended; without the lock of Popen.poll, which a Ctrl-C in its midst finds taken."""
+    return os.waitid(os.P_PID, launcher.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def running(mpi: Installation, job: Job) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Start a job and yield its launcher; at the end no process of it is left, and no file outside its directory.
 
     Raises:
         CalibrationError: the launcher can't be started, or a process can't be ended: the kernel doesn't let it go.
     """
-    job.directory.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
-    tag = scratch.name
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
-    variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
-    command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
-    launcher = None
-    try:
+
+    def start(stack: ExitStack) -> subprocess.Popen[bytes]:
+        job.directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="mqs-"))  # short: MPIs make sockets in it, whose paths are limited
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        tag = scratch.name
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
+        variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
+        command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
         with (job.directory / "output").open("wb") as output:
             launcher = _start(command, output.fileno(), variables)
-        yield launcher
-    finally:
-        with undisturbed():
-            try:
-                if launcher is not None:
-                    _end(launcher, tag)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+        stack.callback(_end, launcher, tag)
+        return launcher
+
+    return ended(start)
+
+
+def python_code(module: str, entry: str = "main") -> str:
+    """Return a line of Python that calls a function of a module, found by our own search path."""
+    return f"import sys; sys.path[:] = {sys.path!r}; from {module} import {entry}; {entry}()"
 
 
 def python_rank(module: str, *arguments: str, entry: str = "main") -> list[str]:
-    """Return the command of a rank that is a Python process with our own search path: a function of a module."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {entry}; {entry}()"
-    return [sys.executable, "-c", code, *arguments]
+    """Return the command of a rank that is such a process; nothing in its environment leads it to other modules."""
+    return [sys.executable, "-I", "-c", python_code(module, entry), *arguments]
 
 
 def _start(command: Sequence[str], output: int, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -235,13 +243,17 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
     with suppress(subprocess.TimeoutExpired):
         launcher.wait(LAUNCHER_PATIENCE)
     deadline = time.monotonic() + KERNEL_PATIENCE
-    while processes := _processes_with_tag(tag):
-        if time.monotonic() > deadline:
+    looks_left = LAST_LOOKS
+    while looks_left:
+        processes = processes_with(f"{TAG}={tag}")
+        looks_left = LAST_LOOKS if processes else looks_left - 1
+        if processes and time.monotonic() > deadline:
             raise CalibrationError(_describe_deathless(processes))
         for pid in processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
+        if looks_left:
+            time.sleep(0.02)
     launcher.kill()
     try:
         launcher.wait(KERNEL_PATIENCE)
@@ -256,33 +268,3 @@ def _describe_deathless(processes: Sequence[int]) -> str:
         f"{named or 'a process'} was killed {KERNEL_PATIENCE:.0f} seconds ago and has not ended: the kernel, or a "
         "debugger, does not let it go"
     )
-
-
-def _processes_with_tag(tag: str) -> list[int]:
-    """Return the processes of a job; one that has ended and waits for its parent has no environment any more."""
-    wanted = f"{TAG}={tag}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:  # it ended, or belongs to somebody else
-            continue
-        if wanted in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let a second Ctrl-C not keep us from cleaning up after the first."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: Ctrl-C doesn't come here
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -9,7 +9,8 @@ They compose the debugger side and the library side; only cli and api import the
 - ``doctor``: what libmqs knows of an MPI
 - ``calibrate``: learns the layouts of an MPI
 - ``demo``: a job that hangs; ``demo_rank``: one rank of it
+- ``agent``: what reads ranks on another node; ``nodes``: which nodes, and how they are reached
 - ``gdb_init``: the line that gives gdb its commands
 - ``which_library``: what reads a process
-- ``times``: times on the command line, and ``--limit``
+- ``times``: numbers and times on the command line, and ``--limit``
 """

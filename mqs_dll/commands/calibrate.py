@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mqs_dll.calibrate.launch import undisturbed
+from mqs_dll.debugger.interrupts import ended
 from mqs_dll.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from mqs_dll.calibrate.family import Solution, Tell
+    from mqs_dll.calibrate.family import Family, Solution, Tell
+    from mqs_dll.calibrate.launch import Installation
 
 EXIT_DONE = 0
 EXIT_DIFFERENT = 1
@@ -74,6 +76,8 @@ class Learned:
     title: str
     """What people call it."""
     solution: Solution
+    fabrics: Sequence[tuple[str, dict[str, Any] | None]] = ()
+    """Sentences: of which fabrics what libmqs knows was confirmed, or why not; with the profiles that were found."""
 
     @property
     def name(self) -> str:
@@ -114,12 +118,8 @@ def learn(options: argparse.Namespace) -> Learned:
 @contextlib.contextmanager
 def _workplace(keep: Path | None) -> Iterator[Path]:
     if keep is None:
-        directory = Path(tempfile.mkdtemp(prefix="mqs-calibrate-"))
-        try:
+        with ended(_made) as directory:
             yield directory
-        finally:
-            with undisturbed():
-                shutil.rmtree(directory, ignore_errors=True)
         return
     try:
         keep.mkdir(parents=True, exist_ok=True)
@@ -129,6 +129,12 @@ def _workplace(keep: Path | None) -> Iterator[Path]:
     if filled:
         raise CalibrationError(f"{keep} is not empty: --keep wants a new directory")
     yield keep.resolve()
+
+
+def _made(stack: contextlib.ExitStack) -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="mqs-calibrate-"))
+    stack.callback(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
@@ -145,7 +151,39 @@ def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
     mpi.check_library(observed.dumps)
     tell("finding each member in what the runs left")
     solution = family.solve(observed.dumps)
-    return Learned(family.title, replace(solution, left_out=[*observed.left_out, *solution.left_out]))
+    solution = replace(solution, left_out=[*observed.left_out, *solution.left_out])
+    fabrics = () if solution.failures else _confirm(family, mpi, solution, tell)
+    return Learned(family.title, solution, fabrics)
+
+
+def _confirm(
+    family: Family, mpi: Installation, solution: Solution, tell: Tell
+) -> Sequence[tuple[str, dict[str, Any] | None]]:
+    """Return of each fabric whether what libmqs knows of it was confirmed, by the profile that was just made."""
+    from mqs_dll.calibrate.document import document, write_for_user
+    from mqs_dll.calibrate.fabric import confirm
+
+    profile = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+    found = []
+    with _workplace(None) as directory, _profiles_in(directory / "profiles"):
+        write_for_user(profile)
+        for run in family.fabrics:
+            tell(f"what libmqs shows over {run.name}")
+            found.append(confirm(mpi, run, directory, family.name))
+    return found
+
+
+@contextlib.contextmanager
+def _profiles_in(folder: Path) -> Iterator[None]:
+    """Let libmqs look for the user's profiles in a folder."""
+    before = os.environ.get("MQS_PROFILES")
+    os.environ["MQS_PROFILES"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["MQS_PROFILES"]
+        if before is not None:
+            os.environ["MQS_PROFILES"] = before
 
 
 def _conclude(options: argparse.Namespace, learned: Learned) -> int:
@@ -161,17 +199,21 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
     say(f"{learned.name}, build {' and '.join(subject.builds)}: {members} members of structs found")
     for reason in solution.left_out:
         say(f"  left out: {reason}")
+    for sentence, _ in learned.fabrics:
+        say(f"  {sentence}")
     if options.check:
         there = known(profile)
         agrees, lines = comparison(layouts, there.layouts, f"profile {there.name}")
         for line in lines:
             say(line)
         return EXIT_DONE if agrees else EXIT_DIFFERENT
-    if options.out:
-        write(options.out, profile)
-        say(f"written to {options.out}")
-    else:
-        say(f"written to {write_for_user(profile)}, where libmqs finds it from now on")
+    for made in (profile, *(found for _, found in learned.fabrics if found)):
+        if options.out:
+            path = options.out if made is profile else options.out.parent / f"{made['name']}.json"
+            write(path, made)
+            say(f"written to {path}")
+        else:
+            say(f"written to {write_for_user(made)}, where libmqs finds it from now on")
     return EXIT_DONE
 
 

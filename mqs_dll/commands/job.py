@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
-from mqs_dll.commands.times import add_limit, limit_of, seconds
+from mqs_dll.commands import nodes, which_library
+from mqs_dll.commands.times import add_limit, is_number, limit_of, number, seconds
 from mqs_dll.errors import ReportError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "what", nargs="?", type=which, metavar="PID|PROGRAM", help="its launcher, one of its ranks, or its program"
     )
-    where.add_argument("--core", nargs="+", metavar="FILE", help="core files of its ranks, instead")
+    where.add_argument("--core", nargs="+", metavar="[NODES:]FILE", help="core files of its ranks, instead")
     where.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core files' libraries lie")
     where.add_argument("--load", metavar="FILE", help="a job that --save wrote, instead")
 
@@ -51,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
     )
+    how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
+    how.add_argument("--no-queues", action="store_true", help=argparse.SUPPRESS)  # for developers
     add_limit(how)
     how.add_argument(
         "--samples",
@@ -63,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
     )
     which_library.add_arguments(how)
+    nodes.add_arguments(parser)
     add_output(parser)
 
 
@@ -85,17 +88,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def which(text: str) -> int | str:
     """Return a PID as a number, anything else as it is."""
-    if text.isascii() and text.isdigit():
-        if int(text) == 0:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
-        return int(text)
-    return text
+    return number(text) if is_number(text) else text
 
 
 def _samples(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_SAMPLES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_SAMPLES}")
-    return int(text)
+    return number(text, f"a number from 1 to {_MOST_SAMPLES}", most=_MOST_SAMPLES)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,8 +105,10 @@ def run(options: argparse.Namespace) -> int:
         MqsError: there is no such job, or nothing of it can be read, or a file can't be written.
     """
     _check(options)
-    if options.what is None and not options.core and not options.load:
+    if options.what is None and not (options.core or options.load or nodes.are_named(options)):
         return _list_jobs()
+    if options.dry_run:
+        return _show_found(options)
     job = _obtain(options)
     code = report(options, job)
     if not options.load:
@@ -130,11 +129,13 @@ def report(options: argparse.Namespace, job: Job) -> int:
         from mqs_dll.debugger.job import saved
 
         saved.save(job, options.save)
+    from mqs_dll.debugger.job.garbage import garbage_left_alone
     from mqs_dll.verdict.conclude import conclude
 
-    verdict = conclude(job)
-    _write_pictures(options, job, verdict)
-    _print(options, job, verdict)
+    with garbage_left_alone():
+        verdict = conclude(job)
+        _write_pictures(options, job, verdict)
+        _print(options, job, verdict)
     return int(verdict.outcome)
 
 
@@ -143,16 +144,28 @@ def _check(options: argparse.Namespace) -> None:
         options.usage_error("name one job: by PID or program, by --core, or by --load")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    for option in ("no_stop", "no_count"):
+    way = () if options.core else nodes.WAY
+    for option in ("no_stop", "no_count", "dry_run", *nodes.WHERE, *way):
         if (options.core or options.load) and getattr(options, option):
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
 def _list_jobs() -> int:
     from mqs_dll.debugger.job.find import find_jobs
+    from mqs_dll.debugger.job.nodes import slurm
     from mqs_dll.report import listing, terminal
 
-    terminal.console().print(listing.render(find_jobs()))
+    terminal.console().print(listing.render(find_jobs(), slurm.jobs()))
+    return EXIT_LISTED
+
+
+def _show_found(options: argparse.Namespace) -> int:
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.report import listing, terminal
+
+    found, ranks = nodes.find_ranks(options, How())
+    ranks.close()
+    terminal.console().print(listing.render_found(found))
     return EXIT_LISTED
 
 
@@ -164,37 +177,19 @@ def _obtain(options: argparse.Namespace) -> Job:
         from mqs_dll.debugger.job import saved
 
         return saved.load(options.load)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
     from mqs_dll.report.progress import ranks_done
 
-    with ranks_done() as on_progress:
-        if options.core:
-            from mqs_dll.debugger.job.cores import read_cores
+    if options.core:
+        with ranks_done() as on_progress:
+            return nodes.read_cores(options, on_progress)
+    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.read import JobReader, look_on
 
-            return read_cores(
-                options.core,
-                open_queues,
-                look_further=which_library.windows(),
-                sysroot=options.sysroot,
-                stacks=not options.no_stacks,
-                on_progress=on_progress,
-            )
-        from mqs_dll.debugger.job.find import find_job
-        from mqs_dll.debugger.job.read import read_job
-
-        return read_job(
-            find_job(options.what),
-            open_queues,
-            look_further=which_library.windows(),
-            samples=options.samples or LOOKS,
-            doubtful=is_suspected if options.samples is None else None,
-            interval=options.interval,
-            stop=not options.no_stop,
-            stacks=not options.no_stacks,
-            count=not options.no_count,
-            limit=limit_of(options),
-            on_progress=on_progress,
-        )
+    how = How(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
+    found, ranks = nodes.find_ranks(options, how)
+    with ranks_done() as on_progress, JobReader(found, ranks, on_progress=on_progress) as reader:
+        doubtful = is_suspected if options.samples is None else None
+        return look_on(reader, [reader.look()], options.samples or LOOKS, options.interval, doubtful)
 
 
 def is_suspected(job: Job) -> bool:

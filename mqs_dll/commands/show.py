@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
-from mqs_dll.commands.times import add_limit, limit_of
+from mqs_dll.commands import nodes, which_library
+from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.snapshot import Snapshot
+    from mqs_dll.debugger.job.nodes.wire import Shown
 
 EXIT_SHOWN = 0
+
+ASKED = ("sysroot", "all", "stack", "windows", "datatypes", "limit")
+"""The options that say what is read of a process or a core file, besides the library's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.set_defaults(usage_error=parser.error)
-    parser.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="the process: a rank, not mpiexec")
-    parser.add_argument("--core", metavar="FILE", help="a core file of a rank, instead")
-    parser.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core file's program and libraries lie")
+    parser.add_argument(
+        "pid",
+        nargs="?",
+        type=_pid,
+        metavar="[NODE:]PID",
+        help="the process: a rank, not mpiexec; also on another node",
+    )
+    parser.add_argument("--core", metavar="[NODE:]FILE", help="a core file of a rank, instead; also on another node")
+    parser.add_argument("--sysroot", metavar="DIR", help="where the core file's program and libraries lie")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     which_library.add_arguments(parser)
     parser.add_argument("--all", action="store_true", help="show the MPI's own communicators too (implies --direct)")
+    parser.add_argument("--stack", action="store_true", help="show the call stacks too, and the MPI call's arguments")
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
     add_limit(parser)
+    nodes.add_way(parser.add_argument_group("a process on another node (docs/clusters.md)"))
 
 
-def _pid(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
-    return int(text)
+def _pid(text: str) -> int | tuple[str, int]:
+    node, colon, pid = text.rpartition(":")
+    return (node, number(pid)) if colon else number(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,45 +63,82 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("name one process: by PID, or by --core")
     if options.sysroot and not options.core:
         options.usage_error("--sysroot goes with --core")
-    snapshot = _look_at_core(options) if options.core else _look(options)
+    shown = _look_there(options)
+    _mention(shown.caveats)
     if options.json:
         from mqs_dll.report import process_json
 
-        print(process_json.render(snapshot))
+        print(process_json.render(shown.snapshot, shown.stacks))
     else:
-        from mqs_dll.report import process_text, terminal
+        from mqs_dll.report import process_text, terminal, text
 
-        terminal.console().print(process_text.render(snapshot))
+        if shown.stacks is not None:
+            terminal.console().print(text.stacks_of(shown.stacks, shown.snapshot))
+        terminal.console().print(process_text.render(shown.snapshot))
     return EXIT_SHOWN
 
 
-def _look(options: argparse.Namespace) -> Snapshot:
+def _look_there(options: argparse.Namespace) -> Shown:
+    from mqs_dll.debugger.job.nodes import cores, hosts
+    from mqs_dll.debugger.job.nodes.wire import Shown
+
+    node, pid = options.pid if isinstance(options.pid, tuple) else ("", options.pid)
+    path, seconds = options.core, options.limit + nodes.PATIENCE
+    if path:
+        (node, path), seconds = hosts.of_path(path), cores.READ
+    if not node:
+        return look(options)
+    message = {"do": "show", "pid": pid, "core": path, **{name: getattr(options, name) for name in ASKED}}
+    shown: Shown = nodes.ask(options, node, message, Shown, seconds)
+    return shown
+
+
+def look(options: argparse.Namespace) -> Shown:
+    """Return what is to be shown of a process or a core file of this machine.
+
+    Raises:
+        MqsError: it can't be read.
+    """
+    return _look_at_core(options) if options.core else _look_at_process(options)
+
+
+def _look_at_process(options: argparse.Namespace) -> Shown:
     from mqs_dll.debugger.collect import take_snapshot
+    from mqs_dll.debugger.job.nodes.wire import Shown
+    from mqs_dll.debugger.job.stacks import Captured, capture, unwind
     from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done
 
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
         library, path = open_queues(process)
+        captured: list[Captured] = []
         try:
-            return take_snapshot(
+            snapshot = take_snapshot(
                 library,
                 process,
                 library_path=path,
                 look_further=which_library.further(windows=options.windows, datatypes=options.datatypes),
                 on_communicator=on_communicator,
+                in_stop=lambda stop: captured.extend(
+                    [capture(options.pid, stop.registers(options.pid))] if options.stack else []
+                ),
                 limit=limit_of(options),
             )
+            return Shown(snapshot, unwind(captured[0], process) if captured else None)
         except UnknownMpiError as error:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 
 
-def _look_at_core(options: argparse.Namespace) -> Snapshot:
+def _look_at_core(options: argparse.Namespace) -> Shown:
     from mqs_dll.debugger.collect import Look
     from mqs_dll.debugger.core.process import CoreProcess
+    from mqs_dll.debugger.job.nodes.wire import Shown
+    from mqs_dll.debugger.job.stacks import unwind_core
     from mqs_dll.report.progress import communicators_done
 
-    with CoreProcess(options.core, options.sysroot) as process, communicators_done() as on_communicator:
+    sysroot = Path(options.sysroot) if options.sysroot else None
+    with CoreProcess(options.core, sysroot) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
         library, path = open_queues(process)
         try:
@@ -99,11 +147,11 @@ def _look_at_core(options: argparse.Namespace) -> Snapshot:
                 snapshot = look.read(further, on_communicator)
         except MqsError as error:
             raise process.explained(error) from error
-        _mention(process.caveats())
-    return snapshot
+        caveats = tuple(process.caveats())
+        return Shown(snapshot, unwind_core(process) if options.stack else None, caveats)
 
 
-def _mention(sentences: list[str]) -> None:
+def _mention(sentences: Sequence[str]) -> None:
     """Print on standard error what a reader of the report has to know beside it."""
     from mqs_dll.escape import visible
 

@@ -1,4 +1,4 @@
-"""Times on the command line, and the limit that processes may be kept stopped for."""
+"""Numbers and times on the command line, and the limit that processes may be kept stopped for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from mqs_dll.debugger.limit import USUAL, Limit
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 _LONGEST = 3600.0
+
+
+def number(text: str, what: str = "a PID", *, most: int | None = None) -> int:
+    """Return a number from 1 on; else the error says that it is not ``what`` it should be."""
+    if not is_number(text) or not 1 <= int(text) <= (most or int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether it has digits alone."""
+    return text.isascii() and text.isdigit()
 
 
 def seconds(text: str) -> float:

@@ -13,9 +13,9 @@ from datetime import datetime
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands import which_library
+from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.job import which
-from mqs_dll.commands.times import seconds
+from mqs_dll.commands.times import number, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +30,9 @@ DESCRIPTION = """\
 Show a job while it runs: for each rank what is pending, what it waits for, and for how long nothing of it has changed.
 No rank is stopped, so what is seen may not fit together: the proof is what `mqs job` gives. Ctrl-C ends the view and
 leaves the job alone."""
+
+_NAP = 0.2
+"""Seconds: a signal that comes right before the kernel's sleep is seen after it."""
 
 ENDED = "The job has ended: none of its ranks runs any more."
 
@@ -49,12 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--count", type=_count, metavar="N", help="end after N looks")
     which_library.add_arguments(parser)
+    nodes.add_arguments(parser)
+    parser.set_defaults(no_queues=False)  # which only mqs job has
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of looks")
-    return int(text)
+    return number(text, "a number of looks")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,16 +69,15 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: there is no such job, or it can't be read.
     """
-    from mqs_dll.debugger.job.find import find_job
+    from mqs_dll.debugger.job.ranks import How
     from mqs_dll.debugger.job.read import JobReader
     from mqs_dll.report import terminal
     from mqs_dll.report.progress import ranks_done
 
-    found = find_job(options.what)
-    open_queues = which_library.opener(options.dll, direct=options.direct)
+    found, ranks = nodes.find_ranks(options, How(stop=False, stacks=False))
     with ExitStack() as stack:
         with ranks_done() as on_progress:
-            reader = JobReader(found, open_queues, stop=False, stacks=False, on_progress=on_progress)
+            reader = JobReader(found, ranks, on_progress=on_progress)
             stack.enter_context(reader)
             first = reader.look()
         looks = itertools.chain((first,), iter(reader.look, None))
@@ -116,11 +118,11 @@ def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Frame:
 
 
 def _has_ended(job: Job) -> bool:
-    """Tell whether no rank of this machine is left; of other machines nothing can be told."""
+    """Tell whether no rank is left; of machines that weren't reached nothing can be told."""
     from mqs_dll.debugger.job.records import RankState
 
-    here = [process for process in job.processes if process.host == job.host]
-    return bool(here) and all(process.state is RankState.EXITED for process in here)
+    known = [each for each in job.processes if each.host == job.host or each.state is RankState.READ]
+    return bool(known) and all(each.state is RankState.EXITED for each in known)
 
 
 class _Unchanged:
@@ -204,7 +206,9 @@ class _DeferredInterrupt:
         self._sleeps = True
         if self._asked:
             raise KeyboardInterrupt
-        time.sleep(max(duration, 0.0))
+        while duration > 0.0:
+            time.sleep(min(duration, _NAP))
+            duration -= _NAP
         self._sleeps = False
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:

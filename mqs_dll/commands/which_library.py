@@ -1,18 +1,19 @@
 """Which library reads a process: libmqs.so, another MQS library, or libmqs's Python core.
 
 Debuggers read the library's path from ``MPIR_dll_name`` in the target. Few of the libraries named there work (they
-need debug information that no distribution installs), so libmqs.so comes first here unless the user says otherwise:
+need debug information that no distribution installs), and it would be the target that says what a user runs, so here
+the user does:
 
-1. ``--dll PATH``;
-2. the environment variable ``MQS_DLL``;
-3. libmqs.so of this installation;
-4. ``MPIR_dll_name``, when libmqs.so was not built; ``--dll auto`` asks for it at once, as a debugger does.
+1. ``--dll PATH``, or ``--dll auto`` for the one that ``MPIR_dll_name`` tells;
+2. the environment variable ``MQS_DLL``, which takes the same;
+3. libmqs.so of this installation.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
 from mqs_dll.debugger.strings import string_at
-from mqs_dll.errors import DllError, MqsError, TargetReadError
+from mqs_dll.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
@@ -45,14 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> 
     source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
 
 
-def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool = False) -> OpenQueues:
+def opener(
+    dll: str | None = None, *, direct: bool = False, show_internal: bool = False, queues: bool = True
+) -> OpenQueues:
     """Return what opens the library that a user asked for.
 
     Args:
         dll: an MQS library's path, "auto" for the one that the MPI names, None for the default (choose_library).
         direct: use the Python core.
         show_internal: use the Python core, and list the communicators too that an MPI keeps for itself.
+        queues: False refuses every process, as if its MPI were unknown.
     """
+
+    def refuse(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
+        raise UnknownMpiError("the queues were left aside (--no-queues)")
 
     def open_core(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
         from mqs_dll.session import Library
@@ -65,6 +72,8 @@ def opener(dll: str | None = None, *, direct: bool = False, show_internal: bool 
         path = choose_library(process, dll)
         return DynamicLibrary(path), path
 
+    if not queues:
+        return refuse
     return open_core if direct or show_internal else open_dll
 
 
@@ -130,17 +139,32 @@ def choose_library(process: TargetProcess, choice: str | None, environment: Mapp
         environment: where MQS_DLL is looked for; it takes the same values as ``choice``.
 
     Raises:
-        DllError: there is none, or the MPI names none.
+        DllError: there is none, or the MPI names none, or one that isn't to be run.
     """
     choice = choice or environment.get("MQS_DLL")
     if choice is None:
-        try:
-            return str(library_path.library())
-        except DllError:
-            return named_by_mpi(process)
+        return str(library_path.library())
     if choice == AUTO:
-        return named_by_mpi(process)
+        return _checked(named_by_mpi(process))
     return str(Path(choice).resolve()) if Path(choice).exists() else choice
+
+
+def _checked(path: str) -> str:
+    """Return the path that a process names, unless it would have us run another user's code.
+
+    Raises:
+        DllError: it would.
+    """
+    try:
+        owner = Path(path).stat().st_uid
+    except OSError:
+        return path  # what loads it says why
+    if owner not in (0, os.geteuid()):
+        raise DllError(
+            f"{path}, which the program names, belongs to user {owner}, whose code would run as you: "
+            f"if you trust it, `--dll {shlex.quote(path)}` loads it"
+        )
+    return path
 
 
 def named_by_mpi(process: TargetProcess) -> str:

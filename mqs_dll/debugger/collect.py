@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.abi import Label, Operation, Queue
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
@@ -129,6 +129,7 @@ def take_snapshot(
     library_path: str | None = None,
     look_further: LookFurther | None = None,
     on_communicator: Callable[[int], None] | None = None,
+    in_stop: Callable[[stopped], None] | None = None,
     limit: Limit = USUAL,
 ) -> Snapshot:
     """Stop a process, let a library list its queues, and let it go on.
@@ -139,6 +140,7 @@ def take_snapshot(
         library_path: the library's file, for the record.
         look_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
+        in_stop: called when all is read, while the process still stands.
         limit: for how long the process may stand.
 
     Raises:
@@ -150,6 +152,8 @@ def take_snapshot(
     with Look(library, process, pid=process.pid, program=program, library_path=library_path) as look:
         with stopped(process.pid, process.started, limit=limit) as stop:
             snapshot = look.read(look_further, on_communicator)
+            if in_stop:
+                in_stop(stop)
         return replace(snapshot, pause=stop.pause)
 
 
@@ -171,21 +175,22 @@ def _read_communicators(
             raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group, label = _read_group(queues), _read_label(queues, communicator)
+        group, label = _read_group(queues), _read_label(queues)
         read = tuple(_read_queue(queues, queue) for queue in Queue)
-        found.append(CommunicatorSnapshot(communicator, group, read, label))
+        handle, label = label.handle if label else 0, label and label._replace(handle=0)
+        told = None if label == read_marks(communicator.name) else label
+        found.append(CommunicatorSnapshot(communicator, group, read, told, handle))
         if not queues.next_communicator():
             break
     return tuple(found)
 
 
-def _read_label(queues: ProcessQueues, communicator: Communicator) -> Label | None:
-    """Return what the library says beyond the communicator's field, None where that says it all."""
+def _read_label(queues: ProcessQueues) -> Label | None:
+    """Return what the library says besides the communicator's field, None where it isn't libmqs."""
     try:
-        label = queues.get_comm_label()
+        return queues.get_comm_label()
     except NoInformation:
         return None
-    return None if label == read_marks(communicator.name) else label
 
 
 def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:

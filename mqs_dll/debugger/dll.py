@@ -255,6 +255,7 @@ class DynamicProcess(_Session):
             remote=None if label.remote_size < 0 else label.remote_size,
             freed=bool(label.is_freed),
             internal=bool(label.is_internal),
+            handle=label.handle,
         )
 
     def next_communicator(self) -> bool:

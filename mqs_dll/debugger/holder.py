@@ -5,6 +5,8 @@ them go when it is told to, when whoever told it to stop them has ended, and whe
 to that, because somebody has stopped it or it hangs itself, a timer of the kernel's kills it a second later.
 
 They talk through two pipes, in pickled frames, each with its length before it. A pipe that is closed means: let go.
+
+Its own side has to begin quickly: what only ours needs is imported where it is used.
 """
 
 from __future__ import annotations
@@ -15,10 +17,8 @@ import pickle
 import select
 import signal
 import struct
-import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -73,6 +73,8 @@ class Holder:
         Raises:
             StopError: it can't be started.
         """
+        import subprocess
+
         command = [sys.executable, "-I", "-S", "-c", f"{_BEGIN}\n{_RUN}"]
         try:
             self._process = subprocess.Popen(
@@ -114,11 +116,13 @@ class Holder:
 
     def let_go(self) -> bool:
         """Have everything let go; return False when the limit was over before. Idempotent."""
+        from subprocess import TimeoutExpired
+
         self._to.close()
         self._from.close()
         try:
             code = self._process.wait(_LETTING_GO)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
         return code == 0
@@ -192,6 +196,8 @@ def _try(act: Callable[[], Any]) -> Any:
     except EOFError:
         raise
     except Exception:
+        import traceback
+
         return traceback.format_exc()
 
 
@@ -224,7 +230,10 @@ def _end_after(seconds: float) -> Callable[[], None]:
 
 
 def _end_commander(pid: int, last_words: str) -> None:
-    """Say why, and end the process that hangs; one that somebody has stopped ends as soon as it goes on."""
+    """Say why, and end the process that hangs; one that somebody has stopped ends as soon as it goes on.
+
+    One that speaks to us again, or ends, is let be: a second signal would take its exit code.
+    """
     with suppress(OSError):
         os.write(2, last_words.encode())
     for number in (signal.SIGALRM, signal.SIGKILL):
@@ -232,4 +241,5 @@ def _end_commander(pid: int, last_words: str) -> None:
         if os.getppid() != pid or stat is None or (number is signal.SIGKILL and stat.state == "T"):
             return
         os.kill(pid, number)
-        _is_told(_ENDING)
+        if _is_told(_ENDING):
+            return

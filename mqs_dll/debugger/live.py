@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import drgn
@@ -42,6 +42,8 @@ class LiveImage:
             module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         program.load_module_debug_info(*self._modules)
         self._types_loaded = False
+        self._found: dict[tuple[str, frozenset[drgn.SymbolKind]], int | None] = {}
+        """Addresses by name, which drgn goes through all symbols for; the same are asked for in each look."""
 
     def unreadable_modules(self) -> list[str]:
         """Return the libraries whose files are gone or aren't those that were loaded: their symbols are missing."""
@@ -85,13 +87,12 @@ class LiveImage:
             return None
         return size
 
-    def _find(self, name: str, kinds: Container[drgn.SymbolKind]) -> int | None:
+    def _find(self, name: str, kinds: frozenset[drgn.SymbolKind]) -> int | None:
         """Return the address of the definition that the dynamic linker would choose; a static one failing that."""
-        found = [symbol for symbol in self._program.symbols(name) if symbol.kind in kinds]
-        if not found:
-            return None
-        address: int = min(found, key=self._search_order).address
-        return address
+        if (name, kinds) not in self._found:
+            found = [symbol for symbol in self._program.symbols(name) if symbol.kind in kinds]
+            self._found[name, kinds] = min(found, key=self._search_order).address if found else None
+        return self._found[name, kinds]
 
     def _search_order(self, symbol: drgn.Symbol) -> tuple[bool, int]:
         for position, module in enumerate(self._modules):
@@ -104,6 +105,7 @@ class LiveImage:
         if self._types_loaded:
             return
         self._types_loaded = True
+        self._found.clear()  # debug files have symbols that stripped ones lack
         wanted = [module for module in self._modules if not Path(module.name).name.startswith(_C_RUNTIME)]
         for module in wanted:
             module.debug_file_status = drgn.ModuleFileStatus.WANT

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mqs_dll import elf_format as elf
+import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getattr__, and holder.py has to begin quickly
 from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
 
 DELETED = " (deleted)"
@@ -188,6 +188,21 @@ def turns(thread: int) -> tuple[int, ...]:
         return tuple(map(int, Path(f"/proc/{thread}/task/{thread}/schedstat").read_bytes().split()))
     except (OSError, ValueError):
         return ()
+
+
+def processes_with(variable: str) -> list[int]:
+    """Return the processes in whose environment a variable stands, as "NAME=value"; a zombie has none any more."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:  # it ended, or belongs to somebody else
+            continue
+        if variable.encode() in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
 
 
 def thread_ids(pid: int) -> list[int]:

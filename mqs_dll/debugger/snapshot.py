@@ -51,6 +51,8 @@ class CommunicatorSnapshot:
     """In the order of abi.Queue: sends, receives, unexpected messages."""
     told: Label | None = None
     """What libmqs tells of its name beyond the field; None where the field says it all, or is all there is."""
+    handle: int = 0
+    """Its MPI_Comm, as the program has it; 0 where it isn't known."""
 
     @property
     def label(self) -> Label:
@@ -95,3 +97,5 @@ class Snapshot:
     """Seconds for which the process stood still."""
     reads: int
     bytes_read: int
+    calls_only: bool = False
+    """Whether no library could read the process: what there is comes from its environment."""

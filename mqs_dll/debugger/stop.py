@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from types import FrameType, TracebackType
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import TracebackType
 
 from mqs_dll.debugger.holder import Holder, Order
+from mqs_dll.debugger.interrupts import Interrupts
 from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
 from mqs_dll.errors import LimitError, MqsError, StopError
 
@@ -64,11 +63,23 @@ class all_stopped:
         self._began = 0.0
         self._broken = False
         self._signals: Mapping[int, int] = {}
-        self._interrupts = _Interrupts(self._resume)
+        self._interrupts = Interrupts(self._resume)
         self._alarm = _Alarm()
         self.failures: dict[int, MqsError] = {}
         """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
         another debugger holds it, StopError when a thread didn't stop in time."""
+
+    def prepare(self) -> None:
+        """Start what will hold the processes, which takes longer than to stop them; ``discard`` ends it again.
+
+        Raises:
+            StopError: it can't be started.
+        """
+        self._holder = Holder(speaks=self._limit.ends_us)
+
+    def discard(self) -> None:
+        """End what was prepared, when the processes are not to be stopped after all."""
+        self._resume()
 
     def __enter__(self) -> all_stopped:
         """Stop the processes.
@@ -82,7 +93,9 @@ class all_stopped:
                 self._alarm.set()
                 error = self._limit_error()
                 self._order = self._order._replace(last_words=f"mqs: {error}.\n     {error.help}\n")
-            self._holder = Holder(speaks=self._limit.ends_us)
+            if self._holder is None:
+                self.prepare()
+            assert self._holder is not None
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException:
             self._resume()
@@ -185,50 +198,3 @@ class _Alarm:
             _libc.signal(EXIT_LIMIT, self._previous)
             if self._blocked:
                 signal.pthread_sigmask(signal.SIG_BLOCK, [EXIT_LIMIT])
-
-
-class _Interrupts:
-    """Makes a Ctrl-C wait while threads are stopped or let go, and in between resumes the process before it is raised.
-
-    Without it KeyboardInterrupt could strike between a thread's stop and the note of it, or in a caller's frame
-    from which no ``finally`` leads back here.
-    """
-
-    def __init__(self, resume: Callable[[], None]) -> None:
-        self._resume = resume
-        self._previous: Callable[[int, FrameType | None], Any] | None = None
-        self._held = False
-        self._pending = False
-
-    def hold(self) -> None:
-        """Let a Ctrl-C wait from now on."""
-        self._held = True
-        if self._previous or threading.current_thread() is not threading.main_thread():
-            return  # Python raises KeyboardInterrupt in the main thread only
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):  # where it is ignored or deadly, Python doesn't raise either
-            self._previous = handler
-            signal.signal(signal.SIGINT, self._on_interrupt)
-
-    def pass_on(self) -> None:
-        """Let a Ctrl-C through from now on, one that waited first."""
-        self._held = False
-        if self._pending:
-            self._resume()
-            self.release()
-
-    def release(self) -> None:
-        """Put the former handler back, and let a Ctrl-C that waited through to it."""
-        previous, self._previous = self._previous, None
-        if previous:
-            signal.signal(signal.SIGINT, previous)
-        if previous and self._pending:
-            self._pending = False
-            previous(signal.SIGINT, None)
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._pending = True
-        if not self._held:
-            self._held = True
-            self._resume()
-            self.release()

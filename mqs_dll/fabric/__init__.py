@@ -2,5 +2,7 @@
 
 An MPI's adapter finds the worker, and reads the bits of tags into communicators, ranks and tags. The rooms:
 
+- ``base``: what every fabric says of itself.
 - ``ucx``: UCX, whose workers match messages for Open MPI's pml/ucx and for MPICH's ch4:ucx.
+- ``ofi``: libfabric, whose providers do so for Open MPI's mtl/ofi and for MPICH's ch4:ofi.
 """

@@ -15,12 +15,25 @@ from __future__ import annotations
 
 from mqs_dll.interface import TargetImage
 from mqs_dll.mpi.base import Adapter
-from mqs_dll.mpi.mpich import Mpich
-from mqs_dll.mpi.openmpi import OpenMpi
 
-ADAPTERS: tuple[type[Adapter], ...] = (OpenMpi, Mpich)
+OPEN_MPI = "ompi_mpi_communicators"
+"""The table of communicators, which every Open MPI exports."""
+
+MPICH = "MPIR_Err_create_code"
+"""A function that every MPICH and derivative exports, no other MPI has, and no tool wraps."""
 
 
 def detect(image: TargetImage) -> type[Adapter] | None:
-    """Return the adapter for the MPI that an image uses, None when it uses none that libmqs knows."""
-    return next((adapter for adapter in ADAPTERS if adapter.detect(image)), None)
+    """Return the adapter for the MPI that an image uses, None when it uses none that libmqs knows.
+
+    Only that one is imported: a debugger's user waits for it.
+    """
+    if image.find_symbol(OPEN_MPI) is not None:
+        from mqs_dll.mpi.openmpi import OpenMpi
+
+        return OpenMpi
+    if image.find_function(MPICH) is not None:
+        from mqs_dll.mpi.mpich import Mpich
+
+        return Mpich
+    return None

@@ -2,8 +2,8 @@
 
 Checklist for a new MPI:
 
-1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, entered in ``mpi/__init__.ADAPTERS``.
-2. ``detect`` by symbols that every build of that MPI exports, stripped ones included.
+1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
+2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
 3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
 4. ``attach`` refuses with a reason before MPI_Init and after MPI_Finalize, and believes no layout whose
    invariants don't hold in this process.
@@ -20,14 +20,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
-from mqs_dll.abi import Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
-from mqs_dll.errors import MqsError
+from mqs_dll.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
+from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts
 from mqs_dll.mpi.ladder import Identity
 from mqs_dll.mpi.transport import EntryT, Transport
+
+MOST_LISTED = 1 << 14
+"""Operations of a queue that are kept for the next sweep."""
 
 
 class DatatypeReader(Protocol):
@@ -47,13 +51,14 @@ class AttachedMpi(ABC, Generic[EntryT]):
         self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
     ) -> None:
         self._memory = memory
-        self._layouts = identity.layouts
+        fabric = transport.fabric or Fabric("", Layouts(), (), ())
+        self._layouts = identity.layouts.followed_by(fabric.layouts)
         self._transport = transport
         self._datatypes = datatypes
         self._title = identity.title
-        self.checks: Sequence[str] = identity.checks
+        self.checks: Sequence[str] = (*identity.checks, *fabric.checks)
         """What was checked in this process before its layouts were believed, and held: a sentence each."""
-        self.refusals: Sequence[str] = identity.refusals
+        self.refusals: Sequence[str] = (*identity.refusals, *fabric.refusals)
         """Which layouts were tried before and refused, and why: a sentence each."""
 
     def describe(self) -> str:
@@ -67,6 +72,10 @@ class AttachedMpi(ABC, Generic[EntryT]):
     def forget(self) -> None:
         """Drop all that was read of the process: it may have run."""
         self._memory.forget()
+
+    def renew(self) -> None:
+        """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
+        self._memory.renew()
 
     @abstractmethod
     def facts(self) -> MpiFacts:
@@ -88,6 +97,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
         """
 
+    @remembered
     def communicators(self) -> list[EntryT]:
         """Return the same; those that the program has freed are marked in their names, and internal ones too.
 
@@ -102,6 +112,8 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
     def _is_in_use(self, entry: EntryT) -> bool:
         """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        if self._transport.is_idle(entry):
+            return False
         for queue in Queue:
             try:
                 for _ in self.operations(entry, queue):
@@ -117,9 +129,36 @@ class AttachedMpi(ABC, Generic[EntryT]):
             NoInformation: at once, when this transport hides the queue.
             BrokenStructureError: from the generator, after the operations that could be read.
         """
+        listed = self._memory.made.get((entry, queue))
+        return self._walk(entry, queue) if listed is None else iter(listed)
+
+    def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
         if queue is Queue.SENDS:
-            return self._transport.sends(entry)
-        return self._transport.receives(entry) if queue is Queue.RECEIVES else self._transport.unexpected(entry)
+            walk = self._transport.sends(entry)
+        elif queue is Queue.RECEIVES:
+            walk = self._transport.receives(entry)
+        else:
+            walk = self._transport.unexpected(entry)
+        return self._listing(walk, entry, queue)
+
+    def _listing(self, walk: Iterator[Operation], entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        """Yield the operations of a walk; one that comes to its end need not be gone again in this sweep.
+
+        Raises:
+            BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
+        """
+        listed: list[Operation] = []
+        made = self._memory.made
+        ranks = range(INVALID_RANK, max(entry.size, entry.label.remote or 0))
+        for operation in walk:
+            for rank in (operation.desired_local_rank, operation.actual_local_rank):
+                if rank not in ranks:
+                    raise BrokenStructureError(f"the queue is broken: an operation names rank {rank} of {ranks.stop}")
+            if len(listed) <= MOST_LISTED:
+                listed.append(operation)
+            yield operation
+        if len(listed) <= MOST_LISTED:
+            made[entry, queue] = listed
 
     def datatypes(self) -> list[Datatype]:
         """Return the datatypes that pending operations use, the most used first."""
@@ -140,11 +179,6 @@ class Adapter(ABC):
     """What the debugger's debug information tells."""
     refused_profiles: list[str]
     """Sentences: which of the user's files are no profiles, and why."""
-
-    @classmethod
-    @abstractmethod
-    def detect(cls, image: TargetImage) -> bool:
-        """Tell whether the image uses this MPI, by its symbols."""
 
     @abstractmethod
     def __init__(self, image: TargetImage) -> None:

@@ -13,23 +13,35 @@ from mqs_dll.names import marked
 class CommunicatorEntry(ABC):
     """One communicator of a process, as the adapter found it at the last update."""
 
-    def __init__(self, record: Communicator, label: Label) -> None:
-        """Keep what is known of it.
-
-        Args:
-            record: its fields, without a name.
-            label: what it is called.
-        """
-        self.record = record
+    def __init__(self, label: Label) -> None:
+        """Keep what it is called."""
         self.label = label
         self.internal = False
         """The MPI keeps it for itself: no handle of it was ever given to the program."""
-        self.tell()
 
     def tell(self, **more: Any) -> None:
-        """Learn more for the label (its fields by their names), and write it into the record's field."""
+        """Learn more for the label: its fields by their names."""
         self.label = self.label._replace(**more)
-        self.record = self.record._replace(name=marked(self.label))
+
+    @property
+    def record(self) -> Communicator:
+        """Its fields in the interface, made when they are asked for: most communicators are the MPI's own."""
+        return Communicator(self.unique_id, self.local_rank, self.size, marked(self.label))
+
+    @property
+    @abstractmethod
+    def unique_id(self) -> int:
+        """The number that is the same in all processes of the communicator, and in no other one's."""
+
+    @property
+    @abstractmethod
+    def local_rank(self) -> int:
+        """The rank of this process."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Processes of the local group."""
 
     @abstractmethod
     def world_ranks(self) -> Sequence[int]:

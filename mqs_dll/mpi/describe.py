@@ -9,6 +9,9 @@ from mqs_dll.names import fit
 
 LINE = TEXT_SIZE - 1
 
+NO_ORDER = "its order among those to this rank is not known"
+"""Of a send."""
+
 
 class DatatypeFacts(NamedTuple):
     """What is known of one datatype."""

@@ -7,10 +7,8 @@ looked for below the function. Source: struct r_debug and struct link_map (link.
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -56,8 +54,7 @@ class Segment(NamedTuple):
         return self.address <= address and address + size <= self.address + self.size
 
 
-@dataclass(frozen=True)
-class LoadedLibrary:
+class LoadedLibrary(NamedTuple):
     """A library as a process has it in memory."""
 
     base: int
@@ -180,6 +177,8 @@ def _build(memory: Memory, notes: list[tuple[int, int]]) -> str:
 
 def _hash(first_page: bytes) -> str:
     """Return a name for a library by its first page: sizes of its segments and the begin of its symbols' hashes."""
+    import hashlib  # here: it loads a library of cryptography, and most builds have an id
+
     return "page-" + hashlib.sha256(first_page).hexdigest()[:40]
 
 
@@ -187,20 +186,37 @@ def places(memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, ne
     """Yield the addresses, multiples of 4, where some bytes stand among a library's variables.
 
     Initialised variables come before the others, of which at most ``limit`` bytes are searched: the first ones, or
-    those around the variable at ``near``. What can't be read is passed over.
+    those around the variable at ``near``.
+
+    Raises:
+        TargetReadError: after them; there may be others, where something can't be read.
     """
     needle = wanted.rstrip(b"\0")  # a search for bytes that end in 0 would stop at each place of untouched memory
-    for begin, end in _variables(library, limit, near):
+    for address, data in pieces(memory, _variables(library, limit, near)):
+        at = data.find(needle)
+        while at >= 0:
+            if (address + at) % 4 == 0 and data.startswith(wanted, at):
+                yield address + at
+            at = data.find(needle, at + 1)
+
+
+def pieces(memory: Memory, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+    """Yield what is in some ranges of memory, given by begin and end, each piece with its address.
+
+    Raises:
+        TargetReadError: after them; there are others, which can't be read.
+    """
+    unread: TargetReadError | None = None
+    for begin, end in ranges:
         for address in range(begin, end, LARGEST_FETCH):
             try:
                 data = memory.read(address, min(LARGEST_FETCH, end - address))
-            except TargetReadError:
+            except TargetReadError as error:
+                unread = unread or error
                 continue
-            at = data.find(needle)
-            while at >= 0:
-                if (address + at) % 4 == 0 and data.startswith(wanted, at):
-                    yield address + at
-                at = data.find(needle, at + 1)
+            yield address, data
+    if unread is not None:
+        raise unread
 
 
 def _variables(library: LoadedLibrary, limit: int, near: int | None) -> Iterator[tuple[int, int]]:

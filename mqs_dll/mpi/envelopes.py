@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import lines
+from mqs_dll.phrases import How
 
 
 class Envelope(NamedTuple):
@@ -19,6 +21,8 @@ class Envelope(NamedTuple):
     length: int
     """Bytes."""
 
+
+NOT_KEPT = "the source and tag that it asked for are not kept"
 
 NOTHING = Envelope(INVALID_RANK, UNKNOWN, UNKNOWN)
 
@@ -58,6 +62,12 @@ def receive(
         actual_length=got.length,
         extra_text=lines(*texts),
     )
+
+
+def held(peers: Sequence[int], got: Envelope, *texts: str | bytes | None) -> Operation:
+    """Return a message that a matched probe holds; what the probe had asked for is not kept."""
+    call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
+    return receive(Status.MATCHED, NOTHING._replace(length=0), got, peers, 0, call, NOT_KEPT, *texts)
 
 
 def send(

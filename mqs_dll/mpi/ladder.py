@@ -8,8 +8,7 @@ invariants do, and why the others were refused is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from mqs_dll.abi import MpiFacts, ProfileFacts
 from mqs_dll.errors import FinalizedError, LayoutError, MqsError, NotInitializedError
@@ -21,8 +20,7 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """What a process's MPI is, and the layouts that were accepted for it."""
 
     title: str

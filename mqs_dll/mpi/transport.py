@@ -8,9 +8,12 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import NoInformation
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
+
+NO_COMMUNICATOR = "a send is under way, and nothing tells on which communicator"
 
 
 class Transport(ABC, Generic[EntryT]):
@@ -18,6 +21,8 @@ class Transport(ABC, Generic[EntryT]):
 
     name: str
     """As the MPI calls it: "pml/ob1", "ch3:nemesis"."""
+    fabric: Fabric | None = None
+    """What it leaves the matching of messages to."""
 
     @abstractmethod
     def sends(self, entry: EntryT) -> Iterator[Operation]:
@@ -34,6 +39,10 @@ class Transport(ABC, Generic[EntryT]):
     @abstractmethod
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
+
+    def is_idle(self, entry: EntryT) -> bool:
+        """Tell whether a communicator has no operation, where that can be told without a look at each queue."""
+        return False
 
     def requests_of(self, entry: EntryT) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""

@@ -17,7 +17,7 @@ from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.report.names import name_many
-from mqs_dll.report.words import ranks_of
+from mqs_dll.report.words import FROM_CALL, ranks_of
 from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.results import Activity, Certainty, Verdict, Wait
 
@@ -109,6 +109,7 @@ def _wait(wait: Wait, verdict: Verdict, peers: str) -> Row:
         "peer_world_rank": peers,
         "tag": _ANY if wait.any_tag else wait.tag,
         "bytes": wait.length,
+        "text": FROM_CALL if wait.from_call else _NOT_KNOWN,
     }
 
 

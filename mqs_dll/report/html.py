@@ -12,10 +12,11 @@ from hashlib import sha256
 from string import Template
 
 from mqs_dll import __version__
-from mqs_dll.debugger.job.records import Job, JobProcess, RankState
+from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.escape import visible
 from mqs_dll.report.drawing import asset, draw, legend
 from mqs_dll.report.names import titled
+from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.picture import picture
 from mqs_dll.report.tables import Places, Table, activities, communicators, waits
@@ -142,7 +143,7 @@ def _job(job: Job) -> str:
     facts = {
         "command": job.title,
         "MPI": job.mpi or "not known",
-        "host": ", ".join(_hosts(job.processes)) or job.host,
+        "host": nodes_of(job, range(len(job.processes))) or job.host,
         "read": f"{job.taken}, {job.source}",
         "size of MPI_COMM_WORLD": ", ".join("not known" if size is None else str(size) for size in job.sizes),
         "launcher": "not known" if job.launcher is None else f"PID {job.launcher}",
@@ -151,15 +152,11 @@ def _job(job: Job) -> str:
     return "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
 
 
-def _hosts(processes: Iterable[JobProcess]) -> list[str]:
-    hosts = list(dict.fromkeys(process.host for process in processes))
-    return hosts if len(hosts) <= 8 else [*hosts[:8], f"{len(hosts) - 8} more"]
-
-
 def _pause(job: Job) -> str:
     if not job.stopped:
         return "none: the ranks ran on while they were read, so that what they say may not fit together"
     samples = max((len(process.samples) for process in job.processes), default=0)
     looks = f", {samples} looks, {job.interval:g} s apart" if samples > 1 else ""
     uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
-    return f"{job.pause * 1000:.1f} ms{looks}{uncounted}"
+    apart = f", all nodes within {job.apart * 1000:.1f} ms" if job.apart else ""
+    return f"{job.pause * 1000:.1f} ms{apart}{looks}{uncounted}"

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mqs_dll.debugger.job.records import CallStack, Job, JobProcess, Sample
+from mqs_dll.debugger.job.records import Job, JobProcess, Sample
 from mqs_dll.report.fields import listing, members, number_to_json, plain
+from mqs_dll.report.process_json import stack_to_json
 from mqs_dll.report.process_json import to_json as snapshot_to_json
 from mqs_dll.verdict.ranges import intervals
 from mqs_dll.verdict.results import Activity, CommunicatorFacts, Finding, Verdict, Wait
@@ -20,7 +21,20 @@ from mqs_dll.verdict.results import Activity, CommunicatorFacts, Finding, Verdic
 SCHEMA = "mqs-job-report/1"
 """Changes with every change that could break a reader; additions don't."""
 
-_JOB = "title", "source", "host", "taken", "mpi", "launcher", "stopped", "pause", "interval", "counted", "sizes"
+_JOB = (
+    "title",
+    "source",
+    "host",
+    "taken",
+    "mpi",
+    "launcher",
+    "stopped",
+    "pause",
+    "apart",
+    "interval",
+    "counted",
+    "sizes",
+)
 
 MOST_SNAPSHOTS = 1000
 """Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""
@@ -76,13 +90,9 @@ def _process(process: JobProcess, activity: Activity, snapshots: bool) -> dict[s
 def _sample(sample: Sample) -> dict[str, Any]:
     return {
         **members(sample, "at", "went_on"),
-        "stacks": listing(sample.stacks, _stack),
+        "stacks": listing(sample.stacks, stack_to_json),
         "snapshot": snapshot_to_json(sample.snapshot),
     }
-
-
-def _stack(stack: CallStack) -> dict[str, Any]:
-    return members(stack, "thread", "call", "caller", "python", "frames", "fingerprint")
 
 
 # ---------------------------------------------------------------- the verdict
@@ -102,7 +112,7 @@ def _wait(wait: Wait, peers: list[list[int]]) -> dict[str, Any]:
         "communicator": wait.communicator_id,
         "communicator_name": plain(wait.communicator),
         "peers": peers,
-        **members(wait, "any_source", "peer_rank", "tag", "any_tag", "length", "window", "certainty"),
+        **members(wait, "any_source", "peer_rank", "tag", "any_tag", "length", "window", "from_call", "certainty"),
     }
 
 

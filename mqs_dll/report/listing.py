@@ -11,26 +11,63 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.debugger.job.find import FoundJob
+from mqs_dll.debugger.job.find import FoundJob, FoundRank
+from mqs_dll.debugger.job.nodes.slurm import SlurmJob
 from mqs_dll.escape import visible
+from mqs_dll.report.nodes import fold
+from mqs_dll.verdict.ranges import ranges as rank_ranges
 
 _NONE = "No MPI job of yours runs on this machine."
 _NONE_ADVICE = (
     "Log in where the ranks run (for srun, `squeue -o %N` names the machines); jobs of other users are listed for root "
     "alone. A rank that isn't found here can be named: mqs job PID."
 )
+_SLURM_ADVICE = "mqs job --slurm JOB says what is wrong with the MPI job in one of them."
 _ADVICE = "mqs job PID says what is wrong with one of them; mqs watch PID shows one while it runs."
+
+_NOTHING_DONE = "Nothing was stopped or read: without --dry-run they would be."
 
 _LONGEST_TITLE = 60
 _MOST_PROGRAMS = 3
 _NOT_KNOWN = "?"
 
 
-def render(jobs: Sequence[FoundJob]) -> RenderableType:
-    """Return a table of jobs, or what to do where there is none, ready for Console.print."""
-    if not jobs:
+def render(jobs: Sequence[FoundJob], slurm: Sequence[SlurmJob] = ()) -> RenderableType:
+    """Return tables of the jobs of this machine and of Slurm's, or what to do where there is none."""
+    if not jobs and not slurm:
         return Text(f"{_NONE}\n{_NONE_ADVICE}")
-    return Group(Text("MPI jobs on this machine\n", style="bold"), _table(jobs), Text(f"\n{_ADVICE}"))
+    here: list[RenderableType] = []
+    if jobs:
+        here = [Text("MPI jobs on this machine\n", style="bold"), _table(jobs), Text(f"\n{_ADVICE}")]
+    if slurm:
+        title = Text("\nYour jobs of Slurm's\n", style="bold")
+        here += [title, _slurm_table(slurm), Text(f"\n{_SLURM_ADVICE}")]
+    return Group(*here)
+
+
+def _slurm_table(jobs: Sequence[SlurmJob]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in ("job", "name", "nodes", "since", "user"):
+        table.add_column(title, overflow="fold")
+    for job in jobs:
+        table.add_row(*(Text(visible(cell)) for cell in (job.number, job.name, job.nodes, job.since, job.user)))
+    return table
+
+
+def render_found(job: FoundJob) -> RenderableType:
+    """Return which ranks of one job were found, and on which nodes, ready for Console.print."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in ("ranks", "node", "program", "what is known"):
+        table.add_column(title, overflow="fold")
+    alike: dict[tuple[str, str], list[FoundRank]] = {}
+    for rank in job.ranks:
+        alike.setdefault((rank.program.rpartition("/")[2], rank.why or "can be read"), []).append(rank)
+    for (program, why), ranks in alike.items():
+        numbers = [rank.rank for rank in ranks if rank.rank is not None]
+        cells = (rank_ranges(numbers) if numbers else _NOT_KNOWN, fold(rank.host for rank in ranks), program, why)
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    lost = [Text(visible(sentence)) for sentence in job.lost]
+    return Group(Text(f"{visible(job.title)}\n", style="bold"), table, *lost, Text(f"\n{_NOTHING_DONE}"))
 
 
 def _table(jobs: Iterable[FoundJob]) -> Table:

@@ -6,16 +6,19 @@ import json
 from typing import Any
 
 from mqs_dll.abi import Datatype, Window
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, QueueSnapshot, Snapshot
+from mqs_dll.debugger.job.bindings import Parameter, parameters
+from mqs_dll.debugger.job.records import Argument, CallStack
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report.fields import listing, members, name_to_json, number_to_json, plain, text_for_json
 
 SCHEMA = "mqs-show/1"
 """Changes with every change that could break a reader; additions don't."""
 
 
-def render(snapshot: Snapshot) -> str:
-    """Return a snapshot as one JSON document, in ASCII, without a newline at the end."""
-    return json.dumps(to_json(snapshot), indent=2)
+def render(snapshot: Snapshot, stacks: tuple[CallStack, ...] | Hidden | None = None) -> str:
+    """Return a snapshot, and where its threads stood, as one JSON document, in ASCII, without a newline at the end."""
+    document = to_json(snapshot) | {"stacks": None if stacks is None else listing(stacks, stack_to_json)}
+    return json.dumps(document, indent=2)
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -34,6 +37,25 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
         "windows": None if core.windows is None else listing(core.windows, _window),
         "datatypes": None if core.datatypes is None else listing(core.datatypes, _datatype),
         "layouts": plain(core.layouts),
+    }
+
+
+def stack_to_json(stack: CallStack) -> dict[str, Any]:
+    """Return where a thread is, and with what it called MPI."""
+    known = {each.name: each for each in parameters(stack.call or "") or ()}
+    return {
+        **members(stack, "thread", "call", "caller", "python"),
+        "arguments": {each.name: _argument(each, known.get(each.name)) for each in stack.arguments},
+        **members(stack, "frames", "fingerprint"),
+    }
+
+
+def _argument(argument: Argument, parameter: Parameter | None) -> dict[str, Any]:
+    is_number = parameter is not None and not parameter.pointers and not parameter.is_handle
+    return {
+        "value": argument.value if is_number else number_to_json(argument.value),
+        **members(argument, "called", "witness", "reread"),
+        "elements": [number_to_json(each) for each in argument.elements],
     }
 
 

@@ -1,4 +1,4 @@
-"""How far a long look is, on a terminal's standard error only."""
+"""How far a long look is, on a terminal's standard error only: rich is imported for that alone, agents lack it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 _PATIENCE = 0.5
 """Seconds after which a user wonders; most processes are done long before."""
@@ -22,6 +18,8 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+
     status = Console(stderr=True).status("")
     began = time.monotonic()
 
@@ -37,7 +35,7 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def ranks_done() -> Iterator[Callable[[int, int], None] | None]:
+def ranks_done(words: str = "ranks read") -> Iterator[Callable[[int, int], None] | None]:
     """Yield a function to call with the number of ranks done and of all, or None where nobody would see it.
 
     The bar ends with the context: calls after that do nothing.
@@ -45,9 +43,12 @@ def ranks_done() -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-    task = progress.add_task("ranks read (Ctrl-C ends it and lets them go on)", total=None)
+    task = progress.add_task(f"{words} (Ctrl-C ends it and lets them go on)", total=None)
     began = time.monotonic()
 
     def tell(done: int, total: int) -> None:
@@ -69,6 +70,9 @@ def doing() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda words: None
         return
+    from rich.console import Console
+    from rich.markup import escape
+
     console = Console(stderr=True)
     with console.status("") as status:
         yield lambda words: status.update(escape(f"{words}; Ctrl-C ends it"))

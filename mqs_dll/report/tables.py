@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
 from mqs_dll.report.names import CommunicatorNames, name_many
-from mqs_dll.report.words import SURE, Rank, Tag, ranks_of, tag_of, tag_words
+from mqs_dll.report.nodes import nodes_of
+from mqs_dll.report.words import FROM_CALL, SURE, Rank, Tag, ranks_of, tag_of, tag_words
 from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
@@ -101,14 +102,14 @@ def waits(job: Job, verdict: Verdict, places: Places) -> Table:
 
 def _alike(wait: Wait, places: Places) -> Hashable:
     kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.window, wait.any_source, wait.certainty)
-    return (*kind, tag_of(wait), _length(wait), places.number_of(wait.peers))
+    return (*kind, wait.from_call, tag_of(wait), _length(wait), places.number_of(wait.peers))
 
 
 def _wait_row(job: Job, names: CommunicatorNames, wait: Wait, processes: Sequence[int]) -> tuple[str, ...]:
     return (
         _several(job, processes),
         visible(wait.what),
-        _peers(job, wait),
+        _peers(job, wait) + (f" ({FROM_CALL})" if wait.from_call else ""),
         tag_words(wait),
         names.label(wait),
         _length(wait),
@@ -142,7 +143,7 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
     merged: dict[tuple[str, ...], list[int]] = {}
     for rank in ranks_of(job, verdict):
         state = SURE[rank.activity.certainty].state
-        row = (_does(rank), state, rank.activity.where, rank.program, rank.process.host)
+        row = (_does(rank), state, rank.activity.where, rank.program)
         merged.setdefault(row, []).append(rank.place)
     weight = _weights(verdict)
     kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
@@ -150,7 +151,10 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
         name="activities",
         title="What each rank does",
         columns=("ranks", "does", "state", "where in the program", "program", "host", "PID"),
-        rows=[(name_many(job, members), *map(visible, row), _pids(job, members)) for row, members in kept],
+        rows=[
+            (name_many(job, members), *map(visible, row), visible(nodes_of(job, members)), _pids(job, members))
+            for row, members in kept
+        ],
         facts=[Facts(None, None, places.number(members), places.number(())) for _, members in kept],
         remarks=_too_many(len(merged) - len(kept)),
     )
@@ -164,7 +168,10 @@ def _does(rank: Rank) -> str:
     return f"{does}, {rank.needs} of its waits" if rank.needs else does
 
 
-def _pids(job: Job, places: Iterable[int]) -> str:
+def _pids(job: Job, places: Sequence[int]) -> str:
+    """Return the PIDs of processes; nothing where they are of several nodes."""
+    if len({job.processes[place].host for place in places}) > 1:
+        return ""
     pids = [job.processes[place].pid for place in places if job.processes[place].pid]
     return ranges(pids) if len(pids) > 1 else "".join(map(str, pids))
 

@@ -15,6 +15,7 @@ from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import QueueSnapshot
 from mqs_dll.escape import visible
 from mqs_dll.report.names import name_many
+from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.pending import pending
 from mqs_dll.report.text import outcome_line
 from mqs_dll.report.text.rows import Row, row_for_each, rows
@@ -71,6 +72,9 @@ class Frame(NamedTuple):
     def _table(self, shown: Iterable[Row], cell: Callable[[str, str], RenderableType]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
         table.add_column("ranks", no_wrap=True, max_width=_WIDEST_RANKS)
+        on_nodes = several(self.job)
+        if on_nodes:
+            table.add_column("node", no_wrap=True, max_width=_WIDEST_RANKS)
         for number in ("sends", "recvs", "unexp", "unchanged"):
             table.add_column(number, no_wrap=True, justify="right")
         table.add_column("does", overflow="fold")
@@ -78,6 +82,7 @@ class Frame(NamedTuple):
             processes = [self.job.processes[place] for place in row.places]
             table.add_row(
                 Clipped(name_many(self.job, row.places)),
+                *([Clipped(visible(nodes_of(self.job, row.places)))] if on_nodes else []),
                 *(_counts(processes, queue) for queue in Queue),
                 _span(self.unchanged[place] for place in row.places),
                 cell(_does(row, processes), "" if row.certainty is None else _STYLES.get(row.certainty, "")),

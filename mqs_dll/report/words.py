@@ -10,6 +10,9 @@ from mqs_dll.verdict.results import Activity, Certainty, Mode, Verdict, Wait, Wa
 Tag = int | str | None
 """A tag; "any"; "?" where it isn't known; None where there can't be one."""
 
+FROM_CALL = "from the call"
+"""Marks a wait that no queue has: the arguments of the MPI call tell it."""
+
 MESSAGES = frozenset({WaitKind.RECEIVE, WaitKind.SEND})
 _NEEDS = {Mode.ALL: "needs all", Mode.ANY: "needs any"}
 

@@ -58,12 +58,21 @@ class Analysis:
             any(need.pending is not None and need.pending.words.counted for need in thread.needs) for thread in threads
         )
 
+    def sees_calls_only(self, place: int) -> bool:
+        """Tell whether no library could read a process: its call alone proves nothing."""
+        samples = self.job.processes[place].samples
+        return bool(samples) and samples[-1].snapshot.calls_only
+
     def disagree(self, part: Sequence[int], call: str) -> bool:
         """Tell whether processes that wait for each other in a call can't do so if all have the same root: in a tree.
 
         Who is in an earlier one of two such calls never waits for who is in the later one, so it is the same call.
         """
-        return all(self.stood_still(place) and self.roots.is_in_tree(place, call) for place in part)
+        if not all(map(self.stood_still, part)):
+            return False
+        given = {self.roots.given(place, call) for place in part}
+        several = len(given - {None}) > 1
+        return several or all(self.roots.is_in_tree(place, call) for place in part)
 
     def certainty(self, place: int) -> Certainty | None:
         """Return PROVED or SUSPECTED for a process that is stuck, else None."""
@@ -76,7 +85,12 @@ class Analysis:
         return self.proved.unmet.get(place) or self.suspected.unmet.get(place, [])
 
     def known_peers(self, need: Need) -> tuple[int, ...]:
-        """Return the peers of a need that are known; the same tuple for all who wait for the same set."""
+        """Return the peers of a need that are known; the same tuple for all who wait for the same set.
+
+        Of a message that the MPI has lost sight of it is the sender, who can do nothing about it.
+        """
+        if need.pending is not None and need.pending.words.forgotten:
+            return () if need.pending.peer is None else (need.pending.peer,)
         if need.peers not in self._known_peers:
             self._known_peers[need.peers] = Shared(peer for peer in need.peers if peer is not None)
         return self._known_peers[need.peers]
@@ -179,7 +193,7 @@ class _Proof(_Graph):
     """Whatever isn't known may let a process go on; and nothing is known of a job that ran while it was read."""
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        blocked = wait.state is State.BLOCKED and not wait.free_thread
+        blocked = wait.state is State.BLOCKED and not wait.free_thread and not self._analysis.sees_calls_only(place)
         return blocked and self._analysis.job.stopped and self._analysis.motions[place] is not Motion.CHANGED
 
     def _is_free(self, place: int) -> bool:
@@ -201,8 +215,7 @@ class _Suspicion(_Graph):
     """
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        waits = bool(wait.threads) and wait.state is not State.STOPPED
-        return waits and self._analysis.motions[place] is not Motion.CHANGED
+        return bool(wait.threads) and wait.state is not State.STOPPED
 
     def _is_free(self, place: int) -> bool:
         return self._analysis.motions[place] is Motion.CHANGED

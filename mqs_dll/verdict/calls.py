@@ -76,6 +76,8 @@ _CALLS = {
     ),
 }
 
+_REDUCTIONS = frozenset({"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"})
+
 _BY_NAME = {name: blocks for blocks, names in _CALLS.items() for name in names.split()}
 
 _BY_REQUEST = frozenset({Blocks.ONE, Blocks.EVERY, Blocks.SOME})
@@ -90,10 +92,20 @@ def what_ends(call: str) -> Blocks:
     return _BY_NAME.get(call.removesuffix("_c"), Blocks.NOTHING)
 
 
+def known() -> frozenset[str]:
+    """Return the names of all calls that block or poll, or may."""
+    return frozenset(_BY_NAME)
+
+
 def names_communicator(call: str) -> bool:
     """Tell whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
     made_earlier = call.startswith(("MPI_Win_", "MPI_File_")) and what_ends(call) is not Blocks.TOGETHER
     return not made_earlier
+
+
+def reduces(call: str) -> bool:
+    """Tell whether a collective call combines what all have, by one operation."""
+    return call.removesuffix("_c") in _REDUCTIONS
 
 
 def takes_requests(blocks: Blocks) -> bool:

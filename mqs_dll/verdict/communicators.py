@@ -62,6 +62,8 @@ class Communicator:
         return self._said()[1]
 
     def _said(self) -> tuple[bytes, bytes]:
+        if len(self.names) == 1:
+            return next(iter(self.names))
         return self.names.most_common(1)[0][0] if self.names else (b"", b"")
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.pending import Origin
 from mqs_dll.verdict.results import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
 from mqs_dll.verdict.states import State, ThreadWait
 
 
+@garbage_left_alone()
 def conclude(job: Job) -> Verdict:
     """Return what is wrong with a job, as far as what was read of it tells; takes time linear in that."""
     analysis = Analysis(job)
     names = Names(analysis)
-    found = tuple(findings.find(analysis))
+    found = tuple(findings.find(analysis, names))
     outcome = _outcome(analysis, found)
     return Verdict(
         outcome=outcome,
@@ -129,4 +132,5 @@ def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: C
         length=None if pending is None else pending.length,
         certainty=certainty,
         window=None if need.one_sided is None else names.window(need.one_sided.window),
+        from_call=pending is not None and pending.origin is Origin.CALL,
     )

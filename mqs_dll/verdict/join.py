@@ -8,10 +8,11 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.matching import pair
-from mqs_dll.verdict.order import set_standings
+from mqs_dll.verdict.order import set_counterparts, set_standings
 from mqs_dll.verdict.pending import Pending
 
 
@@ -24,10 +25,16 @@ class Joined:
         self.communicators = Communicators(job, self.places)
         self.overtaken: set[tuple[int, int, int]] = set()
         """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
+        self._seen: set[tuple[int, int]] = set()
+        """By process and channel: whether all messages that lie there are known."""
         self.operations: list[list[Pending]] = [
             list(self._operations(place, process)) for place, process in enumerate(job.processes)
         ]
-        """By process: its sends, receives and unexpected messages, notes left out."""
+        """By process: its sends, receives and unexpected messages, notes left out; and what only its calls say."""
+        called = Called(self.communicators)
+        for place, process in enumerate(job.processes):
+            called.add(place, process, self.operations[place])
+        self.disputes = called.disputes
         self.to_process: list[list[Pending]] = [[] for _ in job.processes]
         """By process: the pending sends of others, and its own, that go to it."""
         for each in self.pending(Queue.SENDS):
@@ -35,6 +42,7 @@ class Joined:
                 self.to_process[each.peer].append(each)
         everything = [each for operations in self.operations for each in operations]
         set_standings(everything)
+        set_counterparts(everything, self._seen)
         pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
@@ -57,6 +65,8 @@ class Joined:
         self, place: int, world: int, communicator: int, snapshot: CommunicatorSnapshot
     ) -> Iterator[Pending]:
         for queue in snapshot.queues:
+            if queue.queue is Queue.UNEXPECTED and queue.hidden is None and queue.broken is None:
+                self._seen.add((place, self.communicators.channel(communicator)))
             for operation in queue.operations:
                 if not is_note(queue.queue, operation):
                     yield self._pending(place, world, communicator, queue.queue, operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from mqs_dll.abi import Queue, Status
@@ -16,7 +16,7 @@ Room: TypeAlias = "tuple[int, int, bool]"
 """Where matching goes on: a receiving process, a channel, and whether it is the MPI's own traffic."""
 
 
-def pair(operations: Iterable[Pending]) -> None:
+def pair(operations: Collection[Pending]) -> None:
     """Set ``partner`` of each receive that waits and of each message that it will match.
 
     Where a receive asks for any source, what it takes depends on what arrives first: there each receive and each
@@ -34,7 +34,7 @@ def pair(operations: Iterable[Pending]) -> None:
         elif each.queue is Queue.UNEXPECTED:
             if each.peer is not None and each.tag is not None:
                 messages[each.process, each.channel, each.words.internal].append((each.peer, each))
-        elif each.status is not Status.PENDING or each.standing is Standing.TAKEN:
+        elif each.status is not Status.PENDING or each.standing is Standing.TAKEN or each.counterpart is not None:
             continue
         elif each.peer is not None and each.tag is not None:
             sends.append(((each.peer, each.channel, each.words.internal), each))
@@ -45,6 +45,9 @@ def pair(operations: Iterable[Pending]) -> None:
             _pair_any(receives[room], messages[room])
         else:
             _pair_in_order(receives[room], messages[room])
+    for each in operations:
+        if each.queue is Queue.SENDS and each.counterpart is not None:
+            each.partner = each.counterpart.partner
 
 
 def _pair_in_order(receives: list[Pending], messages: list[tuple[int, Pending]]) -> None:

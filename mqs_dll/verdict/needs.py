@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.join import Joined
-from mqs_dll.verdict.pending import Pending, Standing
+from mqs_dll.verdict.pending import Origin, Pending, Standing
 from mqs_dll.verdict.results import WaitKind
 
 EVERYBODY: tuple[int, ...] = ()
@@ -86,9 +86,10 @@ class Needs:
                 source = ANY if each.any_source else each.peer
                 self._open_receives[each.process, each.channel, each.words.internal, source] += 1
         self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
-        """Messages that no receive has matched, by target, channel, source and tag; and again with None for the tag."""
+        """Messages that no receive has matched and that don't tell their send, by target, channel, source and tag; and
+        again with None for the tag."""
         for each in joined.pending(Queue.UNEXPECTED):
-            if each.partner is None:
+            if each.partner is None and each.counterpart is None:
                 for tag in (each.tag, None):
                     self._arrived[each.process, each.channel, each.peer, tag] += 1
         self._behind: set[tuple[int, int, int]] = set()
@@ -105,6 +106,8 @@ class Needs:
                     self._vague_sends[each.peer, each.channel, source] += 1
 
     def _has_arrived(self, send: Pending) -> bool:
+        if send.words.message is not None:
+            return send.counterpart is not None and send.partner is None
         return send.peer is not None and self._arrived[send.peer, send.channel, send.process, send.tag] > 0
 
     def of(self, pending: Pending, what: str, kind: WaitKind | None = None) -> Need:
@@ -118,6 +121,7 @@ class Needs:
         of_queue = self._of_send if pending.queue is Queue.SENDS else self._of_receive
         need = of_queue(pending, what)
         need.kind = kind or need.kind
+        need.maybe = need.maybe or (pending.origin is Origin.CALL and (pending.is_hidden or not pending.words.probe))
         return need
 
     def of_part(self, pending: Pending) -> Need:
@@ -129,6 +133,9 @@ class Needs:
 
     def _of_receive(self, receive: Pending, what: str) -> Need:
         need = Need(WaitKind.RECEIVE, what, receive.communicator, receive, EVERYBODY)
+        if receive.words.forgotten:
+            need.peers = (receive.process,)
+            return need
         self._set_peers(need, receive)
         need.done = self._is_done(receive)
         if not need.done:
@@ -166,7 +173,9 @@ class Needs:
         self._set_peers(need, send)
         channel, internal = send.channel, send.words.internal
         need.done = self._is_done(send) or (
-            send.peer is not None and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
+            send.counterpart is None
+            and send.peer is not None
+            and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
         )
         if not need.done and send.peer is not None:
             arrived = self._has_arrived(send)

@@ -1,14 +1,15 @@
-"""Which messages of a sender are under way to a receiver, where the MPI numbers them.
+"""Which messages of a sender are under way to a receiver, where the MPI numbers or names them.
 
 A small message leaves nothing behind at its sender, and nobody sees it until its receiver takes it in. But of sends
 that wait Open MPI tells the numbers, and of a receive that waits the number of its sender's message that is next: what
-lies between the two is under way.
+lies between the two is under way. UCX's messages that are answered name the send, so that it is known which ones lie
+at their receivers.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 from mqs_dll.abi import Queue, Status
@@ -46,3 +47,26 @@ def _set(following: int, sends: dict[int, Pending]) -> None:
             send.standing = Standing.TAKEN
         else:
             send.standing = Standing.NEXT if ahead < seen else Standing.BEHIND
+
+
+def set_counterparts(operations: Iterable[Pending], seen: Collection[tuple[int, int]]) -> None:
+    """Set ``counterpart`` of each send and message that have one name, and ``standing`` of sends that have none.
+
+    Args:
+        operations: of all processes.
+        seen: processes and channels of which all unexpected messages are known.
+    """
+    lying = {
+        (each.process, each.channel, each.peer, each.words.message): each
+        for each in operations
+        if each.queue is Queue.UNEXPECTED and each.words.message
+    }
+    for send in operations:
+        name = send.words.message
+        if send.queue is not Queue.SENDS or not name or send.peer is None or send.status is not Status.PENDING:
+            continue
+        message = lying.get((send.peer, send.channel, send.process, name))
+        if message is not None:
+            send.counterpart, message.counterpart = message, send
+        elif (send.peer, send.channel) in seen and (send.peer, send.channel, None, name) not in lying:
+            send.standing = Standing.UNSEEN

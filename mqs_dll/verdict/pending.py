@@ -17,6 +17,15 @@ class Standing(Enum):
     NEXT = "every message under way before it can be seen"
     BEHIND = "a message that can't be seen is under way before it"
     TAKEN = "its receiver has it"
+    UNSEEN = "it does not lie at its receiver: it is under way, or taken"
+
+
+class Origin(Enum):
+    """What an operation is known from."""
+
+    QUEUE = "a queue"
+    CALL = "the arguments of the call that waits for it"
+    BOTH = "a queue, and the call that waits for it"
 
 
 @dataclass(eq=False, slots=True)
@@ -46,8 +55,14 @@ class Pending:
     """What matches it: they will meet."""
     standing: Standing = Standing.UNKNOWN
     """Of a send."""
+    counterpart: Pending | None = None
+    """Of a send, its message where that lies unexpected; of such a message, its send."""
     guessed: bool = False
     """Of a receive: another one from any source may take its partner, or it may take another message."""
+
+    origin: Origin = Origin.QUEUE
+    is_hidden: bool = False
+    """Of one that is known from a call: its process's queues can't all be seen."""
 
     @property
     def sender(self) -> int | None:

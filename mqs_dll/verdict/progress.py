@@ -38,7 +38,7 @@ def motion(process: JobProcess) -> Motion:
     before, after = process.samples[-2:]
     if after.halt is not None:
         return Motion.UNKNOWN
-    if after.went_on or _operations(before) != _operations(after):
+    if after.went_on or not _has_same_operations(before, after):
         return Motion.CHANGED
     if not _moved(before, after):
         return Motion.SAME if before.halt is None else Motion.UNKNOWN
@@ -59,6 +59,12 @@ def _is_free(sample: Sample) -> bool:
     """Tell whether no thread is in an MPI call but one that only asks."""
     stacks = () if isinstance(sample.stacks, Hidden) else sample.stacks
     return all(stack.call is None or what_ends(stack.call) is Blocks.POLLS for stack in stacks)
+
+
+def _has_same_operations(before: Sample, after: Sample) -> bool:
+    if before.snapshot.communicators == after.snapshot.communicators:  # as nearly always: most of it is one object
+        return True
+    return _operations(before) == _operations(after)
 
 
 def _operations(sample: Sample) -> list[tuple[int, int, tuple[tuple[Operation, ...], ...]]]:

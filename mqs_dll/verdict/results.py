@@ -35,6 +35,8 @@ class Cause(Enum):
     KNOT = "knot"
     """Each waits for any of others, all of which wait within the same set."""
     SELF = "waits for itself"
+    FORGOTTEN = "forgotten by the MPI"
+    """Its message is here, and the MPI doesn't end the call."""
     TAG = "tag mismatch"
     COMMUNICATOR = "wrong communicator"
     SOURCE = "wrong source"
@@ -52,6 +54,8 @@ class Cause(Enum):
     """Ranks of one communicator are in different collectives."""
     BEHIND = "waits behind a stuck rank"
     """Not part of the deadlock, but can't go on because of it."""
+    DISPUTE = "queue and call differ"
+    """What a queue has and what the arguments of the call say can't both be right: a bug of libmqs's."""
     PROGRESS = "progress"
     """Something changed between the samples."""
     NOT_READ = "not read"
@@ -105,6 +109,8 @@ class Wait:
     """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
     window: str | None = None
     """Of a one-sided call, the window: "window 'halo'"; None where it can't be told."""
+    from_call: bool = False
+    """Whether it is known from the arguments of the call alone: no queue has it."""
 
 
 @dataclass(frozen=True, slots=True)

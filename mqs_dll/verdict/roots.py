@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mqs_dll.abi import Queue
+from mqs_dll.debugger.job.records import Witness
 from mqs_dll.verdict import trees
+from mqs_dll.verdict.called import communicator_of, stacks_of
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Pending
 
@@ -41,8 +43,30 @@ class Roots:
         parts = [each for each in own if each.words.collective == call]
         return parts if all(each.queue is AWAY[call] for each in parts) else []
 
+    def given(self, place: int, call: str) -> int | None:
+        """Return the process that one's call has as its root; None where two witnesses don't tell.
+
+        They are the MPI's frames and the caller, or one of them and the messages.
+        """
+        process = self._joined.job.processes[place]
+        for stack in stacks_of(process):
+            root = stack.argument("root") if stack.call == call else None
+            known = communicator_of(stack, process.samples[-1].snapshot.communicators)
+            if root is None or root.value < 0 or known is None:
+                continue
+            targets = self._communicators.targets(self._communicators.of_process[place][known])
+            given = targets[root.value] if targets is not None and root.value < len(targets) else None
+            by_tree = self._by_tree(place, call)
+            return given if given in by_tree or (not by_tree and root.witness is Witness.BOTH) else None
+        return None
+
     def taken(self, place: int, call: str) -> frozenset[int]:
         """Return the processes that one may take for the root; none where nothing tells."""
+        given = self.given(place, call)
+        return self._by_tree(place, call) if given is None else frozenset({given})
+
+    def _by_tree(self, place: int, call: str) -> frozenset[int]:
+        """Return the same by the messages of a process alone."""
         call = _plain(call)
         if call not in AWAY:
             return frozenset()

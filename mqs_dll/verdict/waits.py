@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState
-from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict import calls
+from mqs_dll.verdict.called import communicator_of, may_be_hidden, stacks_of
 from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
-from mqs_dll.verdict.pending import Pending, users
+from mqs_dll.verdict.pending import Origin, Pending, users
 from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
@@ -35,7 +35,8 @@ class Waits:
         processes = joined.job.processes
         self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
         self._needs = Needs(joined, self.gone)
-        self.windows = Windows(joined.job, joined.places, [_stacks(process) for process in processes])
+        self._disputed = {each.process for each in joined.disputes}
+        self.windows = Windows(joined.job, joined.places, [stacks_of(process) for process in processes])
         self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:
@@ -45,7 +46,7 @@ class Waits:
     # ------------------------------------------------------------ one process
 
     def _of(self, place: int, process: JobProcess) -> ProcessWait:
-        stacks = _stacks(process)
+        stacks = stacks_of(process)
         main = stacks[0] if stacks else None
         if place in self.gone:
             return ProcessWait(State.GONE, main, [])
@@ -57,28 +58,34 @@ class Waits:
         blocked = [(stack, stack.call) for stack in inside if stack.call and _blocks(stack.call)]
         if not blocked:
             return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
-        threads = [self._thread(place, call, alone=len(blocked) == 1) for _, call in blocked]
+        threads = [self._thread(place, *each, alone=len(blocked) == 1) for each in blocked]
         free = main.call is None or len(blocked) < len(inside)
         return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
 
-    def _thread(self, place: int, call: str, *, alone: bool) -> ThreadWait:
+    def _thread(self, place: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
         blocks = calls.what_ends(call)
         if blocks in calls.COLLECTIVE:
-            return self._collective(place, call)
+            return self._collective(place, call, stack)
         if blocks is Blocks.WINDOW:
-            return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, call)])
+            return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, stack)])
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
         if marked and alone and calls.takes_requests(blocks):
             return self._marked(place, call, marked, _MODES[blocks])
-        needs = [self._needs.of(each, call) for each in self._candidates(place, call, blocks, pending)]
+        if alone and (waited := self._requested(place, stack, blocks)):
+            mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
+            return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
+        told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
+        needs = [self._needs.of(each, call) for each in told or self._candidates(place, call, blocks, pending)]
+        for need in needs:
+            need.opened = need.opened or place in self._disputed
         parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
         collectives = {(each.number, each.communicator) for each in parts}
-        if not needs and len(collectives) == 1 and not self._is_hidden(place):
+        if not needs and len(collectives) == 1 and not self._may_miss(place, blocks):
             return ThreadWait(call, Mode.ALL, True, parts, communicator=parts[0].communicator)
         needs += parts
-        if not needs or (calls.takes_requests(blocks) and self._is_hidden(place)):
-            moves_data = blocks is not Blocks.PROBE or self._is_hidden(place)
+        if not needs or (calls.takes_requests(blocks) and self._may_miss(place, blocks)):
+            moves_data = blocks is not Blocks.PROBE or self._may_miss(place, blocks)
             needs.append(self._needs.of_call(place, call, moves_data=moves_data))
         mode = Mode.ALL if len(needs) == 1 else _MODES[blocks]
         sure = len(needs) == 1 or blocks is Blocks.SOME
@@ -100,6 +107,17 @@ class Waits:
         if count is not None:
             mode = Mode.ALL if count >= len(needs) else Mode.ANY if count == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
+
+    def _requested(self, place: int, stack: CallStack, blocks: Blocks) -> list[Pending]:
+        """Return the operations that a call waits for by its requests; none where not all of them are known.
+
+        Nor where it has what it waits for: one of several that is complete.
+        """
+        handles = {handle for argument in stack.arguments for handle in argument.elements}
+        found = [each for each in users(self._joined.operations[place]) if each.words.request in handles]
+        waited = [each for each in found if each.status is not Status.COMPLETE]
+        is_known = handles == {each.words.request for each in found}
+        return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
 
     def _candidates(self, place: int, call: str, blocks: Blocks, pending: list[Pending]) -> Iterable[Pending]:
         """Return the operations that a call may wait for."""
@@ -133,14 +151,9 @@ class Waits:
             if each.queue is not Queue.UNEXPECTED and each.status is not Status.COMPLETE
         ]
 
-    def _is_hidden(self, place: int) -> bool:
-        """Tell whether operations of a process may be missing from what was read."""
-        snapshot = self._joined.job.processes[place].samples[-1].snapshot
-        return any(
-            queue.hidden is not None or queue.broken is not None
-            for each in snapshot.communicators
-            for queue in each.queues
-        )
+    def _may_miss(self, place: int, blocks: Blocks) -> bool:
+        """Tell whether operations that a call may wait for may be missing from what was read of its process."""
+        return may_be_hidden(self._joined.job.processes[place], with_request=calls.takes_requests(blocks))
 
     def _without_stack(self, place: int) -> ProcessWait:
         """Return what the operations of a process alone prove; those that may be nonblocking ones prove nothing."""
@@ -151,7 +164,7 @@ class Waits:
         inside = [each for each in pending if each.words.collective and each.queue is Queue.RECEIVES]
         if inside:
             what = inside[0].words.collective or "a collective call"
-            thread = self._collective(place, what)
+            thread = self._collective(place, what, None)
             thread.call = None
             return ProcessWait(State.BLOCKED, None, [thread])
         blocking = [each for each in users(pending) if _blocks_for_sure(each)]
@@ -163,11 +176,11 @@ class Waits:
 
     # ------------------------------------------------------------ collective calls
 
-    def _collective(self, place: int, call: str) -> ThreadWait:
+    def _collective(self, place: int, call: str, stack: CallStack | None) -> ThreadWait:
         traffic = [each for each in self._open(place) if each.words.internal and not each.words.gone_on]
         blocking = [each for each in traffic if each.words.collective] or traffic
         needs = [self._needs.of(each, call, WaitKind.COLLECTIVE) for each in blocking]
-        candidates = self._candidate_communicators(place, call, blocking)
+        candidates = self._communicator_of(place, stack) or self._candidate_communicators(place, call, blocking)
         communicator = candidates[0] if len(candidates) == 1 else None
         if not needs:
             needs.append(self._needs.of_call(place, call, WaitKind.COLLECTIVE))
@@ -177,11 +190,20 @@ class Waits:
         mode = Mode.ALL if len(needs) == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)
 
+    def _communicator_of(self, place: int, stack: CallStack | None) -> tuple[int, ...]:
+        """Return the communicator of a collective call by its arguments; empty where they don't tell."""
+        snapshot = self._joined.job.processes[place].samples[-1].snapshot
+        known = None if stack is None else communicator_of(stack, snapshot.communicators)
+        return () if known is None else (self._communicators.of_process[place][known],)
+
     def _candidate_communicators(self, place: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
         """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
 
         A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic tells it.
+        Where no library could list them, MPI_COMM_WORLD is one of any number.
         """
+        if self._joined.job.processes[place].samples[-1].snapshot.calls_only:
+            return ()
         everyone = self._communicators.all
         if not calls.names_communicator(call):
             owned = {each.communicator for each in traffic if is_of_owner(everyone[each.communicator].description)}
@@ -198,6 +220,9 @@ class Waits:
         return () if seen else tuple(usual)
 
 
+_REQUESTED = {Blocks.ONE: Mode.ALL, Blocks.EVERY: Mode.ALL, Blocks.SOME: Mode.ANY}
+"""Of calls whose requests are known."""
+
 _MODES = {
     Blocks.SEND: Mode.UNKNOWN,
     Blocks.RECEIVE: Mode.UNKNOWN,
@@ -212,13 +237,7 @@ _MODES = {
 def _is_gone(process: JobProcess) -> bool:
     if process.state in _NEVER_AGAIN:
         return True
-    return any(stack.call is not None and calls.what_ends(stack.call) is Blocks.END for stack in _stacks(process))
-
-
-def _stacks(process: JobProcess) -> tuple[CallStack, ...]:
-    if not process.samples or isinstance(process.samples[-1].stacks, Hidden):
-        return ()
-    return process.samples[-1].stacks
+    return any(stack.call is not None and calls.what_ends(stack.call) is Blocks.END for stack in stacks_of(process))
 
 
 def _blocks(call: str) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from mqs_dll.abi import Window
 from mqs_dll.debugger.job.records import CallStack, Job
 from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.verdict.called import window_of
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
 from mqs_dll.verdict.results import WaitKind
 
@@ -81,19 +83,22 @@ class Windows:
 
     # ------------------------------------------------------------ what a call waits for
 
-    def need(self, place: int, call: str) -> Need:
+    def need(self, place: int, stack: CallStack) -> Need:
         """Return what has to happen for a one-sided call to end; of several windows that it may be on, for any."""
-        numbers = self.of_process[place]
+        call, numbers = stack.call or "", self.of_process[place]
         if numbers is None:
             return Need(WaitKind.CALL, call, None, None, EVERYBODY, opened=True)
+        rank = stack.argument("rank")
+        lock = partial(self._lock, rank=None if rank is None else rank.value)
         makers: dict[tuple[str, ...], Callable[[int, str, JobWindow], Need | None]] = {
-            LOCK: self._lock,
+            LOCK: lock,
             START: self._start,
             WAIT: self._wait,
             MOVING_LOCKED: self._locked_data,
         }
         make = next((make for calls, make in makers.items() if call.removesuffix("_c") in calls), self._started_data)
-        windows = [self.all[number] for number in numbers]
+        told = window_of(stack, [self.all[number].by_process[place].handle for number in numbers])
+        windows = [self.all[number] for number in (numbers if told is None else numbers[told : told + 1])]
         needs = [need for window in windows if len(window.members) > 1 and (need := make(place, call, window))]
         if len(needs) == 1:
             return needs[0]
@@ -103,10 +108,22 @@ class Windows:
         about = OneSided(windows[0].place) if len(windows) == 1 else None
         return Need(WaitKind.CALL, call, None, None, everyone, opened=opened, done=done, one_sided=about)
 
-    def _lock(self, place: int, call: str, window: JobWindow) -> Need | None:
-        """Wait for whoever holds a lock, and for those outside MPI, who may have to pass it on; None without any."""
+    def _lock(self, place: int, call: str, window: JobWindow, rank: int | None) -> Need | None:
+        """Wait for whoever holds a lock, and for those outside MPI, who may have to pass it on; None without any.
+
+        Args:
+            place: who wants it.
+            call: the call.
+            window: whose lock it is.
+            rank: for which rank's part of the window, as the call has it.
+        """
         own, others = self._job.processes[place].rank, self._others(place, window)
-        targets = {peer for peer in others if own in (self._said(peer, window, "queued") or ())}
+        called = window.members[rank] if rank is not None and 0 <= rank < len(window.members) else None
+        targets = (
+            {called}
+            if called is not None
+            else {peer for peer in others if own in (self._said(peer, window, "queued") or ())}
+        )
         if not targets and any(self._is_queued(place, each) for each in self.all):
             return None
         held = {peer: self._locked(peer, window) for peer in others}
@@ -118,7 +135,8 @@ class Windows:
             return None
         is_sure = bool(holders) and not unknown and not idle
         wanted = targets or {target for peer in holders for target in held[peer] or ()}
-        target = next(iter(wanted)) if is_sure and len(wanted) == 1 and call not in LOCK[1:] else None
+        is_told = called is not None or (is_sure and len(wanted) == 1 and call not in LOCK[1:])
+        target = next(iter(wanted)) if is_told else None
         return self._made(call, OneSided(window.place, target, "MPI_Win_unlock" if is_sure else ""), peers, window)
 
     def _start(self, place: int, call: str, window: JobWindow) -> Need | None:

@@ -45,6 +45,13 @@ void json_end(char bracket)
     needs_comma = 1;
 }
 
+void json_document_end(void)
+{
+    json_end('}');
+    putchar('\n');
+    needs_comma = 0;
+}
+
 void json_integer(const char *key, long value)
 {
     begin_value(key);

@@ -1,4 +1,4 @@
-/* A writer of JSON, just enough for one document. */
+/* A writer of JSON, just enough for documents that are each on a line. */
 #ifndef JSON_H
 #define JSON_H
 
@@ -7,6 +7,7 @@
 /* A key inside an object; NULL inside an array. */
 void json_begin(const char *key, char bracket); /* '{' or '[' */
 void json_end(char bracket);                    /* '}' or ']' */
+void json_document_end(void);                   /* Instead of json_end of the outermost object. */
 void json_integer(const char *key, long value);
 void json_unsigned(const char *key, unsigned long value);
 void json_double(const char *key, double value);

@@ -1,13 +1,14 @@
-/* A debugger in miniature: shows what an MQS library knows of one process, as one JSON document.
+/* A debugger in miniature: shows what an MQS library knows of processes, each as a JSON document on a line of its own.
  *
  * It stands in for the debuggers that libmqs is made for, and so knows nothing of Python or of any MPI: only
- * mqs_interface.h, ELF and ptrace. It has no debug information to offer.
+ * mqs_interface.h, ELF and ptrace. It has no debug information to offer but what a file says.
  */
 #define _GNU_SOURCE
 #include "json.h"
 #include "library.h"
 #include "process.h"
 #include "symbols.h"
+#include "types.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,18 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { MAX_ITEMS = 100000, MAX_NAME = 4096 };
+enum { MAX_ITEMS = 1000000, MAX_NAME = 4096 };
 
 static const char usage[] =
-    "usage: mqs_host [options] DLL PID\n"
-    "  DLL            the MQS library; - is the one that MPIR_dll_name in the process names\n"
+    "usage: mqs_host [options] DLL PID...\n"
+    "  DLL            the MQS library; - is the one that MPIR_dll_name in the first process names\n"
     "  --no-optional  give no mqs_dprints, mqs_errorstring and mqs_sizeof\n"
     "  --no-update    set the communicator iterator up without mqs_update_communicator_list\n"
     "  --loop-get     loop while mqs_get_communicator succeeds, whatever mqs_next_communicator answers\n"
     "  --chunk N      fetch in pieces of N bytes at most\n"
     "  --latency USEC wait before each fetch, as if the process were far away\n"
-    "  --repeat N     sweep N times before, and tell how long that took\n"
+    "  --types FILE   have the debug information of a file: lines \"STRUCT SIZE\" and \"STRUCT.MEMBER OFFSET\"\n"
+    "  --repeat N     before, set the process up N times and sweep twice each time, and tell how long that took\n"
     "  --no-stop      don't stop the process\n";
 
 static struct {
@@ -134,23 +137,19 @@ static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
 static mqs_type *find_type(mqs_image *image, char *name, mqs_lang_code language)
 {
     (void)image;
-    (void)name;
     (void)language;
     counts.types++;
-    return NULL;
+    return types_find(name);
 }
 
 static int field_offset(mqs_type *type, char *name)
 {
-    (void)type;
-    (void)name;
-    return -1;
+    return types_offset(type, name);
 }
 
 static int size_of(mqs_type *type)
 {
-    (void)type;
-    return -1;
+    return types_size(type);
 }
 
 /* This host has not been told about ranks, as a debugger that attached to one process by hand. */
@@ -319,6 +318,7 @@ static void sweep_label(int print)
     json_integer("label_remote", label.remote_size);
     json_integer("label_freed", label.is_freed);
     json_integer("label_internal", label.is_internal);
+    json_unsigned("label_handle", label.handle);
 }
 
 static void sweep_communicator(int print, const mqs_communicator *communicator)
@@ -366,42 +366,102 @@ static void sweep(int print)
     report(print, "end", code);
 }
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-static double microseconds(void)
+static double microseconds(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* What something took: this process's processor time, and by the clock. */
+struct duration {
+    double busy, all;
+};
+
+static struct duration now(void)
+{
+    return (struct duration){microseconds(CLOCK_PROCESS_CPUTIME_ID), microseconds(CLOCK_MONOTONIC)};
+}
+
+static struct duration since(struct duration begin)
+{
+    struct duration end = now();
+
+    return (struct duration){end.busy - begin.busy, end.all - begin.all};
+}
+
+static void print_duration(const char *key, struct duration duration)
+{
+    json_begin(key, '{');
+    json_double("busy_us", duration.busy);
+    json_double("all_us", duration.all);
+    json_end('}');
+}
+
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file != NULL) {
+        if (fscanf(file, "%*s %ld", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* A sweep's shortest duration so far, and what it read. */
+struct measured {
+    struct duration best;
+    unsigned long fetches, bytes;
+};
+
+static void measure_sweep(struct measured *measured)
+{
+    struct duration begin = now(), took;
+
+    memset(&counts, 0, sizeof counts);
+    sweep(0);
+    took = since(begin);
+    if (measured->best.all == 0 || took.busy < measured->best.busy) {
+        measured->best.busy = took.busy;
+    }
+    if (measured->best.all == 0 || took.all < measured->best.all) {
+        measured->best.all = took.all;
+    }
+    measured->fetches = counts.fetches;
+    measured->bytes = counts.bytes;
+}
+
+static void print_measured(const char *key, const struct measured *measured)
+{
+    json_begin(key, '{');
+    print_duration("best", measured->best);
+    json_unsigned("fetches", measured->fetches);
+    json_unsigned("bytes", measured->bytes);
+    json_end('}');
 }
 
 static void time_sweeps(void)
 {
-    double *times = calloc((size_t)options.repeat, sizeof *times);
+    struct measured first = {{0, 0}, 0, 0}, again = {{0, 0}, 0, 0};
+    char *message;
 
-    if (times == NULL) {
-        return;
-    }
     for (int i = 0; i < options.repeat; i++) {
-        double before = microseconds();
-
-        sweep(0);
-        times[i] = microseconds() - before;
+        library.destroy_process_info(the_process.info);
+        library.setup_process(&the_process, &process_callbacks);
+        library.process_has_queues(&the_process, &message);
+        measure_sweep(&first);
+        measure_sweep(&again);
     }
-    qsort(times, (size_t)options.repeat, sizeof *times, compare_doubles);
     json_begin("timing", '{');
-    json_integer("sweeps", options.repeat);
-    json_double("min_us", times[0]);
-    json_double("median_us", times[options.repeat / 2]);
+    print_measured("first", &first);
+    print_measured("again", &again);
     json_end('}');
-    free(times);
+    memset(&counts, 0, sizeof counts);
 }
 
 /* ---------------------------------------------------------------- the life of a session */
@@ -418,6 +478,11 @@ static void print_counts(const char *key)
     memset(&counts, 0, sizeof counts);
 }
 
+static struct {
+    struct duration begin;
+    long resident_kib;
+} before_library;
+
 static int show_image(void)
 {
     char *message = NULL;
@@ -427,6 +492,7 @@ static int show_image(void)
         return 0;
     }
     code = report(1, "image_has_queues", library.image_has_queues(&the_image, &message));
+    print_duration("start", since(before_library.begin));
     json_string("image_message", message);
     return code == mqs_ok;
 }
@@ -462,16 +528,18 @@ static void show_queues(void)
         print_counts("setup_counts");
         if (options.repeat > 0) {
             time_sweeps();
-            memset(&counts, 0, sizeof counts);
         }
         sweep(1);
         print_counts("sweep_counts");
+        json_integer("resident_kib", resident_kib() - before_library.resident_kib);
     }
     if (the_process.info != NULL) {
         report(1, "destroy_process", library.destroy_process_info(the_process.info));
+        the_process.info = NULL;
     }
     if (the_image.info != NULL) {
         report(1, "destroy_image", library.destroy_image_info(the_image.info));
+        the_image.info = NULL;
     }
 }
 
@@ -503,7 +571,7 @@ static int read_dll_name(char *name, size_t room)
 
 static int parse_options(int argc, char **argv)
 {
-    enum { CHUNK = 256, LATENCY, REPEAT };
+    enum { CHUNK = 256, LATENCY, REPEAT, TYPES };
     static const struct option names[] = {
         {"no-optional", no_argument, &options.no_optional, 1},
         {"loop-get", no_argument, &options.loop_get, 1},
@@ -512,6 +580,7 @@ static int parse_options(int argc, char **argv)
         {"chunk", required_argument, NULL, CHUNK},
         {"latency", required_argument, NULL, LATENCY},
         {"repeat", required_argument, NULL, REPEAT},
+        {"types", required_argument, NULL, TYPES},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -529,52 +598,69 @@ static int parse_options(int argc, char **argv)
         case REPEAT:
             options.repeat = atoi(optarg);
             break;
+        case TYPES:
+            if (!types_load(optarg)) {
+                return 0;
+            }
+            break;
         default:
             return 0;
         }
     }
-    if (argc - optind != 2) {
+    if (argc - optind < 2) {
         return 0;
     }
     options.dll = argv[optind];
-    options.pid = (pid_t)atoi(argv[optind + 1]);
     if (options.no_optional) {
         basic_callbacks.mqs_dprints_fp = NULL;
         basic_callbacks.mqs_errorstring_fp = NULL;
         image_callbacks.mqs_sizeof_fp = NULL;
     }
-    return options.pid > 0;
+    return 1;
 }
 
-int main(int argc, char **argv)
+/* Answers 1, or 0 after a line on stderr. */
+static int show(const char *pid)
 {
     static char dll_name[MAX_NAME];
 
-    if (!parse_options(argc, argv)) {
-        fputs(usage, stderr);
-        return 2;
-    }
+    options.pid = (pid_t)atoi(pid);
     /* All that takes time comes before the process is stopped. */
     if (!symbols_load(options.pid)) {
-        return 1;
+        return 0;
     }
     if (strcmp(options.dll, "-") == 0) {
         if (!read_dll_name(dll_name, sizeof dll_name)) {
-            return 1;
+            return 0;
         }
         options.dll = dll_name;
     }
-    if (!library_open(&library, options.dll)) {
-        return 1;
+    before_library.resident_kib = resident_kib();
+    before_library.begin = now();
+    if (library.setup_basic_callbacks == NULL && !library_open(&library, options.dll)) {
+        return 0;
     }
     json_begin(NULL, '{');
     show_library();
     if (!options.no_stop && !process_stop(options.pid)) {
-        return 1;
+        return 0;
     }
     show_queues();
     process_resume();
-    json_end('}');
-    putchar('\n');
+    json_document_end();
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (!parse_options(argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    while (++optind < argc) {
+        if (!show(argv[optind])) {
+            return 1;
+        }
+    }
     return 0;
 }

@@ -164,6 +164,8 @@ int symbols_load(pid_t pid)
     uint64_t bias, dynamic, link;
     struct link_map entry;
 
+    memset(objects, 0, object_count * sizeof *objects);
+    object_count = 0;
     if (!read_headers(pid, &bias, &dynamic)) {
         fprintf(stderr, "cannot read the program headers of process %d\n", (int)pid);
         return 0;

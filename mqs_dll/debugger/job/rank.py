@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
+from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
@@ -15,15 +16,22 @@ from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.errors import MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
+from mqs_dll.errors import LayoutError, MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
 
 
 class LiveRank:
     """A rank, opened when it is first asked for, and again when it couldn't be opened."""
 
-    def __init__(self, found: FoundRank, open_queues: OpenQueues) -> None:
-        """Begin; nothing of the process is touched yet."""
+    def __init__(self, found: FoundRank, open_queues: OpenQueues, size: int = 0) -> None:
+        """Begin; nothing of the process is touched yet.
+
+        Args:
+            found: the rank.
+            open_queues: returns the library to read it with.
+            size: of its MPI_COMM_WORLD, for an MPI whose memory can't tell; 0 where it isn't known.
+        """
         self.found = found
+        self._size = size
         self.snapshot: Snapshot | None = None
         """What the last look has read, None where it read nothing."""
         self.stacks: tuple[CallStack, ...] | Hidden = ()
@@ -35,6 +43,7 @@ class LiveRank:
         self._process: LiveProcess | None = None
         self._tracer: StackTracer | None = None
         self._look: Look | None = None
+        self._is_calls_only = False
         self._captured: Captured | None = None
 
     @property
@@ -66,8 +75,12 @@ class LiveRank:
         assert self._look is not None
         try:
             self.snapshot = self._look.read(look_further)
+        except LayoutError as error:
+            self._read_calls_only(error)
         except MqsError as error:
             self.refuse(error)
+        if self.snapshot is not None and self._is_calls_only:
+            self.snapshot = replace(self.snapshot, calls_only=True)
 
     def read_stopped(self, stop_signal: int, look_further: LookFurther | None) -> None:
         """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
@@ -141,11 +154,34 @@ class LiveRank:
         pid = self.found.pid
         self._process = LiveProcess(pid, self.found.started)
         self._tracer = StackTracer(self._process.program, self._process.fetch)
-        library, path = self._open_queues(self._process)
         try:
+            library, path = self._open_queues(self._process)
             self._look = Look(library, self._process, pid=pid, program=read_status(pid).name, library_path=path)
         except UnknownMpiError as error:
-            raise UnknownMpiError(f"{error}{missing_files(self._process.image)}") from error
+            refusal = UnknownMpiError(f"{error}{missing_files(self._process.image)}")
+            if not has_mpi(self._process.image):
+                raise UnknownMpiError(f"{refusal}; {NO_FUNCTIONS}") from error
+            if not self._size:
+                raise refusal from error
+            self._look_at_calls(refusal)
+
+    def _look_at_calls(self, refusal: MqsError) -> None:
+        """Do without a library, which refused to read the process."""
+        assert self._process is not None
+        pid, library = self.found.pid, CallsOnly(self._process.image, self.found.rank, self._size, str(refusal))
+        self._look, self._is_calls_only = Look(library, self._process, pid=pid, program=read_status(pid).name), True
+
+    def _read_calls_only(self, refusal: LayoutError) -> None:
+        """Read a process without its library, which found no layout that fits it."""
+        assert self._process is not None
+        if not self._size or not has_mpi(self._process.image):
+            self.refuse(refusal)
+            return
+        if self._look is not None:
+            self._look.close()
+        self._look_at_calls(refusal)
+        assert self._look is not None
+        self.snapshot = self._look.read()
 
     def _true_cause(self, error: MqsError) -> MqsError:
         """Return that the process has exited, when that is why it couldn't be read."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
-from mqs_dll.debugger.job import peek
-from mqs_dll.debugger.job.facts import mpi_name, world_rank, world_size
+from mqs_dll.debugger.job.facts import mpi_name, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
-from mqs_dll.debugger.job.open_files import allow_open_files
-from mqs_dll.debugger.job.rank import LiveRank
-from mqs_dll.debugger.job.records import LIVE, CallStack, Job, JobProcess, RankState, Sample
-from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
+from mqs_dll.debugger.job.garbage import garbage_left_alone
+from mqs_dll.debugger.job.ranks import Here, How, Ranks
+from mqs_dll.debugger.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.errors import AlreadyTracedError
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
@@ -28,8 +25,6 @@ _MOST_MISSING = 1 << 20
 """Ranks that are listed as missing at most: a size that was read may be nonsense."""
 
 _ON_WINDOWS = "MPI_Win_"
-
-_HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
 
 
 def read_job(
@@ -46,7 +41,7 @@ def read_job(
     doubtful: Callable[[Job], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Job:
-    """Read all ranks of a job, once or several times.
+    """Read all ranks of a job that runs on this machine, once or several times.
 
     Args:
         found: the job.
@@ -67,10 +62,8 @@ def read_job(
     Raises:
         LimitError: the ranks stood for too long, and had to be let go before all was read.
     """
-    options = {"stop": stop, "stacks": stacks, "count": count}
-    with JobReader(
-        found, open_queues, look_further=look_further, **options, limit=limit, on_progress=on_progress
-    ) as reader:
+    here = Here(found.ranks, open_queues, look_further, How(stop, stacks, count, limit), found.sizes)
+    with JobReader(found, here, on_progress=on_progress) as reader:
         return look_on(reader, [reader.look()], samples, interval, doubtful)
 
 
@@ -100,48 +93,37 @@ def look_on(
 class JobReader(Closes):
     """The ranks of a job, kept open from look to look; a context manager that lets go of them at the end."""
 
-    def __init__(
-        self,
-        found: FoundJob,
-        open_queues: OpenQueues,
-        *,
-        look_further: LookFurther | None = None,
-        stop: bool = True,
-        stacks: bool = True,
-        count: bool = True,
-        limit: Limit = USUAL,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        """Begin; nothing of the ranks is touched yet. The arguments are those of read_job."""
+    def __init__(self, found: FoundJob, ranks: Ranks, *, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Begin; nothing of the ranks is touched yet.
+
+        Args:
+            found: the job.
+            ranks: its ranks, on this machine or on several.
+            on_progress: as read_job has it.
+        """
         self._found = found
-        self._stop = stop
-        self._stacks = stacks
-        self._count = count
-        self._limit = limit
+        self._ranks = ranks
         self._on_progress = on_progress
-        self._list_windows = look_further
-        self._look_further: LookFurther | None = None
-        self._ranks = [LiveRank(rank, open_queues) for rank in found.ranks]
-        allow_open_files(len(self._ranks))
-        self._moved: dict[int, bool | None] = {}
+        self._windows = False
         self._began: float | None = None
 
     def look(self) -> Job:
         """Read each rank once; one that can't be read has a sentence instead, and is tried again in the next look."""
-        for done, rank in enumerate(self._ranks):
-            if self._on_progress:
-                self._on_progress(done, len(self._ranks))
-            rank.open()
-            if self._look_further:
-                rank.find_way(self._look_further)
+        ranks, how = self._ranks, self._ranks.how
+        ranks.open(windows=self._windows, on_progress=self._on_progress)
         taken = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         at = self._seconds_since_first()
-        pause = self._read_stopped() if self._stop else self._read_running()
-        for rank in self._ranks:
-            rank.unwind()
-        self._look_further = self._list_windows if any(map(_is_one_sided, self._ranks)) else None
-        processes = [self._process(rank, at, pause) for rank in self._ranks]
-        self._moved.clear()
+        if how.stop:
+            with ranks.stopped():
+                ranks.read()
+        else:
+            ranks.read()
+        with garbage_left_alone():
+            return self._job(taken, ranks.processes(at))
+
+    def _job(self, taken: str, processes: Sequence[JobProcess]) -> Job:
+        ranks, how = self._ranks, self._ranks.how
+        self._windows = any(map(_is_one_sided, processes))
         sizes = tuple(_size(processes, number) for number in range(len(self._found.worlds)))
         return Job(
             title=self._found.title,
@@ -150,10 +132,11 @@ class JobReader(Closes):
             taken=taken,
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),
             launcher=self._found.launcher,
-            stopped=self._stop,
-            pause=pause,
+            stopped=how.stop,
+            pause=ranks.pause,
             interval=0.0,
-            counted=self._count,
+            counted=how.count,
+            apart=ranks.apart,
             sizes=sizes,
             processes=tuple(_complete(_without_duplicates(processes), self._found, sizes)),
         )
@@ -163,104 +146,58 @@ class JobReader(Closes):
 
         Needs the call stacks; ranks without them aren't watched.
         """
-        targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
-        moved = peek.changed(list(targets.values()), seconds, count=self._count)
-        self._moved = dict(zip(targets, moved, strict=True))
+        self._ranks.watch(seconds)
 
     def close(self) -> None:
         """Let go of the ranks. Idempotent."""
-        for rank in self._ranks:
-            rank.close()
+        self._ranks.close()
 
     def _seconds_since_first(self) -> float:
         now = time.monotonic()
         self._began = now if self._began is None else self._began
         return now - self._began
 
-    def _read_stopped(self) -> float:
-        """Read all ranks in one stop; return how long that was."""
-        ready = [rank for rank in self._ranks if rank.is_open]
-        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
-        with all_stopped([rank.found.pid for rank in ready], started, limit=self._limit) as stop:
-            for rank in ready:
-                failure = stop.failures.get(rank.found.pid)
-                if isinstance(failure, AlreadyTracedError):
-                    rank.read_held(failure, self._look_further)
-                    continue
-                if failure is not None:
-                    rank.refuse(failure)
-                    continue
-                rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further)
-                if self._stacks:
-                    rank.capture(stop)
-        return stop.pause
 
-    def _read_running(self) -> float:
-        for rank in self._ranks:
-            if rank.is_open:
-                rank.read_running()
-        return 0.0
-
-    def _process(self, rank: LiveRank, at: float, pause: float) -> JobProcess:
-        found, snapshot = rank.found, rank.snapshot
-        base = JobProcess(
-            found.world, found.rank, found.host, found.pid, found.program, RankState.READ, "", "", samples=()
-        )
-        if snapshot is None:
-            obstacle = rank.obstacle()
-            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
-        number = world_rank(snapshot)
-        why = ""
-        if number is not None and found.rank is not None and number != found.rank:
-            why = f"its launcher gave it rank {found.rank}, but its MPI says that it is rank {number}"
-        moved = self._moved.get(found.pid)
-        sample = Sample(
-            at,
-            replace(snapshot, pause=pause),
-            self._stacks_of(rank),
-            went_on=moved is True,
-            watched=moved is not None,
-            halt=rank.halt,
-        )
-        return replace(base, rank=found.rank if number is None else number, why=why, samples=(sample,))
-
-    def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
-        if not self._stacks:
-            return NOT_ASKED
-        if not self._stop:
-            return NOT_STOPPED
-        if rank.halt is not None and rank.halt.tracer:
-            return _HELD
-        return rank.stacks or NOT_CAPTURED
-
-
-def _is_one_sided(rank: LiveRank) -> bool:
-    """Tell whether a thread of a rank is in a call on a window."""
-    return not isinstance(rank.stacks, Hidden) and any(
-        (stack.call or "").startswith(_ON_WINDOWS) for stack in rank.stacks
-    )
+def _is_one_sided(process: JobProcess) -> bool:
+    """Tell whether a thread of a rank was in a call on a window in the last look."""
+    stacks = process.samples[-1].stacks if process.samples else ()
+    return not isinstance(stacks, Hidden) and any((stack.call or "").startswith(_ON_WINDOWS) for stack in stacks)
 
 
 # ---------------------------------------------------------------- all ranks together
 
 
 def _size(processes: Iterable[JobProcess], world: int) -> int | None:
-    """Return the size of an MPI_COMM_WORLD as its ranks have it."""
-    read = (each.samples[0].snapshot for each in processes if each.world == world and each.samples)
-    return next((size for snapshot in read if (size := world_size(snapshot)) is not None), None)
+    """Return the size of an MPI_COMM_WORLD as most machines have it, each by the first of its ranks."""
+    first: dict[str, JobProcess] = {}
+    for process in processes:
+        if process.world == world and process.samples:
+            first.setdefault(process.host, process)
+    sizes = (world_size(process.samples[0].snapshot) for process in first.values())
+    return next((size for size, _ in Counter(size for size in sizes if size is not None).most_common(1)), None)
 
 
 def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]:
-    """Yield the processes; one that claims the rank of another can't be told from it, and isn't taken for a rank."""
-    seen: dict[tuple[int, int | None], int] = {}
-    for process in processes:
-        key = (process.world, process.rank)
-        if process.rank is not None and key in seen:
-            why = f"process {process.pid} says that it is rank {process.rank}, and so does process {seen[key]}"
-            yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
-        else:
-            seen[key] = process.pid
+    """Yield the processes; one that claims the rank of another can't be told from it, and isn't taken for a rank.
+
+    Of two on different machines neither is: who of them lies can't be told.
+    """
+    everyone = list(processes)
+    claimed: dict[tuple[int, int | None], list[JobProcess]] = {}
+    for process in everyone:
+        claimed.setdefault((process.world, process.rank), []).append(process)
+    for process in everyone:
+        alike = claimed[process.world, process.rank]
+        elsewhere = any(each.host != process.host for each in alike)
+        if process.rank is None or len(alike) == 1 or (process is alike[0] and not elsewhere):
             yield process
+            continue
+        other = alike[1] if process is alike[0] else alike[0]
+        where, there = (f" on {each.host}" if elsewhere else "" for each in (process, other))
+        why = (
+            f"process {process.pid}{where} says that it is rank {process.rank}, and so does process {other.pid}{there}"
+        )
+        yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
 
 
 def _complete(processes: Iterable[JobProcess], found: FoundJob, sizes: Sequence[int | None]) -> Iterator[JobProcess]:
@@ -268,32 +205,36 @@ def _complete(processes: Iterable[JobProcess], found: FoundJob, sizes: Sequence[
     everyone = list(processes)
     for number, (world, size) in enumerate(zip(found.worlds, sizes, strict=True)):
         members = [each for each in everyone if each.world == number]
-        everyone.extend(_missing(number, world, size or 0, members, found.host))
+        everyone.extend(_missing(number, world, size or 0, members, found))
     yield from sorted(everyone, key=lambda each: (each.world, each.rank is None, each.rank or 0, each.pid))
 
 
 def _missing(
-    number: int, world: FoundWorld, size: int, members: Sequence[JobProcess], host: str
+    number: int, world: FoundWorld, size: int, members: Sequence[JobProcess], found: FoundJob
 ) -> Iterator[JobProcess]:
     known = {each.rank for each in members}
     nameless = None in known
+    nodes = len(found.nodes)
+    here, host = (f"on one of the {nodes} nodes", "") if nodes > 1 else ("on this machine", found.host)
     for rank in [rank for rank in range(min(size, len(known) + _MOST_MISSING)) if rank not in known]:
         if nameless:
             state, why = RankState.UNREADABLE, f"no process says that it is rank {rank}"
         elif world.here:
-            state, why = RankState.EXITED, f"rank {rank} was started on this machine and has exited"
+            state, why = RankState.EXITED, f"rank {rank} was started {here} and has exited"
         else:
-            state, why = RankState.UNREADABLE, f"rank {rank} is not on this machine: it runs on another, or has exited"
-        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, "", ())
+            state, why = RankState.UNREADABLE, f"rank {rank} is not {here}: it runs on another, or has exited"
+        why, way_out = ("; ".join((why, *found.lost)), found.way_out) if not world.here else (why, "")
+        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, way_out, ())
 
 
 # ---------------------------------------------------------------- several looks
 
 
+@garbage_left_alone()
 def _merge(jobs: Sequence[Job], interval: float) -> Job:
     """Return one job with the samples of several looks at it."""
     last = jobs[-1]
-    samples: dict[tuple[int, int, int | None], tuple[Sample, ...]] = {}
+    samples: dict[Identity, tuple[Sample, ...]] = {}
     for job in jobs:
         for process in job.processes:
             samples[process.identity] = samples.get(process.identity, ()) + process.samples
@@ -301,6 +242,7 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
         last,
         taken=jobs[0].taken,
         pause=max(job.pause for job in jobs),
+        apart=max(job.apart for job in jobs),
         interval=interval if len(jobs) > 1 else 0.0,
         processes=tuple(
             replace(each, samples=samples[each.identity]) if each.state is RankState.READ else each

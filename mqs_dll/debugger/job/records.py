@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 
@@ -46,6 +47,31 @@ class Frame:
     language: Language = Language.NATIVE
 
 
+class Witness(Enum):
+    """Who says what an argument of an MPI call is."""
+
+    CALLEE = "kept by the MPI"
+    CALLER = "computed by the caller"
+    BOTH = "kept by the MPI, and computed by the caller"
+    """They agree; where they don't, the argument is unknown."""
+
+
+class Argument(NamedTuple):
+    """An argument of the MPI call that a thread is in, as machine code, registers and stack tell it."""
+
+    name: str
+    """Of the parameter, as the MPI standard's C binding has it: "source", "tag", "comm"."""
+    value: int
+    """As C has it: an int is signed, a pointer is not; a handle is 4 bytes in MPICH, a pointer in Open MPI."""
+    witness: Witness
+    reread: bool = False
+    """Whether it rests on memory that was read after the stop, when the call's frame was still as it had been."""
+    called: str = ""
+    """What the MPI calls the value: "MPI_ANY_SOURCE", "MPI_DOUBLE", "MPI_COMM_WORLD"; empty for one without a name."""
+    elements: tuple[int, ...] = ()
+    """Of an array of handles: what it holds, read again like ``reread``; empty where that isn't known."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallStack:
     """Where one thread is."""
@@ -66,6 +92,12 @@ class CallStack:
     call_frame: tuple[int, int] | None = None
     """Address and size in bytes of the MPI call's own frame, up to its return address: it stays as it is as long as the
     call lasts. None outside MPI, or where it can't be told."""
+    arguments: tuple[Argument, ...] = ()
+    """What is known of the call's arguments, in their order; one that is missing is unknown."""
+
+    def argument(self, name: str) -> Argument | None:
+        """Return an argument of the MPI call by the name of its parameter, None where it is unknown."""
+        return next((each for each in self.arguments if each.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +132,10 @@ class Sample:
     """What kept it standing before and after the look; None for a rank that ran."""
 
 
+Identity = tuple[int, str, int, int | None]
+"""What tells a process from the others of its job: world, host, PID, rank."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobProcess:
     """One rank of a job."""
@@ -122,9 +158,9 @@ class JobProcess:
     """Oldest first; empty unless it was read."""
 
     @property
-    def identity(self) -> tuple[int, int, int | None]:
-        """What it keeps from look to look: its PID, where it has one, else its rank."""
-        return self.world, self.pid, None if self.pid else self.rank
+    def identity(self) -> Identity:
+        """What it keeps from look to look: its host and PID, where it has one, else its rank."""
+        return self.world, self.host, self.pid, None if self.pid else self.rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +190,9 @@ class Job:
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
     """Whether the kernel was asked to count who leaves an MPI call between two looks; False with --no-count."""
+    apart: float = 0.0
+    """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
+    ranks were stopped further apart. 0 where one machine was read."""
 
     @property
     def is_open_mpi(self) -> bool:

@@ -6,7 +6,6 @@ file is believed as little as what comes from a process.
 
 from __future__ import annotations
 
-import gc
 import gzip
 import io
 import json
@@ -14,15 +13,15 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mqs_dll.abi import LayoutOrigin, Queue
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
 from mqs_dll.debugger.job.facts import MOST_RANKS
+from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.records import Frame, Job, JobProcess, RankState
+from mqs_dll.debugger.snapshot import QueueSnapshot
 from mqs_dll.errors import SavedFileError
 
 VERSION = 1
@@ -32,13 +31,18 @@ FORMAT = f"mqs-job/{VERSION}"
 LARGEST = 1 << 29
 """Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
 
+GROUPS = "groups"
+
 _SHARED = {
-    tuple[int, ...]: "groups",
+    tuple[int, ...]: GROUPS,
     Frame: "frames",
     tuple[LayoutOrigin, ...]: "layouts",
+    QueueSnapshot: "queues",
     tuple[str, ...]: "sentences",
 }
 """What ten thousand ranks have in common: it stands in the file once, and is one object when it is read."""
+
+_QUEUES = list(Queue)
 
 _STANDARD_STREAM = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -69,10 +73,10 @@ def save(job: Job, path: str) -> None:
 
 def to_bytes(job: Job) -> bytes:
     """Return what a file that holds a job consists of, before it is compressed."""
-    codecs = Codecs(_SHARED)
-    with _garbage_left_alone():
-        written = codecs.of(Job).write(job)
-        tables = {name: table.write() for name, table in codecs.tables.items()}
+    with garbage_left_alone():
+        used = codecs()
+        written = used.of(Job).write(job)
+        tables = {name: table.write() for name, table in used.tables.items()}
         document = {"format": FORMAT, **tables, "job": written}
         return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
 
@@ -115,9 +119,8 @@ def from_bytes(content: bytes, path: str) -> Job:
     """
     _check_format(content, path)
     try:
-        with _garbage_left_alone():
-            job = _job_of(json.loads(content, parse_constant=_refuse_constant))
-        _check(job)
+        with garbage_left_alone():
+            job = _from_document(json.loads(content, parse_constant=refuse_constant))
     except RecursionError as error:
         raise SavedFileError(f"{path} is damaged: it is nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -127,26 +130,25 @@ def from_bytes(content: bytes, path: str) -> Job:
     return job
 
 
-def _job_of(document: Any) -> Job:
-    codecs = Codecs(_SHARED)
-    if document.keys() != {"format", "job", *codecs.tables}:
+def codecs() -> Codecs:
+    """Return what jobs are written and read with; those that are read one after the other may share it."""
+    return Codecs(_SHARED)
+
+
+def _from_document(document: Any) -> Job:
+    """Return the job that to_bytes() wrote, in terms of JSON.
+
+    Raises:
+        DamagedError: it is no such document.
+    """
+    used = codecs()
+    if type(document) is not dict or document.keys() != {"format", "job", *used.tables}:
         raise DamagedError("it has other parts than a saved job has")
-    for name, table in codecs.tables.items():
+    for name, table in used.tables.items():
         table.fill(document[name])
-    job: Job = codecs.of(Job).read(document["job"])
+    job: Job = used.of(Job).read(document["job"])
+    _check(job)
     return job
-
-
-@contextmanager
-def _garbage_left_alone() -> Iterator[None]:
-    """Let nobody look for garbage: among millions of new objects, all in use, that takes as long as the reading."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _read(path: str) -> bytes:
@@ -182,7 +184,8 @@ def _check_format(content: bytes, path: str) -> None:
         raise SavedFileError(f"{path} is of the format mqs-job/{version}; this libmqs reads {FORMAT}")
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse what Python takes for a number and JSON doesn't: NaN, Infinity."""
     raise DamagedError(f"{name} is no number")
 
 
@@ -199,12 +202,13 @@ def _check(job: Job) -> None:
         if size is not None and not 0 <= size <= MOST_RANKS:
             raise DamagedError(f"an MPI_COMM_WORLD of {size} ranks is larger than any")
     for process in job.processes:
-        _check_process(process, worlds=len(job.sizes))
+        if not 0 <= process.world < len(job.sizes):
+            raise DamagedError(f"a process belongs to MPI_COMM_WORLD no. {process.world} of {len(job.sizes)}")
+        check_process(process)
 
 
-def _check_process(process: JobProcess, worlds: int) -> None:
-    if not 0 <= process.world < worlds:
-        raise DamagedError(f"a process belongs to MPI_COMM_WORLD no. {process.world} of {worlds}")
+def check_process(process: JobProcess) -> None:
+    """Hold a process to what its records say of it, whatever job it belongs to; raise DamagedError."""
     if process.rank is not None and not 0 <= process.rank <= MOST_RANKS:
         raise DamagedError(f"a process is rank {process.rank}")
     if (process.state is RankState.READ) != bool(process.samples):
@@ -213,5 +217,5 @@ def _check_process(process: JobProcess, worlds: int) -> None:
         for communicator in sample.snapshot.communicators:
             if communicator.communicator.size > MOST_RANKS:
                 raise DamagedError(f"a communicator of {communicator.communicator.size} ranks is larger than any")
-            if tuple(queue.queue for queue in communicator.queues) != tuple(Queue):
+            if [queue.queue for queue in communicator.queues] != _QUEUES:
                 raise DamagedError("a communicator has other queues than sends, receives and unexpected messages")

@@ -30,6 +30,8 @@ class RankRead:
     size: int | None = None
     """Of its MPI_COMM_WORLD."""
     mpi: str = ""
+    written: float = 0.0
+    """When its core file was last written: seconds since the epoch."""
 
 
 def put_together(ranks: Sequence[RankRead], *, title: str, source: str, taken: str, stopped: bool, absent: str) -> Job:
@@ -70,7 +72,7 @@ def _worlds(ranks: Sequence[RankRead]) -> list[list[RankRead]]:
         MixedRanksError: they are of several jobs.
     """
     marked = sorted({_key(each.marker) for each in ranks if each.marker}, key=lambda key: (key[0], len(key[1]), key[1]))
-    first = {_job(world): each for each in ranks if each.marker for world in [each.marker.world]}
+    first = {each.marker.job: each for each in ranks if each.marker}
     if len(first) > 1:
         one, another = list(first.values())[:2]
         raise MixedRanksError(f"{one.name} and {another.name} are of different jobs")
@@ -83,13 +85,6 @@ def _worlds(ranks: Sequence[RankRead]) -> list[list[RankRead]]:
 
 def _key(marker: Marker) -> tuple[bool, str]:
     return marker.spawned, marker.world
-
-
-def _job(world: str) -> str:
-    """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
-    if world.isascii() and world.isdigit():
-        return str(int(world) >> 16)
-    return world.rpartition("@")[0] or world
 
 
 def _size(world: Sequence[RankRead]) -> int | None:

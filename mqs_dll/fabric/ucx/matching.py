@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.worker import Worker
@@ -38,9 +39,6 @@ COMPLETED = 0x1
 RELEASED = 0x2
 RECV_TAG = 0x20000
 
-CLASS_BITS = 7
-"""Of a datatype: 0 where its data lie in one piece."""
-
 # ucp_recv_desc flags
 EAGER = 0x2
 EAGER_ONLY = 0x4
@@ -62,12 +60,10 @@ class Posted(NamedTuple):
     """In the order of posting."""
     buffer: int
     length: int
-    in_pieces: bool
-    """Its data don't lie in one piece."""
     freed: bool
     """The MPI has given the request back: nobody waits for it."""
-    user_data: int
-    """The MPI's own, for a request from the pool."""
+    user_data: int | None
+    """The MPI's own, for a request from the pool; None where the layout doesn't tell."""
 
 
 class Arrived(NamedTuple):
@@ -82,12 +78,17 @@ class Arrived(NamedTuple):
     synchronous: bool
     """Whether its sender waits for the match; of a rendezvous that isn't told."""
     rendezvous: bool
+    request: int
+    """The address of the sender's request; 0 where it doesn't tell, since the sender waits for nothing."""
 
     def how(self) -> str:
         """Return how much of it is here, in words."""
         if self.rendezvous:
-            return f"rendezvous: its {self.length} bytes are with the sender"
-        return f"eager: {'all' if self.here == self.length else 'a part'} of it is here"
+            return phrases.MESSAGE(self.request, "rendezvous with the data at the sender")
+        part = "all" if self.here == self.length else "a part"
+        return (
+            phrases.MESSAGE(self.request, f"{part} of it is here") if self.request else f"eager: {part} of it is here"
+        )
 
 
 class Matching:
@@ -124,9 +125,10 @@ class Matching:
             if any(before.number >= after.number for before, after in pairwise(own)):
                 raise BrokenStructureError("a queue of UCX's receives is not in the order of posting")
             found += own
-        if not counted - SLACK <= len(found) <= counted + SLACK or abs(counted - matching.sw_all_count) > SLACK:
+        all_count = counted if matching.sw_all_count is None else matching.sw_all_count
+        if not counted - SLACK <= len(found) <= counted + SLACK or abs(counted - all_count) > SLACK:
             raise BrokenStructureError(
-                f"UCX counts {matching.sw_all_count} receives that wait, its queues {counted}, and have {len(found)}"
+                f"UCX counts {all_count} receives that wait, its queues {counted}, and have {len(found)}"
             )
         return sorted(found, key=lambda each: each.number)
 
@@ -157,7 +159,6 @@ class Matching:
             request.recv_sn,
             request.recv_buffer,
             request.recv_length,
-            is_in_pieces(request),
             bool(request.flags & RELEASED),
             request.user_data,
         )
@@ -193,14 +194,15 @@ class Matching:
         header = address + self._descriptor.offsets["tag"]
         here = found.length - found.payload_offset
         data = header + found.payload_offset
-        if kind & RENDEZVOUS and not kind & (EAGER | EAGER_ONLY):
-            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True)
-        if found.payload_offset < EAGER_HEADER or here < 0 or not kind & (EAGER | EAGER_ONLY | SYNC):
+        if kind == RENDEZVOUS:
+            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True, request=found.request)
+        if found.payload_offset < EAGER_HEADER or here < 0 or not kind or kind & RENDEZVOUS:
             raise BrokenStructureError(f"there is no message of UCX's at {address:#x}")
         length = here if kind & EAGER_ONLY else found.total_len
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
-        return Arrived(found.tag, length, here, data, synchronous=bool(kind & SYNC), rendezvous=False)
+        request = (found.request if kind & EAGER_ONLY else found.size) if kind & SYNC else 0
+        return Arrived(found.tag, length, here, data, bool(kind & SYNC), rendezvous=False, request=request)
 
 
 def arrivals(
@@ -220,11 +222,6 @@ def arrivals(
     except MqsError as error:
         return found, error
     return found, None
-
-
-def is_in_pieces(request: views.Request) -> bool:
-    """Tell whether the data of a receive don't lie in one piece."""
-    return bool(request.recv_dt & CLASS_BITS)
 
 
 def _counts(word: int) -> int:

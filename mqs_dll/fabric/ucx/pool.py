@@ -6,13 +6,16 @@ Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/pr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
+from mqs_dll import phrases
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.fabric.ucx import views
-from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, is_in_pieces
+from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker
 from mqs_dll.memory import WORD, bounded
+from mqs_dll.view import Reader
 
 MOST_CHUNKS = 1 << 16
 MOST_REQUESTS = 1 << 24
@@ -33,6 +36,9 @@ FLAG_BITS = 24
 NEAR = 1 << 24
 """Bytes; UCX's library has fewer."""
 
+CLASS_BITS = 7
+"""Of a datatype: 0 where its data lie in one piece."""
+
 OP_BITS = 0xF
 OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
 
@@ -48,8 +54,8 @@ class Sent(NamedTuple):
     endpoint: int
     synchronous: bool
     done: bool
-    has_left: bool
-    """Its message or the head of it; else it waits for room."""
+    is_announced: bool
+    """Its message or the head of it has this request's address, and has left or is about to; else it waits for room."""
     is_whole_sent: bool
     """All of it has left: a synchronous one waits for the match alone."""
     freed: bool
@@ -61,9 +67,10 @@ class Sent(NamedTuple):
             return "done"
         if self.tag is None:
             return "under way; its tag is not kept"
-        if not self.has_left:
-            return "waits for room in UCX"
-        return "no receive has matched it" if self.is_whole_sent else "rendezvous: the receiver has not answered"
+        if not self.is_announced:
+            return phrases.NO_ROOM("UCX")
+        answer = "no receive has matched it" if self.is_whole_sent else "the receiver has not answered"
+        return phrases.MESSAGE(self.address, answer)
 
 
 class Received(NamedTuple):
@@ -76,12 +83,13 @@ class Received(NamedTuple):
     length: int
     """Bytes that it asked for."""
     message_tag: int
+    """0 where it is done, as its length: the MPI keeps both then."""
     message_length: int
     in_pieces: bool
-    """Its data don't lie in one piece."""
+    """Its data, which still come, don't lie in one piece."""
     done: bool
     freed: bool
-    user_data: int
+    user_data: int | None
 
 
 class Requests:
@@ -96,7 +104,29 @@ class Requests:
         self._chunk = views.Chunk.bind(layouts)
         self._request = views.Request.bind(layouts)
         self._send = views.Send.bind(layouts)
-        self._config = views.ProtoConfig.bind(layouts)
+        self._layouts = layouts
+
+    # a layout that calibration has made may lack what its job had no request of: whoever needs that says so
+
+    @cached_property
+    def _info(self) -> Reader[views.Info]:
+        return views.Info.bind(self._layouts)
+
+    @cached_property
+    def _old(self) -> Reader[views.OldSend]:
+        return views.OldSend.bind(self._layouts)
+
+    @cached_property
+    def _new(self) -> Reader[views.NewSend]:
+        return views.NewSend.bind(self._layouts)
+
+    @cached_property
+    def _config(self) -> Reader[views.ProtoConfig]:
+        return views.ProtoConfig.bind(self._layouts)
+
+    @cached_property
+    def _function(self) -> Reader[views.Function]:
+        return views.Function.bind(self._layouts)
 
     def in_use(self) -> list[int]:
         """Return the addresses of the requests in use: their element names the pool, a free one the next free one.
@@ -147,40 +177,49 @@ class Requests:
             endpoints: the addresses of those that a send can have.
         """
         near = range(self._worker.function - NEAR, self._worker.function + NEAR)
-        ep, func = self._send.offsets["ep"], self._send.offsets["func"]
-        first = ep // WORD
-        for place in range(first, len(words) - (func - ep) // WORD):
-            if words[place] not in endpoints or words[place + (func - ep) // WORD] not in near:
+        ep = self._send.offsets["ep"]
+        function = self._function
+        for place, word in enumerate(words):
+            if word not in endpoints:
                 continue
-            request = self._send.at(self._memory, address + WORD * place - ep)
-            if request.flags < 1 << FLAG_BITS and request.id in (0, request.address):
-                sent = self._sent(request)
-                if sent is not None and not sent.done:
-                    yield sent
+            try:
+                request = self._send.at(self._memory, address + WORD * place - ep)
+                waits = request.flags < 1 << FLAG_BITS and not request.flags & COMPLETED
+                if not waits or request.id not in (0, request.address):
+                    continue
+                sent = self._sent(request) if function.at(self._memory, request.address).func in near else None
+            except TargetReadError:  # other words that are left over there
+                continue
+            if sent is not None:
+                yield sent
 
     def sends(self, addresses: Collection[int]) -> Iterator[Sent]:
         """Yield what is a send of the MPI's among requests; UCX makes others for itself.
 
         Raises:
-            TargetReadError: one can't be read.
+            TargetReadError: one, or where it goes, can't be read.
         """
         for address in addresses:
             request = self._send.at(self._memory, address)
-            sent = self._sent(request) if self.is_endpoint(request.ep) else None
-            if sent is not None:
-                yield sent
+            is_send = request.flags & (NEW_SEND | OLD_SEND)  # only then it has an endpoint, which must be readable
+            if is_send and self._memory.pointer(request.ep) == self._worker.address:
+                sent = self._sent(request)
+                if sent is not None:
+                    yield sent
 
     def _sent(self, request: views.Send) -> Sent | None:
         tag: int | None = request.tag
         if request.flags & NEW_SEND:
-            op = self._config.at(self._memory, request.proto_config).op & OP_BITS
+            new = self._new.at(self._memory, request.address)
+            op = self._config.at(self._memory, new.proto_config).op & OP_BITS
             if op >= OP_RENDEZVOUS and request.flags & CALLBACK:  # UCX's own parts of it tell nobody
                 tag = None
             elif op not in (OP_SEND, OP_SYNC):
                 return None
-            synchronous, buffer, length = op == OP_SYNC, request.buffer, request.length
+            synchronous, buffer, length = op == OP_SYNC, new.buffer, new.length
         elif request.flags & OLD_SEND:
-            synchronous, buffer, length = bool(request.flags & SYNC), request.old_buffer, request.old_length
+            old = self._old.at(self._memory, request.address)
+            synchronous, buffer, length = bool(request.flags & SYNC), old.buffer, old.length
         else:
             return None
         return Sent(
@@ -191,7 +230,7 @@ class Requests:
             request.ep,
             synchronous,
             done=bool(request.flags & COMPLETED),
-            has_left=tag is None or request.id == request.address,
+            is_announced=tag is None or request.id == request.address,
             is_whole_sent=bool(request.flags & LOCALLY_DONE),
             freed=bool(request.flags & RELEASED),
         )
@@ -208,16 +247,18 @@ class Requests:
         for address in addresses:
             request = self._request.at(self._memory, address)
             if request.flags & RECV_TAG and request.recv_worker == self._worker.address:
+                done = bool(request.flags & COMPLETED)
+                info = None if done else self._info.at(self._memory, address)
                 yield Received(
                     address,
                     request.recv_tag,
                     request.recv_tag_mask,
                     request.recv_buffer,
                     request.recv_length,
-                    request.info_sender_tag,
-                    request.info_length,
-                    is_in_pieces(request),
-                    bool(request.flags & COMPLETED),
+                    info.sender_tag if info else 0,
+                    info.length if info else 0,
+                    bool(info and info.dt & CLASS_BITS),
+                    done,
                     bool(request.flags & RELEASED),
                     request.user_data,
                 )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.memory import Memory
 
@@ -57,11 +58,10 @@ class Arm(NamedTuple):
             "ucp_tag_match": {
                 "expected.wildcard": 0,
                 "expected.hash": 24,
-                "expected.sn": 32,
                 "expected.sw_all_count": 40,
                 "unexpected.all": 48,
             },
-            "ucs_mpool": {"freelist": 0, "data": 8},
+            "ucs_mpool": {"data": 8},
             "ucs_mpool_data": {
                 "elem_size": 0,
                 "alignment": 8,
@@ -73,7 +73,9 @@ class Arm(NamedTuple):
             "ucp_recv_desc": {"tag_list": 16, "length": 32, "payload_offset": 36, "flags": 40, "tag": 48},
             "ucp_request": self._request(),
         }
-        return Layouts(StructLayout(name, None, members, f"layout {self.name}") for name, members in structs.items())
+        sizes = {"ucp_request": self.request}
+        origin = f"layout {self.name}"
+        return Layouts(StructLayout(name, sizes.get(name), members, origin) for name, members in structs.items())
 
     def _request(self) -> dict[str, int]:
         """Return the members of a request; 1.16 put what all receives have before what those of tags have."""
@@ -124,15 +126,16 @@ ARMS = tuple(
 )
 """Seen in processes: 1.13 with assertions (Debian 12), 1.18 and 1.20 without (wheels of Open MPI and MPICH)."""
 
-POOLS = tuple(sorted({arm.pool for arm in ARMS}))
 
-
-def version_of(address: int, memory: Memory) -> str:
-    """Return what the VERSION_FUNCTION at an address returns in this process, like "1.18.1".
+def version_of(image: TargetImage, memory: Memory) -> str:
+    """Return what the VERSION_FUNCTION returns in this process, like "1.18.1".
 
     Raises:
-        LayoutError: it isn't what it is on x86_64.
+        LayoutError: it is missing, or isn't what it is on x86_64.
     """
+    address = image.find_function(VERSION_FUNCTION)
+    if address is None:
+        raise LayoutError(f"UCX's function {VERSION_FUNCTION} is missing")
     try:
         code = memory.read(address, 12)
         found = _LOAD_ADDRESS.match(code)
@@ -148,8 +151,9 @@ def version_of(address: int, memory: Memory) -> str:
     raise LayoutError(f"UCX's function {VERSION_FUNCTION} doesn't tell its version in a known way")
 
 
-def nearest(version: str) -> Iterator[Arm]:
-    """Yield the arms in the order in which to try them on a version: its own first, then its neighbours."""
+def nearest(version: str) -> Iterator[Layouts]:
+    """Yield layouts in the order in which to try them on a version: its own first, then its neighbours'."""
     major, minor = (int(part) for part in version.split(".")[:2])
     if major == 1:
-        yield from sorted(ARMS, key=lambda arm: abs(arm.minor - minor))
+        for arm in sorted(ARMS, key=lambda arm: abs(arm.minor - minor)):
+            yield arm.layouts()

@@ -27,8 +27,8 @@ class TagMatch(View):
     struct = "ucp_tag_match"
     wildcard: int = inside(name="expected.wildcard")
     hash: int = pointer(name="expected.hash")
-    sn: int = uint64(name="expected.sn")
-    sw_all_count: int = uint32(name="expected.sw_all_count")
+    sw_all_count: int | None = uint32(name="expected.sw_all_count", optional=True)
+    """A check alone; a layout that was made may lack it, since where all have wildcards their queue counts as many."""
     unexpected: int = inside(name="unexpected.all")
     last: int = pointer(name="unexpected.all")
     first: int = pointer(name="unexpected.all", plus=8)
@@ -38,7 +38,6 @@ class Pool(View):
     """A pool of objects of one size."""
 
     struct = "ucs_mpool"
-    freelist: int = pointer()
     data: int = pointer()
 
 
@@ -67,31 +66,56 @@ class Request(View):
     struct = "ucp_request"
     flags: int = uint32()
     id: int = uint64()
-    user_data: int = pointer()
-    recv_dt: int = uint32(name="recv.dt")  # a class since 1.16, before it the lower half of a datatype
+    user_data: int | None = pointer(optional=True)
+    """Of a request that MPICH has made."""
     recv_buffer: int = pointer(name="recv.buffer")
     recv_length: int = uint64(name="recv.length")
     recv_worker: int = pointer(name="recv.worker")
     recv_tag: int = uint64(name="recv.tag.tag")
     recv_tag_mask: int = uint64(name="recv.tag.tag_mask")
     recv_sn: int = uint64(name="recv.tag.sn")
-    info_sender_tag: int = uint64(name="recv.tag.info")
-    info_length: int = uint64(name="recv.tag.info", plus=8)
+
+
+class Info(View):
+    """What is read of a receive that has got its message and is not done."""
+
+    struct = "ucp_request"
+    dt: int = uint32(name="recv.dt")  # a class since 1.16, before it the lower half of a datatype
+    sender_tag: int = uint64(name="recv.tag.info")
+    length: int = uint64(name="recv.tag.info", plus=8)
 
 
 class Send(View):
-    """The same as a send."""
+    """The same as a send; what it sends is told by the next two."""
 
     struct = "ucp_request"
     flags: int = uint32()
     id: int = uint64()
     ep: int = pointer(name="send.ep")
-    old_buffer: int = pointer(name="send.buffer")
-    old_length: int = uint64(name="send.length")
+    tag: int = uint64(name="send.msg_proto.tag")
+
+
+class OldSend(View):
+    """What is sent by the old protocols."""
+
+    struct = "ucp_request"
+    buffer: int = pointer(name="send.buffer")
+    length: int = uint64(name="send.length")
+
+
+class NewSend(View):
+    """What is sent by the new protocols."""
+
+    struct = "ucp_request"
     proto_config: int = pointer(name="send.proto_config")
     length: int = uint64(name="send.state.dt_iter.length")
     buffer: int = pointer(name="send.state.dt_iter.type.contig.buffer")
-    tag: int = uint64(name="send.msg_proto.tag")
+
+
+class Function(View):
+    """What moves a send on."""
+
+    struct = "ucp_request"
     func: int = pointer(name="send.uct.func")
 
 
@@ -112,5 +136,7 @@ class Descriptor(View):
     tag: int = uint64()
     total_len: int = uint64(name="tag", plus=8)
     """Of a first fragment, or of a synchronous message by the new protocols."""
+    request: int = uint64(name="tag", plus=16)
+    """The sender's, of a rendezvous and of a whole synchronous message by the old protocols."""
     size: int = uint64(name="tag", plus=32)
-    """Of a rendezvous."""
+    """Of a rendezvous; of another synchronous message it is the sender's request."""

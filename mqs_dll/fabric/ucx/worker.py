@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 
 from mqs_dll.errors import LayoutError, MqsError, TargetReadError
+from mqs_dll.fabric.base import Fabric
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
+from mqs_dll.profiles import of_fabric
+
+NAME_WITHIN = 512
+"""Bytes at the begin of a worker, in which its name is (172 to 196 in 1.13 to 1.21)."""
 
 HANDLE = 8
 """Bytes before a request in its pool (ucs_mpool_elem_t): the pool that it is from, or the next free one."""
@@ -17,18 +23,15 @@ HANDLE = 8
 class Worker:
     """What the rooms of this fabric read from."""
 
-    def __init__(
-        self, memory: Memory, address: int, layouts: Layouts, version: str, request_size: int, function: int
-    ) -> None:
+    def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
         self.memory = memory
         self.address = address
-        self.layouts = layouts
-        self.version = version
-        """Of UCX, like "1.18.1"."""
+        self.fabric = fabric
+        self.layouts = layouts = fabric.layouts
         self.request_size = request_size
         """sizeof(ucp_request_t): what the MPI asked for lies behind it."""
         self.function = function
-        """The address of one of UCX's functions."""
+        """The address of some of UCX's data."""
         offset = views.Worker.bind(layouts).constant
         self.pool = address + offset("req_mp")
         self.matching = address + offset("tm")
@@ -36,15 +39,12 @@ class Worker:
 
 def is_worker(memory: Memory, address: int) -> bool:
     """Tell whether a worker is at an address, by its name, which is that address in words."""
-    name = f"{address:#x}".encode()
-    for pool in releases.POOLS:
-        with suppress(TargetReadError):
-            if memory.text(address + pool + 52, views.MOST_NAME) == name:
-                return True
+    with suppress(TargetReadError):
+        return f"{address:#x}\0".encode() in memory.read(address, NAME_WITHIN)
     return False
 
 
-def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int) -> Worker:
+def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> Worker:
     """Return the worker at an address.
 
     Args:
@@ -52,6 +52,7 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
         memory: of the process.
         address: of what is_worker.
         user_bytes: which the MPI asked UCX for behind each request.
+        mpi: whose profiles may have a layout.
 
     Raises:
         LayoutError: UCX is of a release whose layouts don't fit this process.
@@ -59,32 +60,47 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
     ops = image.find_symbol("ucp_request_mpool_ops")
     if ops is None:
         raise LayoutError("UCX's symbol ucp_request_mpool_ops is missing")
-    function = image.find_function(releases.VERSION_FUNCTION)
-    if function is None:
-        raise LayoutError(f"UCX's function {releases.VERSION_FUNCTION} is missing")
-    version = releases.version_of(function, memory)
-    for arm in releases.nearest(version):
-        layouts = arm.layouts()
+    version = releases.version_of(image, memory)
+    refusals: list[str] = []
+    for layouts in chain(of_fabric("UCX", mpi, version), releases.nearest(version)):
         try:
-            if _fits(memory, address, arm, layouts, ops, user_bytes):
-                return Worker(memory, address, layouts, version, arm.request, function)
-        except MqsError:
+            size, checks = _check(memory, address, layouts, ops, user_bytes)
+        except MqsError as error:
+            refusals.append(f"{layouts.summary().removeprefix('layout ')}: {error}")
             continue
-    raise LayoutError(f"no known layout fits UCX {version} in this process")
+        fabric = Fabric(f"UCX {version}", layouts, checks, tuple(refusals))
+        return Worker(memory, address, fabric, size, ops)
+    why = "; ".join(refusals[:2]) or "it is of another major release than those that are known"
+    raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
 
 
-def _fits(memory: Memory, address: int, arm: releases.Arm, layouts: Layouts, ops: int, user_bytes: int) -> bool:
-    """Tell whether a worker's pool, its name and its lists are what they must be in a layout."""
+def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes: int) -> tuple[int, tuple[str, ...]]:
+    """Return the bytes of a request, and what holds of a worker: pool, name and lists are what they must be.
+
+    Raises:
+        LayoutError: one of them isn't.
+        TargetReadError: one of them can't be read.
+    """
     reader = views.Worker.bind(layouts)
     worker = reader.at(memory, address)
     pool = views.Pool.bind(layouts).at(memory, address + worker.req_mp)
     data = views.PoolData.bind(layouts).at(memory, pool.data)
-    if data.ops != ops or data.elem_size != HANDLE + arm.request + user_bytes:
-        return False
+    if data.ops != ops:
+        raise LayoutError("the worker has no pool of requests where it should be")
+    size = data.elem_size - HANDLE - user_bytes
+    known = layouts.struct(views.Request.struct).size
+    if known not in (size, None):
+        raise LayoutError(f"requests have {known} bytes there, and {size} here")
     if memory.text(address + worker.name, views.MOST_NAME) != f"{address:#x}".encode():
-        return False
+        raise LayoutError("the worker's name is not where it should be")
     tm = address + worker.tm
     matching = views.TagMatch.bind(layouts).at(memory, tm)
     head = tm + matching.unexpected
     first, last = matching.first, matching.last
-    return memory.pointer(first) == head and memory.pointer(last + WORD) == head
+    if memory.pointer(first) != head or memory.pointer(last + WORD) != head:
+        raise LayoutError("the worker has no list of messages where it should be")
+    return size, (
+        f"the worker's pool is that of UCX's requests, which have {size} bytes",
+        "the worker has its address for its name",
+        "the ends of its list of messages refer to the list",
+    )

@@ -11,7 +11,7 @@
 - ``datatypes``: names and sizes; ``tags``: tags of collective operations
 - ``device``: what all devices have in common; ``operations``: what they say alike
 - ``partitioned``: partitioned requests; ``buffered``: buffered sends; ``early``: messages for communicators to come
-- ``active``: active messages, of ch4 and of Intel MPI
+- ``active``: active messages, of ch4 and of Intel MPI; ``environment``: what the process was told when it started
 - ``ch3``: the device ch3
 - ``ch4``: the device ch4
 - ``intel``: Intel MPI's ch4

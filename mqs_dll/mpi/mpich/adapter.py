@@ -6,14 +6,12 @@ from mqs_dll.abi import INVALID_RANK, MpiFacts, Recognition, Window
 from mqs_dll.errors import LayoutError
 from mqs_dll.interface import TargetImage
 from mqs_dll.memory import Memory
+from mqs_dll.mpi import MPICH
 from mqs_dll.mpi.base import Adapter, AttachedMpi
 from mqs_dll.mpi.mpich import identity, views
-from mqs_dll.mpi.mpich.ch3 import Ch3
-from mqs_dll.mpi.mpich.ch4 import Ch4
 from mqs_dll.mpi.mpich.communicators import WORLD, Entry
 from mqs_dll.mpi.mpich.device import Device, HiddenDevice
 from mqs_dll.mpi.mpich.files import Files
-from mqs_dll.mpi.mpich.intel import Intel
 from mqs_dll.mpi.mpich.internal import InternalCommunicators
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.windows import Windows
@@ -25,14 +23,9 @@ class Mpich(Adapter):
 
     name = "MPICH"
 
-    @classmethod
-    def detect(cls, image: TargetImage) -> bool:
-        """Tell by a function that every MPICH exports."""
-        return image.find_function(identity.ANCHOR) is not None
-
     def __init__(self, image: TargetImage) -> None:
         self._image = image
-        self._anchor = image.find_function(identity.ANCHOR)
+        self._anchor = image.find_function(MPICH)
         self._symbols = identity.symbols_of(image)
         self.types = identity.types_of(image)
         self._profiles, self.refused_profiles = available("mpich")
@@ -53,19 +46,25 @@ class Mpich(Adapter):
 
     def _need_anchor(self) -> int:
         if self._anchor is None:
-            raise LayoutError(f"MPICH's function {identity.ANCHOR} is missing")
+            raise LayoutError(f"MPICH's function {MPICH} is missing")
         return self._anchor
 
 
 def select(parts: Parts) -> Device:
-    """Return the reader for the device of a process's MPICH."""
+    """Return the reader for the device of a process's MPICH; only that one is imported."""
     if parts.layouts.offset(views.Request.struct, "dev.match.parts.tag") is not None:
+        from mqs_dll.mpi.mpich.ch3 import Ch3
+
         return Ch3(parts)
     if views.LinkedExtension.struct in parts.layouts and (
         parts.layouts.offset(views.LinkedExtension.struct, "rreq.next") is not None
     ):
+        from mqs_dll.mpi.mpich.intel import Intel
+
         return Intel(parts)
     if parts.layouts.offset(views.Request.struct, "dev.ch4.self.tag") is not None:
+        from mqs_dll.mpi.mpich.ch4 import Ch4
+
         return Ch4(parts)
     return HiddenDevice(parts, parts.release.device or "an unknown device")
 
@@ -75,8 +74,8 @@ class AttachedMpich(AttachedMpi[Entry]):
 
     def __init__(self, image: TargetImage, memory: Memory, identified: identity.MpichIdentity) -> None:
         known = identified
-        parts = Parts(image, memory, known.library, known.layouts, known.release, known.pools, known.builtin)
-        super().__init__(memory, identified, select(parts), parts.datatypes)
+        parts = Parts(image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin)
+        super().__init__(memory, known.common, select(parts), parts.datatypes)
         self._identity = identified
         self._pools = identified.pools
         self._ranks = parts.ranks
@@ -88,7 +87,7 @@ class AttachedMpich(AttachedMpi[Entry]):
     def facts(self) -> MpiFacts:
         """Return what is known of this MPICH."""
         known = self._identity
-        return identity.facts_of(known.release, known.library, self._transport.name, known.profile)
+        return identity.facts_of(known.release, known.library, self._transport.name, known.common.profile)
 
     def global_rank(self) -> int:
         """Return the rank of this process in its MPI_COMM_WORLD."""
@@ -96,7 +95,7 @@ class AttachedMpich(AttachedMpi[Entry]):
         if world is not None and world.ref_count > 0:
             return world.rank
         for entry in self._communicators.read():  # of a session
-            if 0 <= entry.view.rank < entry.record.size:
+            if 0 <= entry.view.rank < entry.size:
                 return entry.world_ranks()[entry.view.rank]
         return INVALID_RANK
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from mqs_dll.abi import INVALID_RANK, Communicator, Label
+from mqs_dll.abi import INVALID_RANK, Label
 from mqs_dll.errors import MqsError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.mpich import contexts, handles, views
 from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.pools import Pools
 from mqs_dll.mpi.mpich.process import BUILTIN_COMMS
+from mqs_dll.mpi.mpich.requests import values_of
 from mqs_dll.names import fit
 from mqs_dll.view import Reader
 
@@ -23,6 +25,9 @@ WORLD = 0
 ALONE = 1
 """Places of MPI_COMM_WORLD and MPI_COMM_SELF among the predefined ones."""
 
+WORLD_OF_ABI = 0x101
+"""MPI_COMM_WORLD in the standard's binary interface, where MPI_COMM_SELF is the next (MPI 5.0, section 20.3)."""
+
 ICOMM_WORLD = 0x44000002
 """A predefined communicator that MPICH keeps for itself, before 5.0."""
 
@@ -30,11 +35,11 @@ ICOMM_WORLD = 0x44000002
 class Entry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, view: views.Comm, ranks: Ranks) -> None:
+    def __init__(self, view: views.Comm, ranks: Ranks, handle: int = 0) -> None:
         self.view = view
         self._ranks = ranks
-        label = Label(fit(self.name), b"", view.remote_size if self.inter else None)
-        super().__init__(Communicator(self._unique_id(), view.rank, view.local_size, b""), label)
+        label = Label(fit(self.name), b"", view.remote_size if self.inter else None, handle=handle)
+        super().__init__(label)
         self.internal = contexts.is_internal(view.recvcontext_id) or view.handle == ICOMM_WORLD
 
     @property
@@ -79,8 +84,19 @@ class Entry(CommunicatorEntry):
         """Tell whether nothing but that many requests refers to the communicator: the program has freed it."""
         return not self.internal and 0 < self.view.ref_count <= requests
 
-    def _unique_id(self) -> int:
-        """Return the number that is the same in all processes of a communicator, and in no other one's.
+    @property
+    def local_rank(self) -> int:
+        """The rank of this process."""
+        return self.view.rank
+
+    @property
+    def size(self) -> int:
+        """Processes of the local group."""
+        return self.view.local_size
+
+    @cached_property
+    def unique_id(self) -> int:
+        """The number that is the same in all processes of a communicator, and in no other one's.
 
         The two sides of an inter-communicator receive in different contexts, and agree on the pair of them. Disjoint
         communicators may have the same: their lowest processes tell them apart, but only within one MPI_COMM_WORLD,
@@ -104,6 +120,7 @@ class Communicators:
         self._ranks = ranks
         self._reader: Reader[views.Comm] = views.by_context_id(views.Comm, views.NarrowComm, layouts).bind(layouts)
         self._size = pools.size_of(handles.COMM)
+        self._handles_are_addresses = values_of(layouts).handles_are_addresses
 
     def predefined(self, index: int) -> views.Comm | None:
         """Return a predefined communicator (WORLD, ALONE), alive or not; None where a session does without them."""
@@ -111,8 +128,16 @@ class Communicators:
             return None
         return self._reader.at(self._memory, self._builtin + index * self._size)
 
+    def _handle(self, comm: views.Comm) -> int:
+        """Return the MPI_Comm that the program has."""
+        if not self._handles_are_addresses:
+            return comm.handle
+        is_builtin = handles.kind_of(comm.handle) == handles.BUILTIN
+        return WORLD_OF_ABI + handles.index_of(comm.handle) if is_builtin else comm.address
+
+    @remembered
     def read(self) -> list[Entry]:
-        """Return the live communicators, predefined ones first.
+        """Return the live communicators, predefined ones first; the same ones to all who ask in a sweep.
 
         Raises:
             BrokenStructureError, TargetReadError: the pool can't be read.
@@ -123,7 +148,7 @@ class Communicators:
         predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
         made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
         return [
-            Entry(comm, self._ranks)
+            Entry(comm, self._ranks, self._handle(comm))
             for comm in (*predefined, *made)
             if handles.class_of(comm.handle) == handles.COMM and comm.ref_count > 0 and comm.local_size > 0
         ]

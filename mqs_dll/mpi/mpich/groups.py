@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mqs_dll.abi import INVALID_RANK
+from mqs_dll.bounds import RANKS_OF_A_STEP
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import RANKS_OF_A_STEP, Memory, remembered
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import views
 
 LARGEST_GROUP = 1 << 24

@@ -7,7 +7,7 @@ only when the sizes agree and the invariants of the predefined communicators clo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mqs_dll.abi import MpiFacts, Recognition
 from mqs_dll.errors import (
@@ -30,9 +30,6 @@ from mqs_dll.mpi.mpich.release import INTEL_VERSION, Release, read_release
 from mqs_dll.profiles import Profile
 from mqs_dll.view import wanted_members
 
-ANCHOR = "MPIR_Err_create_code"
-"""A function that every MPICH and derivative exports, no other MPI has, and no tool wraps."""
-
 SYMBOLS = (
     LINKER_LIST,
     HEAP_END,
@@ -46,10 +43,10 @@ SYMBOLS = (
 """Variables that shorten the search; most are there only where the library is not stripped."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MpichIdentity(Identity):
+class MpichIdentity(NamedTuple):
     """What a process's MPICH is, and what was found in it by the layouts that were accepted."""
 
+    common: Identity
     release: Release
     library: LoadedLibrary
     pools: Pools
@@ -110,7 +107,7 @@ def identify(
             continue
         accepted = ladder.holds(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
         if accepted is not None:
-            return replace(accepted, refusals=tuple(ladder.refusals))
+            return accepted._replace(common=accepted.common._replace(refusals=tuple(ladder.refusals)))
     if of_other_sizes:
         ladder.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
     raise ladder.failure(f"{release} ({release.device})", "there is no profile")
@@ -160,10 +157,7 @@ def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Po
         process = find_process(memory, layouts, found.library, builtin, size, symbols.get("MPIR_Process"))
         checks = _check_predefined(memory, layouts, builtin, size, process)
     return MpichIdentity(
-        str(release),
-        layouts,
-        profile,
-        (sizes_agree(found), *checks),
+        Identity(str(release), layouts, profile, (sizes_agree(found), *checks)),
         release=release,
         library=found.library,
         pools=found,

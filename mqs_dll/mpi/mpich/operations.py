@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mqs_dll import phrases
-from mqs_dll.abi import Operation, Status
+from mqs_dll.abi import Operation
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.mpich import contexts, tags
 from mqs_dll.phrases import How
 
-NOT_KEPT = "the source and tag that it asked for are not kept"
+NOT_KEPT = envelopes.NOT_KEPT
 BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)
 FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
 COPY = "the buffer is a copy in the attached buffer"
@@ -29,7 +29,4 @@ def collective_text(context_id: int, tag: int) -> str | None:
 
 def held(peers: Sequence[int], rank: int, tag: int, length: int, request: str) -> Operation:
     """Return a message that a matched probe holds; what the probe had asked for is not kept."""
-    call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
-    asked = envelopes.NOTHING._replace(length=0)
-    got = envelopes.Envelope(rank, tag, length)
-    return envelopes.receive(Status.MATCHED, asked, got, peers, 0, call, NOT_KEPT, request)
+    return envelopes.held(peers, envelopes.Envelope(rank, tag, length), request)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-from mqs_dll.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
+from mqs_dll.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import LARGEST_FETCH, Memory
+from mqs_dll.memory import BLOCK, LARGEST_FETCH, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places
 from mqs_dll.mpi.mpich import handles, views
-from mqs_dll.view import Reader
 
 SMALLEST_OBJECT = 16
 LARGEST_OBJECT = 8192
@@ -49,17 +48,15 @@ REQUEST_POOLS = 64
 """Records of MPIR_Request_mem at most."""
 
 
-@dataclass(frozen=True)
-class Objects:
+class Objects(NamedTuple):
     """An array of objects of one class that lie one behind the other."""
 
     address: int
-    count: int
+    objects: int
     first_handle: int
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     """One pool, by the address of its record; what it holds is read anew each time."""
 
     record: int
@@ -68,21 +65,19 @@ class Pool:
     """Bytes from one object to the next."""
 
 
-@dataclass
 class Pools:
     """The pools of one process, and the size of the objects of each class."""
 
-    memory: Memory
-    layouts: Layouts
-    library: LoadedLibrary
-    by_class: dict[int, list[Pool]]
-    _alloc: Reader[views.ObjectAlloc] = field(init=False)
-    _head: Reader[views.ObjectHead] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Bind the views."""
-        self._alloc = views.ObjectAlloc.bind(self.layouts)
-        self._head = views.ObjectHead.bind(self.layouts)
+    def __init__(
+        self, memory: Memory, layouts: Layouts, library: LoadedLibrary, by_class: dict[int, list[Pool]]
+    ) -> None:
+        self.memory = memory
+        self.layouts = layouts
+        self.library = library
+        self.by_class = by_class
+        self._alloc = views.ObjectAlloc.bind(layouts)
+        self._counts = views.PoolCounts.bind(layouts)
+        self._head = views.ObjectHead.bind(layouts)
 
     def size_of(self, cls: int) -> int:
         """Return the bytes of an object of a class.
@@ -112,20 +107,21 @@ class Pools:
             cls: their class.
             pair: their handles.
             likely: addresses to look at before all variables are searched.
+
+        Raises:
+            TargetReadError: they may lie where the library's variables can't be read.
         """
         size = self.size_of(cls)
         near = self.known_variable(cls)
         searched = places(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
-        return next((address for address in chain(likely, searched) if self._has_handles(address, size, pair)), None)
+        variables = (address for address in chain(likely, searched) if self.library.holds(address, 2 * size))
+        return next((address for address in variables if self._has_handles(address, size, pair)), None)
 
     def _has_handles(self, address: int, size: int, pair: tuple[int, int]) -> bool:
-        try:
-            return all(
-                int.from_bytes(self.memory.read(address + index * size, 4), "little") == handle
-                for index, handle in enumerate(pair)
-            )
-        except TargetReadError:
-            return False
+        return all(
+            int.from_bytes(self.memory.read(address + index * size, 4), "little") == handle
+            for index, handle in enumerate(pair)
+        )
 
     def live(self, cls: int) -> list[int]:
         """Return the addresses of a class's objects in use, pool by pool, in the order of their handles.
@@ -152,7 +148,7 @@ class Pools:
             objects = [
                 array.address + index * pool.size
                 for array in self.arrays(pool)
-                for index in range(array.count)
+                for index in range(array.objects)
                 if record.initialized
             ]
             free = set(self._chain(record.avail, len(objects)))
@@ -178,6 +174,10 @@ class Pools:
         record = self._alloc.at(self.memory, pool.record)
         if not record.initialized:
             return
+        if not 0 <= record.direct_size <= MOST_DIRECT:
+            raise BrokenStructureError(
+                f"the pool at {pool.record:#x} says {record.direct_size} objects of the library's"
+            )
         if record.direct:
             yield Objects(record.direct, record.direct_size, handles.first(handles.DIRECT, pool.cls))
         if not 0 <= record.indirect_size <= MOST_BLOCKS:
@@ -202,19 +202,37 @@ class Pools:
         return OBJECTS_OF_A_LARGE_BLOCK if goes_on else OBJECTS_OF_A_BLOCK
 
     def _live(self, pool: Pool) -> Iterator[int]:
+        """Yield the addresses of a pool's objects in use.
+
+        The first objects are used first, and of most pools few ever were: it is read in pieces, each larger than all
+        before it, until there are as many in use as its record says.
+        """
         reference_counts = self._head.offsets["ref_count"] // 4
         words = self._head.offsets["handle"] // 4
-        for array in self.arrays(pool):
-            step = max(LARGEST_FETCH // pool.size, 1)
-            for start in range(0, array.count, step):
-                count = min(step, array.count - start)
+        arrays = list(self.arrays(pool))
+        left = self._in_use(pool, sum(array.objects for array in arrays))
+        read = 0
+        for array in arrays:
+            start = 0
+            while start < array.objects and left:
+                piece = min(max(BLOCK, 3 * read), LARGEST_FETCH)
+                count = min(max(piece // pool.size, 1), array.objects - start)
                 address = array.address + start * pool.size
                 data, offset = self.memory.locate(address, count * pool.size)
                 chunk = memoryview(data)[offset : offset + count * pool.size].cast("I")
-                heads = chunk[words :: pool.size // 4].tolist()
+                _check_heads(chunk[words :: pool.size // 4].tolist(), array.first_handle, pool)
                 counts = chunk[reference_counts :: pool.size // 4].tolist()
-                _check_heads(heads, array.first_handle, pool)
-                yield from (address + index * pool.size for index, references in enumerate(counts) if references)
+                found = [address + index * pool.size for index, references in enumerate(counts) if references]
+                yield from found
+                left -= len(found)
+                start += count
+                read += count * pool.size
+
+    def _in_use(self, pool: Pool, objects: int) -> int:
+        """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
+        counts = self._counts.at(self.memory, pool.record)
+        is_counted = counts.num_allocated == objects and 0 <= counts.num_avail <= objects
+        return objects - counts.num_avail if is_counted else objects
 
 
 def _check_heads(heads: Sequence[int], first_handle: int, pool: Pool) -> None:
@@ -242,6 +260,9 @@ def find(memory: Memory, layouts: Layouts, library: LoadedLibrary, symbols: dict
 
     Returns:
         The pools of objects that have the sizes of these layouts; those of some classes may be missing.
+
+    Raises:
+        TargetReadError: some may be missing because the library's variables can't be read.
     """
     finder = _Finder(memory, layouts, library)
     found = Pools(memory, layouts, library, {})
@@ -268,14 +289,25 @@ class _Finder:
         self._stride = layouts.struct(views.ObjectAlloc.struct).size
 
     def records_from(self, address: int, cls: int) -> list[Pool]:
-        """Return the record at a symbol, and for requests those of the array that begins there."""
+        """Return the record at an address, and for requests those of the array that it lies in.
+
+        Raises:
+            TargetReadError: there is a record whose objects can't be read.
+        """
+        first = self.pool_at(address)
+        if first is None or first.cls != cls:
+            return []
         if cls != handles.REQUEST or self._stride is None:
-            pool = self.pool_at(address)
-            return [pool] if pool is not None and pool.cls == cls else []
+            return [first]
+        before = self._more_like(first, -self._stride)
+        return [*reversed(before), first, *self._more_like(first, self._stride)]
+
+    def _more_like(self, first: Pool, stride: int) -> list[Pool]:
+        """Return the pools of the records that follow one in an array, by a stride that may be negative."""
         found = []
-        for index in range(REQUEST_POOLS):
-            pool = self.pool_at(address + index * self._stride)
-            if pool is None or pool.cls != cls:
+        for address in range(first.record + stride, first.record + REQUEST_POOLS * stride, stride):
+            pool = self.pool_at(address, like=first) if self._library.holds(address, abs(stride)) else None
+            if pool is None:
                 break
             found.append(pool)
         return found
@@ -285,7 +317,11 @@ class _Finder:
         return bool(self._alloc.at(self._memory, pool.record).initialized)
 
     def search(self, cls: int, size: int, near: int | None) -> list[Pool]:
-        """Return the pools of a class with objects of this size among the library's variables, around a known one."""
+        """Return the pools of a class with objects of this size among the library's variables, around a known one.
+
+        Raises:
+            TargetReadError: there may be others, where the library's variables can't be read.
+        """
         wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
         unused: list[Pool] = []
         for place in places(self._memory, self._library, wanted, LARGEST_SEARCH, near):
@@ -296,13 +332,21 @@ class _Finder:
             unused += found
         return unused
 
-    def pool_at(self, address: int) -> Pool | None:
-        """Return the pool whose record lies at an address, None where there is none."""
+    def pool_at(self, address: int, like: Pool | None = None) -> Pool | None:
+        """Return the pool whose record lies at an address, None where there is none, or none like another one.
+
+        Raises:
+            TargetReadError: there is one whose objects can't be read: it has them among the library's variables, or it
+                is like the one that lies beside it. Anything else that leads to what can't be read is none.
+        """
+        record = self._alloc.at(self._memory, address)
+        is_like = like is None or (record.kind, record.size) == (like.cls, like.size)
         try:
-            record = self._alloc.at(self._memory, address)
-            if not self._is_plausible(record) or not self._has_objects(record):
+            if not is_like or not self._is_plausible(record) or not self._has_objects(record):
                 return None
-        except MqsError:
+        except TargetReadError:
+            if record.direct or like is not None:
+                raise
             return None
         return Pool(address, record.kind, record.size)
 

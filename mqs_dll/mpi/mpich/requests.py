@@ -6,7 +6,6 @@ Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -80,11 +79,13 @@ def values_of(layouts: Layouts) -> Values:
     return STANDARD_ABI if source < count else MPICH_ABI
 
 
-@dataclass
 class OfRequest:
     """A request, with what a device has besides."""
 
-    common: views.Request
+    __slots__ = ("common",)
+
+    def __init__(self, common: views.Request) -> None:
+        self.common = common
 
     @property
     def complete(self) -> bool:

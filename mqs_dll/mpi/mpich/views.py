@@ -47,6 +47,14 @@ class ObjectAlloc(View):
     direct_size: int = int32()
 
 
+class PoolCounts(View):
+    """How many objects a pool has, and how many of them nobody uses: before ``kind`` since 4.0."""
+
+    struct = "MPIR_Object_alloc_t"
+    num_allocated: int = int32(name="kind", plus=-8)
+    num_avail: int = int32(name="kind", plus=-4)
+
+
 class ObjectHead(View):
     """The head of every object; ``next`` is there only while the object is free."""
 

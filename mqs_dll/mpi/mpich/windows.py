@@ -19,6 +19,7 @@ from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.groups import LARGEST_GROUP
 from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.requests import values_of
 
 DEVICE = 128 + 4 * 4
 """From the name to ch4's part: MPI_MAX_OBJECT_NAME, the flavor, the model, and copies of both."""
@@ -73,6 +74,7 @@ class Windows:
         self._ranks = parts.ranks
         self._is_ch4 = parts.release.device.startswith("ch4")
         self._window = views.Win.bind(parts.layouts)
+        self._handles_are_addresses = values_of(parts.layouts).handles_are_addresses
 
     def live(self) -> list[views.Win]:
         """Return the windows that are alive.
@@ -97,9 +99,11 @@ class Windows:
 
     def _record(self, window: views.Win, communicators: Mapping[int, Entry], own: int) -> Window:
         name = window.name.partition(b"\0")[0]
+        number = int.from_bytes(self._memory.read(window.address, 4), "little")
+        handle = window.address if self._handles_are_addresses else number
         entry = communicators.get(window.comm_ptr)
         if entry is None:
-            return Window(name, -1, window.address)
+            return Window(name, -1, window.address, handle=handle)
         contexts = {each.view.context_id for each in communicators.values()}
         try:
             ranks = tuple(entry.world_ranks())
@@ -107,8 +111,8 @@ class Windows:
         except MqsError:
             ranks, said = (), _UNKNOWN
         started, posted, locked, queued = said
-        number = entry.record.unique_id
-        return Window(name, entry.record.size, window.address, number, ranks, started, posted, locked, queued)
+        number = entry.unique_id
+        return Window(name, entry.size, window.address, number, ranks, started, posted, locked, queued, handle)
 
     # ------------------------------------------------------------ epochs
 

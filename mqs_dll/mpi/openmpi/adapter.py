@@ -22,11 +22,6 @@ class OpenMpi(Adapter):
 
     name = identity.PRODUCT
 
-    @classmethod
-    def detect(cls, image: TargetImage) -> bool:
-        """Tell by the table of communicators, which every Open MPI exports."""
-        return image.find_symbol("ompi_mpi_communicators") is not None
-
     def __init__(self, image: TargetImage) -> None:
         self._symbols = Symbols(image, wanted_members(identity.ALL_VIEWS))
         self.types = identity.types_of(image)

@@ -35,6 +35,10 @@ CONVERTOR_SEND = 0x00040000
 ADDRESS_MASK = (1 << 64) - 1
 """A datatype's lower bound may be negative, and is read as an unsigned number."""
 
+NO_ORDER_NO_BLOCKING = "pml/cm: order not known, blocking receives are not visible"
+UNSEEN_BLOCKING = "pml/cm: blocking sends are not visible"
+NO_DESTINATION = "pml/cm keeps no destination, and no blocking sends"
+
 NOTHING_KNOWN = Pattern(None, None)
 
 KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4": "Portals 4"}
@@ -44,15 +48,21 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts) -> None:
-        """Begin, over the layer that Open MPI calls ``mtl``, like "mtl/ofi"; ``ofi`` tells what that one keeps.
+    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts, why: str = "") -> None:
+        """Begin.
+
+        Args:
+            mtl: the layer below, as Open MPI calls it, like "mtl/ofi".
+            ofi: tells what that one keeps.
+            parts: of the process.
+            why: the memory of the layer's library can't be read.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
         super().__init__(parts, cm_views.CmRecvRequest, cm_views.CmSendRequest)
         self.name = f"pml/cm over {mtl}"
-        self._keeper = KEEPERS.get(mtl, "its own library")
+        self._keeper = KEEPERS.get(mtl, "its own library") + (f" ({why})" if why else "")
         self._ofi = ofi
         self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
 
@@ -72,22 +82,42 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         Raises:
             NoInformation: there are none, and a blocking one could not be seen.
         """
-        found = [self._receive(request, entry) for request in self._recv.of(entry.view.address)]
+        found = [
+            self._receive(request, entry, self._pattern(request, entry), NO_ORDER_NO_BLOCKING)
+            for request in self._recv.of(entry.view.address)
+        ]
         if not found:
             raise hidden("receives", self.name, "keeps only nonblocking ones, and has none on this communicator")
-        return iter(sorted(found, key=_by_peer_and_tag))
+        return iter(sorted(found, key=by_peer_and_tag))
 
-    def _receive(self, request: cm_views.CmRecvRequest, entry: Entry) -> Operation:
+    def _receive(
+        self,
+        request: cm_views.CmRecvRequest,
+        entry: Entry,
+        pattern: Pattern | None,
+        progress: str | None,
+        got: Envelope | None = None,
+    ) -> Operation:
+        """Return a receive.
+
+        Args:
+            request: of the pool.
+            entry: its communicator.
+            pattern: what it asks for, None where nothing is kept of it.
+            progress: how far it is, or what isn't known of that.
+            got: the message that is coming into it, NOTHING where that isn't known; None while it waits. What one has
+                got that is complete stands in the request.
+        """
         complete = request.req_complete == COMPLETE
-        arrived = complete and not request.status_cancelled and request.status_error == 0
-        pattern = self._pattern(request, entry, arrived)
         source, tag = pattern or NOTHING_KNOWN
         rank = INVALID_RANK if source is None else source
-        got = Envelope(request.status_source, self._arrived_tag(request), request.status_ucount)
+        if _has_message(request):
+            got = Envelope(request.status_source, self._arrived_tag(request), request.status_ucount)
+        under_way = Status.PENDING if got is None else Status.MATCHED
         return receive(
-            Status.COMPLETE if complete else Status.PENDING,
+            Status.COMPLETE if complete else under_way,
             Envelope(rank, UNKNOWN if tag is None else tag, request.local_size),
-            got if arrived else NOTHING,
+            got or NOTHING,
             entry.peers(),
             request.buffer,
             _receive_kind(request, complete, known=pattern is not None),
@@ -95,20 +125,21 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             request_text(self._memory, request.address, request.req_complete),
             _unclear(pattern),
             None if tag is None else tag_text(tag, self._nonblocking_base),
-            "pml/cm: order not known, blocking receives are not visible",
+            progress,
             tag_wild=tag == tags.ANY_TAG,
         )
 
-    def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry, arrived: bool) -> Pattern | None:
+    def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
         """Return what a receive asks for, None where nothing is kept of it."""
         if request.pml_type == HEAVY_RECEIVE:
             return Pattern(request.heavy_peer, request.heavy_tag)
         if self._ofi is None:
             return None
-        return self._ofi.pattern_of_complete(request, entry) if arrived else self._ofi.pattern(request, entry)
+        of_complete = _has_message(request)
+        return self._ofi.pattern_of_complete(request, entry) if of_complete else self._ofi.pattern(request, entry)
 
     def _arrived_tag(self, request: cm_views.CmRecvRequest) -> int:
-        return request.status_tag if self._ofi is None else self._ofi.tag(request.status_tag)
+        return request.status_tag if self._ofi is None else self._ofi.bits.tag(request.status_tag)
 
     # ------------------------------------------------------------ sends
 
@@ -118,15 +149,28 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         Raises:
             NoInformation: there are none, and a blocking one could not be seen.
         """
-        found = [self._send_operation(request, entry) for request in self._send.of(entry.view.address)]
+        found = [
+            self._send_operation(request, entry, UNSEEN_BLOCKING if request.pml_type == HEAVY_SEND else NO_DESTINATION)
+            for request in self._send.of(entry.view.address)
+        ]
         if not found:
             raise hidden("sends", self.name, "keeps only nonblocking ones, and has none on this communicator")
-        return iter(sorted(found, key=_by_peer_and_tag))
+        return iter(sorted(found, key=by_peer_and_tag))
 
-    def _send_operation(self, request: cm_views.CmSendRequest, entry: Entry) -> Operation:
+    def _send_operation(
+        self, request: cm_views.CmSendRequest, entry: Entry, progress: str, rank: int = INVALID_RANK
+    ) -> Operation:
+        """Return a send.
+
+        Args:
+            request: of the pool.
+            entry: its communicator.
+            progress: how far it is, or what isn't known of that.
+            rank: of the receiver, as far as it isn't kept in the request.
+        """
         facts = self._datatypes.at(request.req_datatype)
         heavy = request.pml_type == HEAVY_SEND
-        rank = request.heavy_peer if heavy else INVALID_RANK
+        rank = request.heavy_peer if heavy else rank
         tag = request.heavy_tag if heavy else request.status_tag
         complete = request.req_complete == COMPLETE and not request.free_called
         return send(
@@ -139,7 +183,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             _send_kind(request),
             buffer_text(facts, _elements(request, facts), request.req_datatype),
             request_text(self._memory, request.address, request.req_complete),
-            "pml/cm: blocking sends are not visible" if heavy else "pml/cm keeps no destination, and no blocking sends",
+            progress,
             tag_text(tag, self._nonblocking_base) or _send_progress(request),
             system_buffer=_is_copy(request),
         )
@@ -148,21 +192,40 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         """Return where a message begins; of a buffered one it is the copy, 0 when that is no longer needed."""
         if request.req_send_mode == BUFFERED:
             return request.buffer if _is_copy(request) else 0
-        return request.heavy_addr if request.pml_type == HEAVY_SEND else self._thin_buffer(request)
+        return (
+            request.heavy_addr
+            if request.pml_type == HEAVY_SEND
+            else self._program_buffer(request.buffer, request.convertor_flags, request.req_datatype)
+        )
 
-    def _thin_buffer(self, request: cm_views.CmSendRequest) -> int:
-        """Return the address that the program gave; 4.1 adds the datatype's lower bound where it can send in place."""
-        if request.convertor_flags & CONVERTOR_SEND:
-            return request.buffer
+    def _program_buffer(self, buffer: int, flags: int, datatype: int) -> int:
+        """Return the address that the program gave for a send, 0 where its datatype can't be read.
+
+        4.1 adds the datatype's lower bound to it where it can send in place.
+
+        Args:
+            buffer: in the convertor.
+            flags: of the convertor.
+            datatype: its address.
+        """
+        if flags & CONVERTOR_SEND:
+            return buffer
+        if self._datatypes.at(datatype) is None:
+            return 0
         try:
-            lower_bound = self._lower_bound.at(self._memory, request.req_datatype).true_lb
+            lower_bound = self._lower_bound.at(self._memory, datatype).true_lb
         except TargetReadError:
-            return request.buffer
-        return request.buffer - lower_bound & ADDRESS_MASK
+            return 0
+        return buffer - lower_bound & ADDRESS_MASK
 
 
-def _by_peer_and_tag(operation: Operation) -> tuple[int, int, int]:
+def by_peer_and_tag(operation: Operation) -> tuple[int, int, int]:
+    """Return by what operations without an order are sorted."""
     return operation.desired_local_rank, operation.desired_tag, operation.buffer
+
+
+def _has_message(request: cm_views.CmRecvRequest) -> bool:
+    return request.req_complete == COMPLETE and not request.status_cancelled and request.status_error == 0
 
 
 def _elements(request: cm_views.CmSendRequest, facts: DatatypeFacts | None) -> int:

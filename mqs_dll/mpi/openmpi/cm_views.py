@@ -50,15 +50,29 @@ class LowerBound(View):
 
 
 class OfiRequest(View):
-    """What mtl/ofi keeps of a receive, inside pml/cm's request."""
+    """What mtl/ofi keeps of a receive, inside pml/cm's request, on the stack of a blocking call, or in the heap."""
 
     struct = "ompi_mtl_ofi_request_t"
     comm: int = pointer()
+    completion_count: int = int32(name="comm", plus=-56)
     length: int = uint64()
+    packed: int = pointer(name="length", plus=-8)
     convertor: int = pointer()
     req_started: int = uint8()
     match_bits: int = uint64()
     remote_addr: int = uint64()
+    parent: int = pointer(name="remote_addr", plus=8)
+
+
+class Convertor(View):
+    """What describes a buffer of the program."""
+
+    struct = "opal_convertor_t"
+    flags: int = uint32()
+    local_size: int = uint64()
+    count: int = uint64()
+    datatype: int = pointer(name="count", plus=-16)
+    buffer: int = pointer(name="pBaseBuf")
 
 
 class OfiModule(View):
@@ -67,6 +81,7 @@ class OfiModule(View):
     struct = "mca_mtl_ofi_module_t"
     rx_ctx_bits: int = int32()
     any_addr: int = uint64()
+    provider_name: int = pointer(name="any_addr", plus=8)
     fi_cq_data: int = uint8()
     num_bits_source_rank: int = int32()
     num_bits_mpi_tag: int = int32()
@@ -90,7 +105,7 @@ class Endpoints(View):
 PML: tuple[type[View], ...] = (CmRecvRequest, CmSendRequest, LowerBound)
 """The views of pml/cm itself."""
 
-MTL_OFI: tuple[type[View], ...] = (OfiRequest, OfiModule, OfiEndpoint, Endpoints)
+MTL_OFI: tuple[type[View], ...] = (OfiRequest, Convertor, OfiModule, OfiEndpoint, Endpoints)
 """The views of mtl/ofi."""
 
 ALL = (*PML, *MTL_OFI)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import SEVERAL_WORLDS, Communicator, Label
+from mqs_dll.abi import SEVERAL_WORLDS, Label
 from mqs_dll.errors import MqsError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
@@ -88,10 +88,26 @@ class Entry(CommunicatorEntry):
         self.text = text_of(memory, view)
         """Its name, or what Open MPI wrote in its place."""
         self._groups = groups
-        size = groups.at(view.c_local_group).grp_proc_count
+        self._size = groups.at(view.c_local_group).grp_proc_count
         remote = groups.at(view.c_remote_group).grp_proc_count if self.inter else None
-        label = Label(fit(self.text) if self.is_named else b"", b"", remote)
-        super().__init__(Communicator(self._unique_id(), view.c_my_rank, size, b""), label)
+        label = Label(fit(self.text) if self.is_named else b"", b"", remote, handle=view.address)
+        super().__init__(label)
+        self._unique_id = self._make_id()
+
+    @property
+    def unique_id(self) -> int:
+        """The number that is the same in all its processes."""
+        return self._unique_id
+
+    @property
+    def local_rank(self) -> int:
+        """The rank of this process."""
+        return self.view.c_my_rank
+
+    @property
+    def size(self) -> int:
+        """Processes of the local group."""
+        return self._size
 
     @property
     def inter(self) -> bool:
@@ -113,7 +129,7 @@ class Entry(CommunicatorEntry):
         """Its number as Open MPI's texts have it (ompi_comm_print_cid, which has room for 19 characters)."""
         return b"%d" % self.slot if self.extended_id is None else (b"0x%x%08x" % self.extended_id)[:19]
 
-    def _unique_id(self) -> int:
+    def _make_id(self) -> int:
         """Return the number that is the same in all processes of a communicator, and in no other one's.
 
         Its processes have agreed on a slot: always in 4.1, with GLOBAL_INDEX since 5.0.0. Others of 5.0 have an

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory, bounded
+from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
+from mqs_dll.view import Reader
+
+RequestT = TypeVar("RequestT", bound=views.Request)
 
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
@@ -23,7 +27,7 @@ class Containers:
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
         self._list = views.OpalList.bind(layouts)
-        self._item = views.OpalListItem.bind(layouts)
+        self._next = views.OpalListItem.bind(layouts).offsets["opal_list_next"]
         self._array = views.OpalPointerArray.bind(layouts)
         self._pool = views.OpalFreeList.bind(layouts)
         self._class_offset = views.OpalObject.bind(layouts).offsets["obj_class"]
@@ -63,26 +67,23 @@ class Containers:
         Raises:
             BrokenStructureError: after the items that could be reached.
         """
+        seen: set[int] = set()
+        address = first
+        while address != end:
+            if address in seen or len(seen) >= limit:
+                raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
+            try:
+                following = self._memory.pointer(address + self._next)
+            except TargetReadError as error:
+                raise BrokenStructureError(f"{what} is broken after {len(seen)}: {error}") from error
+            seen.add(address)
+            yield address
+            address = following
 
-        def steps() -> Iterator[int]:
-            address = first
-            while address != end:
-                yield address
-                address = self._item.at(self._memory, address).opal_list_next
+    def pool_elements(self, address: int, reader: Reader[RequestT]) -> list[RequestT]:
+        """Return the elements of an opal_free_list_t of requests that somebody uses.
 
-        reached = 0
-        try:
-            for address in bounded(steps(), limit, what):
-                yield address
-                reached += 1
-        except TargetReadError as error:
-            raise BrokenStructureError(f"{what} is broken after {reached}: {error}") from error
-
-    def pool_elements(self, address: int, state_offset: int) -> list[int]:
-        """Return the addresses of the elements of an opal_free_list_t whose state isn't 0.
-
-        The state is the 32-bit word at ``state_offset``; 0 must mean an element that nobody uses, since the pool
-        itself doesn't tell which those are.
+        These are those whose ``req_state`` isn't 0, since the pool itself doesn't tell which they are.
 
         Raises:
             BrokenStructureError: the chunks and the counts of the pool contradict each other.
@@ -93,9 +94,10 @@ class Containers:
         stride = _align(pool.fl_frag_size, pool.fl_frag_alignment)
         chunks = list(self.list_items(address + pool.fl_allocations, f"the list of chunks of the pool at {address:#x}"))
         counts = self._chunk_counts(address, pool, len(chunks))
-        if stride % 8 or not 0 < stride < 1 << 20:
+        if stride % 8 or not reader.end <= stride < 1 << 20:
             raise BrokenStructureError(f"the pool at {address:#x} says that its elements are {stride} bytes apart")
-        elements: list[int] = []
+        state = reader.offsets["req_state"] // 4
+        elements: list[RequestT] = []
         for chunk, count in zip(chunks, counts, strict=True):
             base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
             data, offset = self._memory.locate(base, stride * count)
@@ -103,8 +105,9 @@ class Containers:
             classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
             if classes.count(pool.fl_frag_class) != count:
                 raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
-            states = chunk_bytes.cast("i")[state_offset // 4 :: stride // 4].tolist()
-            elements.extend(base + index * stride for index, state in enumerate(states) if state)
+            states = chunk_bytes.cast("i")[state :: stride // 4].tolist()
+            places = (index * stride for index, used in enumerate(states) if used)
+            elements.extend(reader.within(data, offset + place, base + place) for place in places)
         return elements
 
     def _chunk_counts(self, address: int, pool: views.OpalFreeList, chunks: int) -> list[int]:

@@ -8,13 +8,15 @@ Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from mqs_dll.abi import INVALID_RANK
+from mqs_dll.bounds import RANKS_OF_A_STEP
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import RANKS_OF_A_STEP, Memory, remembered
+from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols
 
@@ -27,8 +29,7 @@ STRIDED = 0x10
 BITMAP = 0x20
 SPARSE = SPORADIC | STRIDED | BITMAP
 
-_BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
-"""The bits that are set in each byte."""
+_DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 
 class ProcName(NamedTuple):
@@ -37,6 +38,24 @@ class ProcName(NamedTuple):
     jobid: int
     vpid: int
     """Rank in its job's MPI_COMM_WORLD."""
+
+
+class Processes(NamedTuple):
+    """The names of a group's processes, taken apart: a million of them are two tuples, not a million objects."""
+
+    jobids: tuple[int, ...]
+    vpids: tuple[int, ...]
+
+    def are_of(self, jobid: int) -> bool:
+        """Tell whether all are of one job."""
+        return self.jobids.count(jobid) == len(self.jobids)
+
+    def at(self, ranks: Sequence[int]) -> Processes:
+        """Return those with some ranks."""
+        one_job = self.jobids[:1]
+        is_one = self.jobids == one_job * len(self.jobids)
+        jobids = one_job * len(ranks) if is_one else tuple(map(self.jobids.__getitem__, ranks))
+        return Processes(jobids, tuple(map(self.vpids.__getitem__, ranks)))
 
 
 class Groups:
@@ -52,8 +71,8 @@ class Groups:
     @remembered
     def own(self) -> ProcName:
         """Return this process's name."""
-        (name,) = self._named((self._memory.pointer(self._local_proc),))
-        return name
+        (jobid,), (vpid,) = self._named(self._memory.read(self._local_proc, WORD))
+        return ProcName(jobid, vpid)
 
     @remembered
     def at(self, address: int) -> views.Group:
@@ -70,8 +89,10 @@ class Groups:
     @remembered
     def world_ranks(self, address: int) -> tuple[int, ...]:
         """Return the MPI_COMM_WORLD rank of each process of a group, -1 for a process of another job."""
-        job = self.own().jobid
-        return tuple(name.vpid if name.jobid == job else INVALID_RANK for name in self.names(address))
+        own, found = self.own().jobid, self._processes(address)
+        if found.are_of(own):
+            return found.vpids
+        return tuple([vpid if jobid == own else INVALID_RANK for jobid, vpid in zip(*found, strict=True)])
 
     @remembered
     def names(self, address: int) -> tuple[ProcName, ...]:
@@ -80,12 +101,7 @@ class Groups:
         Raises:
             BrokenStructureError, TargetReadError: the group can't be decoded.
         """
-        ancestor = group = self.at(address)
-        for _ in range(DEEPEST_PARENT):
-            ancestor = self.at(ancestor.grp_parent_group_ptr) if ancestor.grp_flags & SPARSE else ancestor
-        if ancestor.grp_flags & SPARSE:
-            raise BrokenStructureError(f"the group at {ancestor.address:#x} has more than {DEEPEST_PARENT} ancestors")
-        return self._decode(group)
+        return tuple(map(ProcName, *self._processes(address)))
 
     @remembered
     def first(self, address: int) -> ProcName:
@@ -94,60 +110,86 @@ class Groups:
         Raises:
             BrokenStructureError, TargetReadError: the group is empty, or can't be decoded.
         """
-        names = self.names(address)
-        if not names:
+        found = self._processes(address)
+        if not found.vpids:
             raise BrokenStructureError(f"the group at {address:#x} is empty")
-        return min(names)
+        jobid = min(found.jobids)
+        if found.are_of(jobid):
+            return ProcName(jobid, min(found.vpids))
+        return ProcName(*min(zip(*found, strict=True)))
 
     @remembered
-    def _decode(self, group: views.Group) -> tuple[ProcName, ...]:
-        """Return the names of a dense group from its entries, of a sparse one through its parent."""
+    def _processes(self, address: int) -> Processes:
+        ancestor = group = self.at(address)
+        for _ in range(DEEPEST_PARENT):
+            ancestor = self.at(ancestor.grp_parent_group_ptr) if ancestor.grp_flags & SPARSE else ancestor
+        if ancestor.grp_flags & SPARSE:
+            raise BrokenStructureError(f"the group at {ancestor.address:#x} has more than {DEEPEST_PARENT} ancestors")
+        return self._decode(group)
+
+    @remembered
+    def _decode(self, group: views.Group) -> Processes:
+        """Return the processes of a dense group from its entries, of a sparse one through its parent."""
         if not group.grp_flags & SPARSE:
-            return self._named(self._memory.pointers(group.grp_proc_pointers, group.grp_proc_count))
+            return self._named(self._memory.read(group.grp_proc_pointers, WORD * group.grp_proc_count))
         self._memory.spend(group.grp_proc_count // RANKS_OF_A_STEP)
         parents = self._decode(self.at(group.grp_parent_group_ptr))
-        ranks = self._ranks_in_parent(group, len(parents))
-        if ranks and not 0 <= min(ranks) <= max(ranks) < len(parents):
+        ranks = self._ranks_in_parent(group, len(parents.vpids))
+        if ranks and not all(0 <= end < len(parents.vpids) for end in (ranks[0], ranks[-1])):
             raise _misfit(group)
-        return tuple([parents[rank] for rank in ranks])
+        return parents.at(ranks)
 
-    def _ranks_in_parent(self, group: views.Group, parents: int) -> list[int]:
-        """Return the ranks that a sparse group's processes have in its parent.
+    def _ranks_in_parent(self, group: views.Group, parents: int) -> Sequence[int]:
+        """Return the ranks that a sparse group's processes have in its parent, of which the ends may be beyond it.
 
         A table that doesn't say as many as the group has is refused before it is followed: its numbers may be absurd.
         """
         count = group.grp_proc_count
         if group.grp_flags & STRIDED:
             offset, stride, _last = struct.unpack_from("<3i", group.sparse_data)
-            return [offset + stride * rank for rank in range(count)]
+            return range(offset, offset + stride * count, stride) if stride else [offset] * count
         table, length = struct.unpack_from("<Qi", group.sparse_data)
         if group.grp_flags & SPORADIC:
             if not 0 <= length <= count:  # no range is empty
                 raise _misfit(group)
             ranges = list(struct.iter_unpack("<ii", self._memory.read(table, 8 * length)))
-            if any(size < 0 for _, size in ranges) or sum(size for _, size in ranges) != count:
+            if any(first < 0 or size < 0 or first + size > parents for first, size in ranges):
+                raise _misfit(group)
+            if sum(size for _, size in ranges) != count:
                 raise _misfit(group)
             return [rank for first, size in ranges for rank in range(first, first + size)]
         if not 0 <= length <= parents // 8 + 1:
             raise _misfit(group)
-        bits = self._memory.read(table, length)
-        if int.from_bytes(bits, "little").bit_count() != count:
+        bits = int.from_bytes(self._memory.read(table, length), "little")
+        if bits.bit_count() != count:
             raise _misfit(group)
-        return [8 * place + bit for place, byte in enumerate(bits) if byte for bit in _BITS[byte]]
+        digits = f"{bits:b}".encode().translate(_DIGITS)
+        return list(compress(range(len(digits)), reversed(digits)))
 
-    def _named(self, entries: Iterable[int]) -> tuple[ProcName, ...]:
-        """Return the names in a group's entries: each is a sentinel, or the address of an ompi_proc_t."""
-        return tuple(
-            [
-                ProcName((entry & 0xFFFF0000) | (entry >> 1 & 0x7FFF), entry >> 32) if entry & 1 else self._name(entry)
-                for entry in entries
-            ]
-        )
+    def _named(self, entries: bytes) -> Processes:
+        """Return the names in a group's entries: each is a sentinel, or the address of an ompi_proc_t.
+
+        A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
+        """
+        halves = struct.unpack(f"<{len(entries) // 4}I", entries)
+        lower, upper = halves[::2], halves[1::2]
+        if lower and lower[0] & 1 and lower.count(lower[0]) == len(lower):
+            return Processes((_job_of(lower[0]),) * len(lower), upper)
+        names = [
+            ProcName(_job_of(low), high) if low & 1 else self._name(high << 32 | low)
+            for low, high in zip(lower, upper, strict=True)
+        ]
+        return Processes(tuple([name.jobid for name in names]), tuple([name.vpid for name in names]))
 
     @remembered
     def _name(self, address: int) -> ProcName:
         proc = self._proc.at(self._memory, address)
         return ProcName(proc.jobid, proc.vpid)
+
+
+def _job_of(sentinel: int) -> int:
+    """Return the job in the lower half of a sentinel, whose bit 0 says that it is one."""
+    return (sentinel & 0xFFFF0000) | (sentinel >> 1 & 0x7FFF)
 
 
 def _misfit(group: views.Group) -> BrokenStructureError:

@@ -281,7 +281,7 @@ def _check_communicator(
 
 def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
-    state = views.Request.bind(layouts).offsets["req_state"]
+    request = views.Request.bind(layouts)
     for name in ("mca_pml_base_recv_requests", "mca_pml_base_send_requests"):
-        containers.pool_elements(symbols.need(name), state)
+        containers.pool_elements(symbols.need(name), request)
     return ("every request in the pools of receives and of sends is of its pool's class",)

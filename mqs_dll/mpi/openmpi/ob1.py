@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from mqs_dll import phrases
 from mqs_dll.abi import UNKNOWN, Operation, Status
 from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope, receive, send
@@ -121,6 +122,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
             return phrases.made_by(calls[1], how=How.NONBLOCKING)
         return phrases.made_by(*calls)
 
+    @remembered
     def _holds_request(self, variable: int | None) -> bool:
         if variable is None:
             return False

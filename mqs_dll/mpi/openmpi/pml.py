@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from mqs_dll import phrases
 from mqs_dll.errors import NoInformation
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.transport import HiddenTransport, Transport
@@ -18,7 +19,7 @@ Pml: TypeAlias = Transport[Entry]
 def hidden(what: str, transport: str, why: str) -> NoInformation:
     """Return the refusal to list a queue that a transport hides, with the way out."""
     return NoInformation(
-        f"{what} can't be seen: Open MPI's transport {transport} {why}", "run the job with --mca pml ob1 to see them"
+        phrases.unseen(what, f"Open MPI's transport {transport} {why}"), "run the job with --mca pml ob1 to see them"
     )
 
 

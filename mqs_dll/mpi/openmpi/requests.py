@@ -66,8 +66,7 @@ class RequestPool(Generic[RequestT]):
     def _read(self) -> dict[int, list[RequestT]]:
         """Return the requests that somebody owns, by the address of their communicator."""
         found: dict[int, list[RequestT]] = {}
-        for address in self._containers.pool_elements(self._pool, self._reader.offsets["req_state"]):
-            request = self.at(address)
+        for request in self._containers.pool_elements(self._pool, self._reader):
             found.setdefault(request.req_comm, []).append(request)
         return found
 

@@ -1,16 +1,15 @@
-"""Which point-to-point layer a process uses, told by the class of the requests in its pools."""
+"""Which point-to-point layer a process uses, told by the class of the requests in its pools.
+
+Only that one is imported: a debugger's user waits for it.
+"""
 
 from __future__ import annotations
 
 from mqs_dll.errors import LayoutError
 from mqs_dll.mpi.openmpi import views
-from mqs_dll.mpi.openmpi.cm import Cm
-from mqs_dll.mpi.openmpi.ob1 import Ob1
-from mqs_dll.mpi.openmpi.ofi import Ofi
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden_pml
 from mqs_dll.mpi.openmpi.symbols import class_name
-from mqs_dll.mpi.openmpi.ucx import Ucx
 
 
 def select(parts: Parts) -> Pml:
@@ -22,11 +21,15 @@ def select(parts: Parts) -> Pml:
     pool = parts.containers.pool_class(parts.symbols.need("mca_pml_base_recv_requests"))
     kind = class_name(parts.memory, parts.layouts, pool)
     if kind == "mca_pml_ob1_recv_request_t":
+        from mqs_dll.mpi.openmpi.ob1 import Ob1
+
         return Ob1(parts)
     if kind == "mca_pml_cm_hvy_recv_request_t":
         return _cm(parts)
     name = f"pml/{_component(parts, parts.symbols.need('mca_pml_base_selected_component'))}"
-    if name == Ucx.name:
+    if name == "pml/ucx":
+        from mqs_dll.mpi.openmpi.ucx import Ucx
+
         try:
             return Ucx(parts)
         except LayoutError as error:
@@ -36,16 +39,21 @@ def select(parts: Parts) -> Pml:
 
 def _cm(parts: Parts) -> Pml:
     """Return pml/cm with as much as the layouts allow: its requests, and what the layer below keeps of them."""
+    from mqs_dll.mpi.openmpi.cm import Cm
+    from mqs_dll.mpi.openmpi.cm_ofi import CmOverOfi
+    from mqs_dll.mpi.openmpi.ofi import Ofi, find_own_endpoint
+
     pointer = parts.symbols.need("ompi_mtl_base_selected_component")
     mtl = f"mtl/{_component(parts, parts.memory.pointer(pointer))}"
-    ofi = None
-    if mtl == "mtl/ofi":
-        try:
-            ofi = Ofi(parts)
-        except LayoutError:  # pml/cm's own part is worth showing
-            ofi = None
+    ofi, why = None, ""
     try:
-        return Cm(mtl, ofi, parts)
+        if mtl == "mtl/ofi":
+            try:
+                ofi = Ofi(parts)
+                return CmOverOfi(ofi, find_own_endpoint(parts), parts)
+            except LayoutError as error:  # pml/cm's own part is worth showing
+                why = str(error)
+        return Cm(mtl, ofi, parts, why)
     except LayoutError as error:
         return hidden_pml(f"pml/cm over {mtl}", f"keeps them in a way that isn't known here ({error})")
 

@@ -9,7 +9,7 @@ Source: ompi/mca/pml/ucx/pml_ucx.c, pml_ucx_request.h, pml_ucx_request.c of 4.1.
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -25,16 +25,18 @@ from mqs_dll.interface import TargetImage
 from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi import envelopes, stack
 from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.mpi.openmpi import cm_views, tags, views
+from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.mpi.openmpi.describe import CALLS, request_text, tag_text
 from mqs_dll.mpi.openmpi.groups import ProcName
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
+from mqs_dll.mpi.openmpi.processes import Processes
 from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.mpi.openmpi.unexpected import foreign_note
+from mqs_dll.mpi.openmpi.unexpected import early_notes
+from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.phrases import How
 
 USER_BYTES = 160
@@ -63,7 +65,6 @@ NEIGHBORHOOD_TAGS = 1 << 10
 NEIGHBORHOOD = "or a neighborhood collective's: pml/ucx cuts its tag"
 
 MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED = bytes(4), b"\1\0\0\0"
-NO_ORDER = "its order among those to this rank is not known"
 
 
 class Asked(NamedTuple):
@@ -104,23 +105,20 @@ class Ucx(Pml):
         """
         self._memory = memory = parts.memory
         symbols, layouts = parts.symbols, parts.layouts
-        self._containers = parts.containers
         self._datatypes = parts.datatypes
         self._communicators = Communicators(parts)
         self._request = views.Request.bind(layouts)
-        self._proc = views.Proc.bind(layouts)
         self._worker = find_own_worker(symbols.image, memory)
         self._matching = Matching(self._worker)
         self._requests = Requests(self._worker)
-        self._procs = symbols.need("ompi_proc_list")
-        self._endpoints = cm_views.Endpoints.bind(layouts).constant("proc_endpoints")
-        self._endpoint_slots = max(0, parts.class_size("ompi_proc_t") - self._endpoints) // WORD
+        self._processes = Processes(parts)
         self._persistent_class = symbols.get("mca_pml_ucx_persistent_request_t_class")
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
         self._stack = _only_stack(memory, symbols)
-        self.name = f"pml/ucx over UCX {self._worker.version}"
+        self.fabric = self._worker.fabric
+        self.name = f"pml/ucx over {self.fabric.title}"
 
     def datatypes_in_use(self) -> list[int]:
         """Refuse."""
@@ -161,7 +159,12 @@ class Ucx(Pml):
             address, words = stack.first_words(self._memory, self._stack)
         except TargetReadError:
             return [], False
-        found = list(self._requests.on_stack(words, address, self._endpoint_names().keys()))
+        ranks = {each.slot: each.local_rank for each in self._communicators.read()}
+        try:
+            sends = list(self._requests.on_stack(words, address, self._endpoint_names().keys()))
+        except LayoutError:
+            return [], False
+        found = [each for each in sends if each.tag is None or ranks.get(_slot(each.tag)) == _source(each.tag)]
         return found, bool(found)
 
     def _slot_of(self, sent: Sent, in_pool: frozenset[int]) -> int:
@@ -203,16 +206,17 @@ class Ucx(Pml):
         held = self._held()
         for got in held.received.get(entry.slot, ()):
             own = self._own_part(got.address, held.in_pool)
-            message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
             if got.done and own is not None:
                 message = Envelope(own.status_source, own.status_tag, own.status_ucount)
+            else:
+                message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
             if got.done and own is not None and own.status_cancelled:
                 yield self._receive(Status.COMPLETE, got, own, entry, NOTHING, phrases.CANCELLED())
             else:
                 yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
-            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.PROCESS_NUMBER(each.number))
+            yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
     def _receive(
         self,
@@ -228,7 +232,7 @@ class Ucx(Pml):
         tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
         made = self._asked(own)
         text = self._buffer_text(made, asked.length)
-        has_other = status is Status.MATCHED and asked.in_pieces
+        has_other = status is Status.MATCHED and isinstance(asked, Received) and asked.in_pieces
         return envelopes.receive(
             status,
             Envelope(source, tag, asked.length),
@@ -250,14 +254,17 @@ class Ucx(Pml):
 
         Raises:
             NoInformation: at once or after them: a blocking one is not seen where several threads may call MPI, nor
-                deep in a stack.
+                deep in a stack; or nothing tells the communicator of another one.
         """
         held = self._held()
         found = [self._send(each, held, entry) for each in held.sent.get(entry.slot, ())]
         found.sort(key=lambda each: (each.desired_local_rank, each.desired_tag))
-        if held.no_other:
+        if held.sent.get(NO_SLOT):
+            refusal = NoInformation(NO_COMMUNICATOR)
+        elif held.no_other:
             return iter(found)
-        refusal = hidden("blocking sends", self.name, "keeps their requests on the stack")
+        else:
+            refusal = hidden(phrases.BLOCKING_SENDS, self.name, "keeps their requests on the stack")
         if not found:
             raise refusal
         return chain(found, _raise(refusal))
@@ -287,14 +294,12 @@ class Ucx(Pml):
     @remembered
     def _endpoint_names(self) -> dict[int, ProcName]:
         """Return the name of the process that each of UCX's endpoints leads to, by the endpoint's address."""
-        found = {}
-        with suppress(MqsError):
-            for address in self._containers.list_items(self._procs, "the list of processes"):
-                proc = self._proc.at(self._memory, address)
-                for pointer in self._memory.pointers(address + self._endpoints, self._endpoint_slots):
-                    if self._requests.is_endpoint(pointer):
-                        found[pointer] = ProcName(proc.jobid, proc.vpid)
-        return found
+        return {
+            pointer: name
+            for name, pointers in self._processes.endpoints()
+            for pointer in pointers
+            if self._requests.is_endpoint(pointer)
+        }
 
     # ------------------------------------------------------------ unexpected messages
 
@@ -310,10 +315,7 @@ class Ucx(Pml):
         for message in arrived.get(entry.slot, ()):
             yield self._unexpected(message, entry)
         if entry.is_world:
-            known = {each.slot for each in self._communicators.read()}
-            early = Counter({slot: len(each) for slot, each in arrived.items() if slot not in known})
-            if early:
-                yield foreign_note(early)
+            yield from early_notes(arrived, {each.slot for each in self._communicators.read()})
         if broken is not None:
             raise broken
 
@@ -369,7 +371,7 @@ def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
         raise LayoutError("Open MPI's symbol ompi_pml_ucx is missing")
     for pointer in dict.fromkeys(memory.pointers(module, MODULE_BYTES // WORD)):
         if pointer and is_worker(memory, pointer):
-            return find_worker(image, memory, pointer, USER_BYTES)
+            return find_worker(image, memory, pointer, USER_BYTES, "openmpi")
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 

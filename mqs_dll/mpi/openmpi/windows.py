@@ -74,7 +74,7 @@ class Windows:
             BrokenStructureError, TargetReadError: the table of windows can't be read.
         """
         win_class = self._symbols.need("ompi_win_t_class")
-        numbers = {entry.view.address: entry.record.unique_id for entry in communicators}
+        numbers = {entry.view.address: entry.unique_id for entry in communicators}
         found = []
         for window in self.table():
             if window.obj_class != win_class or window.w_flags & (FREED | INVALID):
@@ -93,6 +93,7 @@ class Windows:
                     started=started,
                     posted=posted,
                     locked=locked,
+                    handle=window.address,
                 )
             )
         return found

@@ -4,7 +4,7 @@
 - ``cases``: what each process does; ``rows``: these, merged where they are equal until they fit a screen;
   ``table``: rows in columns
 - ``unread``: what could not be looked at; ``facts``: what was read, and when
-- ``stacks``: where the threads of one process are
+- ``stacks``: where the threads of one process are; ``call``: an MPI call with its arguments
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import Job
+from mqs_dll.debugger.job.records import CallStack, Job
+from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.escape import visible
 from mqs_dll.report import process_text as process_report
 from mqs_dll.report.names import name_one
@@ -46,6 +47,11 @@ def outcome_line(verdict: Verdict) -> Text:
     return Text.assemble((outcome.upper(), _STYLES[verdict.outcome]), colon, what)
 
 
+def stacks_of(found: tuple[CallStack, ...] | Hidden, snapshot: Snapshot) -> RenderableType:
+    """Return where the threads of one process are, with the arguments of their MPI calls."""
+    return Group(*stacks.parts(found, snapshot.communicators))
+
+
 def _parts(job: Job, verdict: Verdict, everything: bool) -> Iterator[RenderableType]:
     yield outcome_line(verdict)
     yield from explained.parts(job, verdict)
@@ -61,5 +67,5 @@ def _processes(job: Job) -> Iterator[RenderableType]:
         if process.samples:
             last = process.samples[-1]
             yield Text(f"\nRank {name_one(job, place)} on {visible(process.host)}", style="bold")
-            yield from stacks.parts(last.stacks)
+            yield from stacks.parts(last.stacks, last.snapshot.communicators)
             yield process_report.render(last.snapshot)

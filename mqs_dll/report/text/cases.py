@@ -43,7 +43,7 @@ class _PeersOnce:
         """Return the object for the processes of all of these together, which most often are those of one of them."""
         parts = {self.get(places) for places in several}
         largest = max(parts, key=lambda part: len(part.places))
-        if all(part.members <= largest.members for part in parts):
+        if all(part is largest or part.members <= largest.members for part in parts):
             return largest
         return self.get(tuple(sorted(frozenset().union(*(part.members for part in parts)))))
 
@@ -61,6 +61,7 @@ class Need(NamedTuple):
     peers: Peers
     peer_ranks: frozenset[int]
     """In the communicator; without those that aren't known."""
+    from_call: bool = False
 
 
 class Case(NamedTuple):
@@ -98,14 +99,16 @@ def _does(rank: Rank) -> str:
 def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[Need]:
     alike: dict[Hashable, list[Wait]] = {}
     for wait in _telling(waits):
-        messages = wait.tag, wait.any_tag, wait.any_source, _is_inside(wait)
+        messages = wait.tag, wait.any_tag, wait.any_source, wait.from_call, _is_inside(wait)
         alike.setdefault((wait.kind, wait.communicator_id, wait.communicator, *messages), []).append(wait)
     for group in alike.values():
         first = group[0]
         peers = once.union(wait.peers for wait in group)
         ranks = frozenset(wait.peer_rank for wait in group if wait.peer_rank is not None)
         label = first.communicator_id, names.label(first)
-        yield Need(first.kind, *label, tag_words(first), first.any_source, _is_inside(first), peers, ranks)
+        yield Need(
+            first.kind, *label, tag_words(first), first.any_source, _is_inside(first), peers, ranks, first.from_call
+        )
 
 
 def _telling(waits: Iterable[Wait]) -> list[Wait]:

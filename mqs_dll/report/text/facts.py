@@ -9,6 +9,7 @@ from rich.text import Text
 
 from mqs_dll.debugger.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.escape import visible
+from mqs_dll.report.nodes import fold
 from mqs_dll.report.terminal import indented
 
 
@@ -46,7 +47,9 @@ def _ranks(job: Job) -> str:
 def _hosts(job: Job) -> str:
     """Return where the ranks run; empty where nothing tells, as in core files."""
     hosts = sorted({process.host for process in job.processes if process.host} or {job.host})
-    return f"on {hosts[0]}" if len(hosts) == 1 and hosts[0] else f"on {len(hosts)} hosts" if len(hosts) > 1 else ""
+    if len(hosts) < 2:
+        return f"on {hosts[0]}" if hosts[0] else ""
+    return f"on {len(hosts)} nodes: {fold(hosts)}"
 
 
 def _samples(job: Job) -> str:
@@ -64,4 +67,9 @@ def _stop(job: Job) -> str:
         return "core files of different ranks are not of one moment: what they say may not fit together"
     if not job.stopped:
         return "the ranks ran while they were read: what they say may not fit together"
-    return f"the ranks were stopped for {job.pause * 1000:.1f} ms, and go on as before"
+    return f"the ranks were stopped for {job.pause * 1000:.1f} ms{_apart(job)}, and go on as before"
+
+
+def _apart(job: Job) -> str:
+    """Return how far apart the nodes stopped; nothing where one was read."""
+    return f" (all nodes within {job.apart * 1000:.1f} ms)" if job.apart else ""

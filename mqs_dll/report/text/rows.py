@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.text.cases import Case, Need, Peers, cases
+from mqs_dll.report.words import FROM_CALL
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
 MOST_ROWS = 24
@@ -150,6 +151,8 @@ def _line(job: Job, names: CommunicatorNames, places: Sequence[int], needs: Sequ
         pairs = {(need.peers.places if need.peer_ranks else (), need.peer_ranks) for need in needs}
         communicator += names.ranks_there(needs[0].communicator_id, places, pairs)
     words = "its message from {}".format if needs[0].inside else _WORDS[needs[0].kind]
+    if all(need.from_call for need in needs):
+        peers += f" ({FROM_CALL})"
     return Line(words(peers), communicator, _listed(need.tag for need in needs))
 
 

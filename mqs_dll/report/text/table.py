@@ -9,7 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.debugger.job.records import Job
+from mqs_dll.escape import visible
 from mqs_dll.report.names import name_many
+from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import columns, indented
 from mqs_dll.report.text.rows import MOST_ROWS, Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict
@@ -49,13 +51,15 @@ class _Fitting:
 
 
 def _wide(job: Job, shown: Iterable[Row]) -> Table:
-    table = columns("ranks", "does", "waits for", "communicator", "tag", "where", widest=_WIDEST_CELL)
+    node = ["node"] if several(job) else []
+    table = columns("ranks", *node, "does", "waits for", "communicator", "tag", "where", widest=_WIDEST_CELL)
     for row in shown:
         first, *others = row.lines or (None,)
         waits = ("", "", "") if first is None else first
-        table.add_row(_ranks(job, row), _does(row), *map(Text, waits), Text(row.where))
+        nodes = [Text(visible(nodes_of(job, row.places))) for _ in node]
+        table.add_row(_ranks(job, row), *nodes, _does(row), *map(Text, waits), Text(row.where))
         for line in others:
-            table.add_row("", "", *map(Text, line), "")
+            table.add_row("", *("" for _ in node), "", *map(Text, line), "")
     return table
 
 
@@ -67,7 +71,8 @@ def _narrow(job: Job, shown: Iterable[Row]) -> Table:
     for row in shown:
         waits = (Text(f"waits for {line.sentence()}") for line in row.lines)
         where = [Text(f"at {row.where}")] if row.where else []
-        table.add_row(_ranks(job, row), Group(_does(row), *where, *waits))
+        node = [Text(f"on {visible(nodes_of(job, row.places))}")] if several(job) else []
+        table.add_row(_ranks(job, row), Group(_does(row), *node, *where, *waits))
     return table
 
 

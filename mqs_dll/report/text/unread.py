@@ -9,11 +9,13 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from mqs_dll.debugger.job.facts import without_node
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.escape import printable, visible
 from mqs_dll.names import called
 from mqs_dll.report.names import name_many
+from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import indented
 
 _MOST_OBSTACLES = 12
@@ -56,7 +58,8 @@ def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:
     on = f" on {', '.join(names[:_MOST_COMMUNICATORS])}{more}" if names else ""
     ranks = name_many(job, affected.places)
     what = f"{obstacle.part}{on}: " if obstacle.part else ""
-    return visible(f"{'rank' if one else 'ranks'} {ranks}: {what}{obstacle.why or 'no reason is known'}")
+    where = f" on {nodes_of(job, affected.places)}" if several(job) and nodes_of(job, affected.places) else ""
+    return visible(f"{'rank' if one else 'ranks'} {ranks}{where}: {what}{obstacle.why or 'no reason is known'}")
 
 
 def _merged(job: Job) -> dict[_Obstacle, _Affected]:
@@ -86,22 +89,22 @@ def _obstacles(process: JobProcess) -> Iterator[tuple[_Obstacle, str]]:
 def _without_numbers(process: JobProcess) -> str:
     """Return why a process could not be read, in words that are the same for all processes with the same reason."""
     number, pid = rf"rank {process.rank}\b", rf"process {process.pid}\b"
-    return re.sub(rf"{number} \({pid}\)|{number}|{pid}", "it", process.why)
+    return re.sub(rf"{number} \({pid}\)|{number}|{pid}", "it", without_node(process))
 
 
 def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, str]]:
-    name = f'"{printable(called(communicator.label))}"'
+    obstacles = [obstacle for queue in communicator.queues if (obstacle := _of_queue(queue)) is not None]
     if isinstance(communicator.group, Hidden):
-        yield _Obstacle("group", communicator.group.reason, communicator.group.way_out), name
-    for queue in communicator.queues:
-        if (obstacle := _of_queue(queue)) is not None:
-            yield obstacle, name
+        obstacles.insert(0, _Obstacle("group", communicator.group.reason, communicator.group.way_out))
+    for obstacle in obstacles:
+        yield obstacle, f'"{printable(called(communicator.label))}"'
 
 
 def _of_queue(queue: QueueSnapshot) -> _Obstacle | None:
+    if queue.hidden is None and queue.broken is None:
+        return None
     title = QUEUES[queue.queue]
     if queue.hidden is not None:
         return _Obstacle(title, queue.hidden.reason, queue.hidden.way_out)
-    if queue.broken is not None:
-        return _Obstacle(f"{title}, the list breaks off after {len(queue.operations)}", queue.broken, queue.way_out)
-    return None
+    why = queue.broken or ""
+    return _Obstacle(f"{title}, the list breaks off after {len(queue.operations)}", why, queue.way_out)

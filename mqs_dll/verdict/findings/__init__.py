@@ -17,7 +17,8 @@ from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_peers, of_stopped
-from mqs_dll.verdict.findings.remarks import of_progress, of_turning, of_unread
+from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
+from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 MOST_OF_A_KIND = 5
@@ -33,18 +34,20 @@ _GRAVEST_FIRST = (
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.SELF,
+    Cause.FORGOTTEN,
     Cause.CYCLE,
     Cause.KNOT,
     Cause.OUTSIDE,
     Cause.NOT_READ,
     Cause.BEHIND,
+    Cause.DISPUTE,
     Cause.PROGRESS,
 )
 
 
-def find(analysis: Analysis) -> list[Finding]:
+def find(analysis: Analysis, names: Names) -> list[Finding]:
     """Return all findings on a job, the gravest first: what is proved, then what explains most."""
-    case = Case(analysis)
+    case = Case(analysis, names)
     order = list(Certainty)
     found = sorted(_all(case), key=lambda each: (order.index(each.certainty), _GRAVEST_FIRST.index(each.cause)))
     return [finding for _, same in groupby(found, key=_kind) for finding in _shortened(case, list(same))]
@@ -75,6 +78,7 @@ def _all(case: Case) -> Iterator[Finding]:
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
     yield from of_turning(case)
+    yield from of_disputes(case)
     yield from of_unread(case)
     trouble = any(finding.certainty is not Certainty.NOTED for finding in named)
     yield from of_progress(case, trouble=trouble)

@@ -108,8 +108,8 @@ def _calls(case: Case) -> dict[Entered, _Call]:
                 done.add(key)
         else:
             for need in needs:
-                if need.pending is not None:
-                    call.missing.update(peer for peer in need.peers if peer is not None)
+                gone = case.analysis.waits.gone.intersection(need.peers)  # where the call's traffic can't be seen
+                call.missing.update(peer for peer in (need.peers if need.pending else gone) if peer is not None)
     for call in calls.values():
         call.missing.difference_update(call.inside, call.begun)
     return calls
@@ -166,6 +166,9 @@ def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Ca
         f"{_inside(case, key, call, '' if same else names.on(communicator))}, {elsewhere}: "
         "neither call can end before the other ranks make it too."
     )
+    for what, inside in ((key[0], call.inside), (other_key[0], other.inside)):
+        if differing := case.differing(inside, what):
+            sentence += f" {names.ranks(inside).capitalize()} disagree about the arguments of {what}: {differing}."
     places = (*call.inside, *other.inside)
     return case.finding(
         Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, _ORDER_ADVICE, places, communicator if same else None

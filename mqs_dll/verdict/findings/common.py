@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from mqs_dll.debugger.job.records import CORE_FILES, GDB
+from mqs_dll.verdict import calls
 from mqs_dll.verdict.analysis import Analysis
+from mqs_dll.verdict.called import stacks_of
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
@@ -22,15 +25,16 @@ LOOPS = (
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
 )
 NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
+CALLS = "No queue of this MPI can be read: this stands on the calls that the ranks are in, and proves nothing."
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
 
 
 class Case:
     """A job's analysis with names for what is in it, for those who write findings."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, names: Names) -> None:
         self.analysis = analysis
-        self.names = Names(analysis)
+        self.names = names
         self.begun = Begun(analysis.joined)
         self.circles = Circles(analysis)
 
@@ -49,11 +53,40 @@ class Case:
         sentence = sentence[:1].upper() + sentence[1:]
         return Finding(cause, certainty, sentence, advice, tuple(dict.fromkeys(processes)), communicator)
 
+    def differing(self, places: Iterable[int], call: str | None) -> str:
+        """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where nothing differs.
+
+        It is told of what has to be the same on all of them: count, datatype and operation of a reduction (MPI 4.1,
+        section 6.9), and the count of MPI_Bcast, where the datatype is (section 6.4).
+        """
+        given = {name: self._given(places, call, name) for name in ("count", "datatype", "op")}
+        if call is None or not calls.reduces(call):
+            is_alike = call in ("MPI_Bcast", "MPI_Bcast_c") and len(given["datatype"]) == 1
+            given = {"count": given["count"]} if is_alike else {}
+        return ", ".join(
+            f"{self.names.ranks(those)} {'has' if len(those) == 1 else 'have'} {name} {value}"
+            for name, by_value in given.items()
+            if len(by_value) > 1
+            for value, those in by_value.items()
+        )
+
+    def _given(self, places: Iterable[int], call: str | None, name: str) -> dict[str, list[int]]:
+        """Return who has given which value to an argument of a call."""
+        by_value: defaultdict[str, list[int]] = defaultdict(list)
+        for place in places:
+            for stack in stacks_of(self.analysis.job.processes[place]):
+                argument = stack.argument(name) if stack.call == call else None
+                if argument is not None and (argument.called or name == "count"):
+                    by_value[argument.called or str(argument.value)].append(place)
+        return by_value
+
     def _doubt(self, processes: Iterable[int]) -> str:
         """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
         analysis, job = self.analysis, self.analysis.job
         if job.source in HELD:
             return HELD[job.source]
+        if any(map(analysis.sees_calls_only, processes)):
+            return CALLS
         if not job.stopped:
             return RUNNING
         looks = max((len(process.samples) for process in job.processes), default=0)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from mqs_dll.verdict.findings.common import Case, waits
 from mqs_dll.verdict.graph import shortest_cycle
 from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 
 LONGEST_LISTED = 4
@@ -20,6 +21,8 @@ _CYCLE_ADVICE = {
 
 def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
     """Yield a finding for each circle of processes that wait for each other, and for each that waits for itself.
+
+    Nobody but the process itself could end a call whose message is there already.
 
     Args:
         case: the job.
@@ -141,12 +144,24 @@ def _knot(case: Case, part: list[int]) -> Finding:
 
 
 def _self(case: Case, place: int, need: Need) -> Finding:
+    if need.pending is not None and need.pending.words.forgotten:
+        return _forgotten(case, place, need, need.pending)
     deed = "receive" if need.kind is WaitKind.SEND else "send"
     sentence = (
         f"{case.names.ranks([place])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
     )
     advice = "Use a nonblocking call for messages of a process to itself, or MPI_Sendrecv."
     return case.finding(Cause.SELF, case.certainty([place]), sentence, advice, [place], need.communicator)
+
+
+def _forgotten(case: Case, place: int, need: Need, receive: Pending) -> Finding:
+    sender = "" if receive.peer is None else f" from {case.names.ranks([receive.peer], need.communicator)}"
+    sentence = (
+        f"{case.names.ranks([place], need.communicator)} waits in {need.what}{case.names.envelope(need)}, for a message"
+        f"{sender} that is here: the MPI has lost sight of it, and doesn't end the call."
+    )
+    advice = "That is a fault of the MPI's: a receive that names its source, another transport or release may help."
+    return case.finding(Cause.FORGOTTEN, case.certainty([place]), sentence, advice, [place], need.communicator)
 
 
 def behind(case: Case, named: Collection[int]) -> Iterator[Finding]:

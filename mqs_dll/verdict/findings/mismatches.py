@@ -73,11 +73,19 @@ class Mismatches:
             for each in users(self._joined.to_process[receiver])
             if each.status is Status.PENDING
             and not each.partner
+            and not each.counterpart
             and each.tag is not None
             and each.standing not in (Standing.BEHIND, Standing.TAKEN)
-            and (each.process, each.channel, each.tag) not in seen
+            and not self._may_be_taken(each)
+            and (each.words.message is not None or (each.process, each.channel, each.tag) not in seen)
         ]
         return [*arrived, *sends]
+
+    def _may_be_taken(self, message: Pending) -> bool:
+        """Tell whether the receiver may have a message that its sender would know of only if it called MPI."""
+        in_a_call = self._analysis.waits.of_process[message.process].threads
+        known = in_a_call and self._analysis.stood_still(message.process)
+        return message.standing is Standing.UNSEEN and not known
 
     def _add(self, found: dict[tuple[object, ...], _Misses], cause: Cause, receive: Pending, message: Pending) -> None:
         receiver, sender = receive.process, message.sender
@@ -187,7 +195,7 @@ class Mismatches:
         if message is None or self._is_next(receive, message):
             return self._case.certainty([receive.process])
         motions = {self._analysis.motions[place] for place in (receive.process, message.process)}
-        if Motion.CHANGED in motions or message.standing is Standing.BEHIND:
+        if Motion.CHANGED in motions or message.standing is Standing.BEHIND or self._may_be_taken(message):
             return None
         still = any(map(self._analysis.stood_still, (receive.process, message.process)))
         return self._case.certainty([receive.process]) if still and not receive.guessed else Certainty.NOTED

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from mqs_dll.debugger.job.facts import without_node
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.escape import visible
 from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 _SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
+
+
+_MOST_QUEUED = 3
+_OUR_BUG = (
+    "This is a bug of libmqs's. Please report it with the file that `mqs job --save` writes, what `mqs doctor PID` says"
+    " of that rank, and its MPI's library."
+)
 
 
 def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
@@ -45,11 +54,38 @@ def of_turning(case: Case) -> Iterator[Finding]:
         stood_still = all(analysis.stood_still(place) for place in part)
         first = threads[0]
         what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
-        sentence = f"{case.names.ranks(part)} are all in {what} in both looks: nobody is missing, but nothing "
-        sentence += "moves." if stood_still else "is seen to move."
+        same = all(thread.communicator is not None for thread in threads)
+        where = ": nobody is missing, but" if same else ", on what communicators can't be told, and"
+        moves = "moves" if stood_still else "is seen to move"
+        sentence = f"{case.names.ranks(part)} are all in {what} in both looks{where} nothing {moves}"
+        differing = case.differing(part, first.call) if stood_still else ""
+        sentence += f"; they disagree about its arguments: {differing}." if differing else "."
         certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
         advice = _SAME_CALL if stood_still else f"A loop over that call looks like this too. {_SAME_CALL}"
         yield case.finding(Cause.KNOT, certainty, sentence, advice, part, first.communicator)
+
+
+def of_disputes(case: Case) -> Iterator[Finding]:
+    """Yield where a queue and the call that a rank surely was in all the time contradict each other."""
+    names = case.names
+    for dispute in case.analysis.joined.disputes:
+        if not case.analysis.stood_still(dispute.process):
+            continue
+        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MOST_QUEUED])
+        sentence = (
+            f"{names.ranks([dispute.process])} is in {dispute.stack.call} {_asked(case, dispute.called)} by the call's "
+            f"arguments, but {queued} by its queue: neither is believed."
+        )
+        yield case.finding(
+            Cause.DISPUTE, Certainty.NOTED, sentence, _OUR_BUG, [dispute.process], dispute.called.communicator
+        )
+
+
+def _asked(case: Case, receive: Pending) -> str:
+    """Return "from rank 1, tag 7 on 'halo'"."""
+    source = "any source" if receive.any_source else f"rank {receive.peer_rank}"
+    tag = "any tag" if receive.any_tag else "" if receive.tag is None else f"tag {receive.tag}"
+    return f"from {', '.join(filter(None, (source, tag)))}{case.names.on(receive.communicator)}"
 
 
 def of_unread(case: Case) -> Iterator[Finding]:
@@ -57,8 +93,9 @@ def of_unread(case: Case) -> Iterator[Finding]:
     by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, process in enumerate(case.analysis.job.processes):
         if process.state is RankState.UNREADABLE:
-            by_reason[process.why, process.way_out].append(place)
-    for (why, way_out), places in by_reason.items():
+            by_reason[without_node(process), process.way_out].append(place)
+    for (alike, way_out), places in by_reason.items():
+        why = alike if len(places) > 1 else case.analysis.job.processes[places[0]].why
         reason = f": {visible(why)}" if why else "."
         sentence = f"{case.names.ranks(places)} could not be read{reason}"
         yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), places)

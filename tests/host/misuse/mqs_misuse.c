@@ -12,13 +12,16 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { GROUP_ROOM = 64, THREADS = 8, ROUNDS = 200, MEMORY_SIZE = 4096, MEMORY_ADDRESS = 0x10000, HOST_CODE = 4711 };
@@ -38,6 +41,8 @@ static mqs_process the_process;
 static unsigned char memory[MEMORY_SIZE];
 static int call_back_into_library;
 static int code_of_inner_call;
+static int jump_out;
+static jmp_buf way_out;
 
 /* ---------------------------------------------------------------- callbacks */
 
@@ -122,6 +127,12 @@ static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void 
 {
     if (call_back_into_library) {
         code_of_inner_call = library.update_communicator_list(process);
+        (void)library.dll_error_string(code_of_inner_call)[0];
+        (void)library.dll_error_string(HOST_CODE)[0];
+        (void)library.version_string()[0];
+    }
+    if (jump_out) {
+        longjmp(way_out, 1);
     }
     if (address < MEMORY_ADDRESS || address + (mqs_taddr_t)size > MEMORY_ADDRESS + MEMORY_SIZE) {
         return HOST_CODE;
@@ -520,6 +531,141 @@ static void threads(const char *change)
     json_end(']');
 }
 
+/* Python's frames, or what the library holds, are left behind. */
+static void jump(const char *change)
+{
+    char *message;
+
+    (void)change;
+    jump_out = 1;
+    if (setjmp(way_out) == 0) {
+        (void)library.process_has_queues(&the_process, &message);
+        json_integer("jumped", 0);
+    } else {
+        json_integer("jumped", 1);
+    }
+    jump_out = 0;
+}
+
+/* Another call from further down than one that was left, whose frame the host has written over in between. */
+static void __attribute__((noinline)) from_below(const char *change)
+{
+    volatile char room[1 << 14];
+
+    memset((char *)(uintptr_t)room, 0x55, sizeof room);
+    update_communicator_list(change);
+    room[0] = 0;
+}
+
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file == NULL || fscanf(file, "%*s %ld", &pages) != 1) {
+        abort();
+    }
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Sets a process up, looks at it, and lets go of it and its image, many times; another image keeps the library busy. */
+static void rounds(const char *times)
+{
+    mqs_pending_operation operation;
+    mqs_communicator communicator;
+    mqs_image other;
+    char *message;
+    int failed = library.setup_image(&other, &image_callbacks) != mqs_ok;
+
+    for (int i = atoi(times); i > 0; i--) {
+        mqs_process_callbacks of_process = process_callbacks;
+
+        failed += library.setup_image(&the_image, &image_callbacks) != mqs_ok;
+        failed += library.image_has_queues(&the_image, &message) != mqs_ok;
+        failed += library.setup_process(&the_process, &of_process) != mqs_ok;
+        failed += library.process_has_queues(&the_process, &message) != mqs_ok;
+        failed += library.setup_communicator_iterator(&the_process) != mqs_ok;
+        failed += library.get_communicator(&the_process, &communicator) != mqs_ok;
+        failed += library.setup_operation_iterator(&the_process, mqs_pending_receives) != mqs_ok;
+        failed += library.next_operation(&the_process, &operation) != mqs_ok;
+        failed += library.destroy_process_info(the_process.info) != mqs_ok;
+        failed += library.destroy_image_info(the_image.info) != mqs_ok;
+    }
+    failed += library.destroy_image_info(other.info) != mqs_ok;
+    json_integer("failed", failed);
+    json_integer("resident_kib", resident_kib());
+}
+
+/* Has many processes of one image at once, which it asks in turn. */
+static void processes(const char *number)
+{
+    int count = atoi(number), failed = 0;
+    mqs_process *all = calloc((size_t)count, sizeof *all);
+    mqs_communicator communicator;
+
+    for (int i = 0; i < count; i++) {
+        failed += library.setup_process(&all[i], &process_callbacks) != mqs_ok;
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < count; i++) {
+            failed += library.setup_communicator_iterator(&all[i]) != mqs_ok;
+            for (int j = 0; j < (i + round) % 3; j++) {
+                (void)library.next_communicator(&all[i]);
+            }
+        }
+        for (int i = count - 1; i >= 0; i--) {
+            failed += library.get_communicator(&all[i], &communicator) != mqs_ok;
+            failed += communicator.size != ((i + round) % 3 == 0 ? 3 : 2);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        failed += library.destroy_process_info(all[i].info) != mqs_ok;
+    }
+    free(all);
+    json_integer("failed", failed);
+}
+
+static atomic_int is_over;
+
+static void *call_until_it_is_over(void *data)
+{
+    while (!is_over) {
+        (void)sweep_often(data);
+    }
+    return NULL;
+}
+
+/* Forks while other threads are in the library. What the child gets from it, before and after it sets up anew. */
+static void fork_host(const char *change)
+{
+    static int seen[256];
+    pthread_t other;
+    int status = -1;
+    pid_t child;
+
+    (void)change;
+    is_over = 0;
+    if (pthread_create(&other, NULL, call_until_it_is_over, seen) != 0) {
+        abort();
+    }
+    usleep(20000);
+    child = fork();
+    if (child == 0) {
+        int before = library.setup_communicator_iterator(&the_process);
+        int after = library.setup_image(&the_image, &image_callbacks) == mqs_ok
+                    && library.setup_process(&the_process, &process_callbacks) == mqs_ok
+                    && library.setup_communicator_iterator(&the_process) == mqs_ok;
+
+        _exit(after ? before : 255);
+    }
+    is_over = 1;
+    pthread_join(other, NULL);
+    waitpid(child, &status, 0);
+    json_integer("child", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    print_code(library.setup_communicator_iterator(&the_process));
+}
+
 /* ---------------------------------------------------------------- start */
 
 static const struct {
@@ -560,6 +706,11 @@ static const struct {
     COMMAND(raise_signal),
     COMMAND(call),
     COMMAND(threads),
+    COMMAND(jump),
+    COMMAND(from_below),
+    COMMAND(rounds),
+    COMMAND(processes),
+    COMMAND(fork_host),
 };
 
 static int carry_out(const char *command)

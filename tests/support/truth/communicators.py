@@ -94,6 +94,10 @@ def compare_communicators(
     if (internal and not may_be) or (must_be and not internal):
         differences.append(f"internal communicators: {describe(internal)}; true traffic: {truth.internal_traffic!r}")
     ids = [each.communicator.unique_id for each in shown]
+    handles = {each.handle for each in shown}
+    differences += [
+        f"no handle of {each}" for each in truth.communicators if not each.freed and each.handle not in handles
+    ]
     if len(set(ids)) < len(ids):
         differences.append(f"two communicators of a process have the same id: {sorted(ids)}")
     return differences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mqs_dll.abi import Operation, Queue
@@ -111,18 +111,6 @@ def is_request_in(true: TrueOperation, text: bytes) -> bool:
 def is_buffer(true: TrueOperation, shown: Operation) -> bool:
     """Tell whether an operation without a handle has the buffer that is shown."""
     return true.tag == shown.desired_tag if true.buffer == -1 else true.buffer == shown.buffer
-
-
-def compare_hidden(shown: Sequence[CommunicatorSnapshot], queues: Iterable[Queue], words: Sequence[str]) -> list[str]:
-    """Compare queues that can't be seen: each says so, with a reason that contains these words."""
-    wanted = set(queues)
-    return [
-        f"{each.communicator.name!r}: {text}"
-        for each in shown
-        for queue in each.queues
-        if queue.queue in wanted
-        for text in says(queue, words)
-    ]
 
 
 def says(queue: QueueSnapshot, words: Sequence[str]) -> list[str]:

@@ -50,7 +50,9 @@ def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) ->
     compare = Comparison(truth.rules, communicator, fetch)
     if truth.rules.ordered:
         return differences + compare_in_order(queue.queue, true, shown, compare)
-    return differences + compare_paired(queue.queue, true, shown, compare, in_turn=truth.in_turn)
+    return differences + compare_paired(
+        queue.queue, true, shown, compare, in_turn=truth.in_turn and truth.rules.arrival_has_order
+    )
 
 
 def compare_done(truth: Truth, shown: Operation) -> list[str]:

@@ -5,7 +5,7 @@
 - ``markers``: what a process's environment says of its place in a job
 - ``slots``: which processes are ranks
 - ``proctable``: the launcher's own list of its ranks
-- ``jobs``: from slots to jobs
+- ``jobs``: from slots to jobs; ``elsewhere``: what leads from there to the job's other machines
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from mqs_dll.debugger.job.records import RankState
 
@@ -38,7 +39,11 @@ class FoundWorld:
     size: int | None
     """As the launcher says; None where it doesn't."""
     here: bool
-    """Whether the launcher started all of it on this machine, as far as it says."""
+    """Whether the launcher started all of it on this machine, or on those that were looked at, as far as it says."""
+    key: str = field(default="", compare=False)
+    """What its parts on all machines have in common."""
+    local: int | None = field(default=None, compare=False)
+    """How many of its ranks were started on this machine, where their environment says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +67,21 @@ class FoundJob:
     members: frozenset[int]
     """The PIDs of its processes on this machine: ranks, what is between them and the launcher, launcher, daemons, what
     ranks have started."""
+    marks: frozenset[str] = frozenset()
+    """What its parts on all machines have in common, and no other job has (elsewhere.marks_of)."""
+    hosts: tuple[str, ...] = ()
+    """Other machines that it may run on (elsewhere.hosts_of)."""
+    slurm: str = ""
+    """The number of the Slurm job that its ranks belong to, empty where they belong to none."""
+    nodes: tuple[str, ...] = ()
+    """Of a job that was put together from several machines: the names of those that were looked at."""
+    lost: tuple[str, ...] = ()
+    """Sentences: which machines of it could not be looked at, and why."""
+    way_out: str = ""
+    """What to do about that; empty where nothing helps."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each MPI_COMM_WORLD, as its ranks' environment has it, else how many ranks were found."""
+        started = Counter(rank.world for rank in self.ranks)
+        return tuple(world.size or started[number] for number, world in enumerate(self.worlds))

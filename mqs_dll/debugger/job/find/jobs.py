@@ -7,8 +7,9 @@ import socket
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mqs_dll.debugger.job.find.elsewhere import hosts_of, marks_of, slurm_job
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
-from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
 from mqs_dll.debugger.job.records import RankState
@@ -48,6 +49,8 @@ def all_jobs(processes: Processes) -> list[FoundJob]:
         group = own[0] if own else groups.setdefault(launcher.pid, _Group())  # else they run elsewhere, or have exited
         group.above.append(launcher)
         group.table = group.table or table
+    for launcher, group in _distant_launchers(processes, list(groups.values())):
+        group.above.append(launcher)
     return [_Builder(processes, group).job() for group in groups.values()]
 
 
@@ -104,8 +107,20 @@ def _other_launchers(processes: Processes, groups: Iterable[_Group]) -> Iterator
     for process in sorted(processes, key=lambda each: each.pid):
         if processes.is_launcher(process.pid) and process.pid not in known:
             table = read_proctable(process.pid)
-            if table:
+            if table and not any(is_name_of_daemon(entry.program) for entry in table):  # mpiexec has srun start those
                 yield process, table
+
+
+def _distant_launchers(processes: Processes, groups: Sequence[_Group]) -> Iterator[tuple[Stat, _Group]]:
+    """Yield the launchers that have had a batch system start the daemons above ranks here, with the groups of these."""
+    known = {each.pid for group in groups for each in group.above}
+    without = [group for group in groups if not any(processes.is_launcher(each.pid) for each in group.above)]
+    marked = [(group, marks) for group in without if (marks := marks_of(processes, group.above, ()))]
+    for process in processes if marked else ():
+        if process.pid in known or not processes.is_launcher(process.pid) or processes.is_launcher(process.parent):
+            continue
+        own = marks_of(processes, [process], ())
+        yield from ((process, group) for group, marks in marked if not own.isdisjoint(marks))
 
 
 # ---------------------------------------------------------------- one job
@@ -145,14 +160,31 @@ class _Builder:
                 | {rank.pid for rank in ranks if rank.state is None}
                 | {pid for slot in group.slots for pid in slot.members}
             ),
+            marks=marks_of(self._processes, group.above, [slot.head for slot in group.slots]),
+            hosts=tuple(dict.fromkeys((*self._elsewhere(table), *self._named_hosts()))),
+            slurm=self._slurm_job(title),
         )
+
+    def _slurm_job(self, title: Stat) -> str:
+        """Return the number of the Slurm job, which a srun that made the job itself doesn't have, but its ranks do."""
+        pids = [title.pid, *(slot.head.pid for slot in self._group.slots)]
+        return next(filter(None, (slurm_job(self._processes.environment(pid)) for pid in pids)), "")
+
+    def _elsewhere(self, table: Sequence[Entry]) -> Iterator[str]:
+        return (entry.host for entry in table if not self._is_here(entry))
+
+    def _named_hosts(self) -> Sequence[str]:
+        return hosts_of(self._processes, self._group.above, [slot.head for slot in self._group.slots])
 
     def _world(self, slots: Sequence[Slot], table: Sequence[Entry]) -> FoundWorld:
         markers = [slot.marker for slot in slots if slot.marker]
         size = len(table) or next((marker.size for marker in markers if marker.size), None)
+        local = next((marker.local_size for marker in markers if marker.local_size), None)
+        key = next((marker.world or ("spawned" if marker.spawned else "") for marker in markers), "")
         if table:
-            return FoundWorld(size, all(self._is_here(entry) for entry in table))
-        return FoundWorld(size, any(marker.size is not None and marker.size == marker.local_size for marker in markers))
+            return FoundWorld(size, all(self._is_here(entry) for entry in table), key, local)
+        here = any(marker.size is not None and marker.size == marker.local_size for marker in markers)
+        return FoundWorld(size, here, key, local)
 
     def _rank(self, world: int, slot: Slot, places: Mapping[int, int]) -> FoundRank:
         listed = next((places[pid] for pid in slot.members if pid in places), None)
@@ -206,8 +238,8 @@ def _elsewhere_rank(rank: FoundRank) -> FoundRank:
     return replace(
         rank,
         state=RankState.UNREADABLE,
-        why=f"rank {rank.rank} runs on {where}: mqs reads the processes of its own machine alone",
-        way_out=f"run `mqs show {rank.pid}` on {where}, or `mqs job --save FILE` there to keep what its ranks say",
+        why=f"rank {rank.rank} runs on {where}, and only the processes of this machine were read",
+        way_out="pip install 'libmqs[nodes]' has `mqs job` read other machines too (docs/clusters.md)",
     )
 
 

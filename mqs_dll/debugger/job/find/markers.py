@@ -27,6 +27,11 @@ class Marker(NamedTuple):
     sure: bool
     """Whether only ranks have these variables: a batch system gives its own to a user's shell too."""
 
+    @property
+    def job(self) -> str:
+        """What all worlds of its job have in common."""
+        return job_of_world(self.world)
+
 
 class _Family(NamedTuple):
     rank: Sequence[str]
@@ -67,6 +72,13 @@ def marker_of(environment: Mapping[str, str], launcher: Mapping[str, str]) -> Ma
     found = [(family, marker) for family in _FAMILIES if (marker := _read(family, environment)) is not None]
     own = [marker for family, marker in found if _read(family, launcher) != marker]
     return next(iter(own), found[0][1] if found else None)
+
+
+def job_of_world(world: str) -> str:
+    """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
+    if world.isascii() and world.isdigit():
+        return str(int(world) >> 16)
+    return world.rpartition("@")[0] or world
 
 
 def _read(family: _Family, environment: Mapping[str, str]) -> Marker | None:

@@ -107,6 +107,11 @@ class Processes:
         return any(names.fullmatch(name) for name in (process.name, Path(self.executable(pid)).name))
 
 
+def is_name_of_daemon(program: str) -> bool:
+    """Tell whether a program is what a launcher or a batch system runs on each host to start ranks."""
+    return bool(_DAEMON.fullmatch(program.rpartition("/")[2]))
+
+
 def _read_all() -> Iterator[Stat]:
     for entry in os.listdir("/proc"):  # noqa: PTH208  # a Path for each of some thousand entries is what takes the time
         if entry.isdigit() and (stat := read_stat(int(entry))):  # else it has just exited

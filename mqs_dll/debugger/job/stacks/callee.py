@@ -7,12 +7,15 @@ nothing but such a jump. What the caller called is told by the instruction befor
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import drgn
 
 from mqs_dll.debugger.job.stacks.modules import Process
 from mqs_dll.errors import TargetReadError
+
+Fetch = Callable[[int, int], bytes]
+"""Returns so many bytes at an address, or raises TargetReadError."""
 
 _MASK = (1 << 64) - 1
 _X86_REGISTERS = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
@@ -43,24 +46,28 @@ def called_function(process: Process, return_address: int, registers: Mapping[st
 def _called_on_x86(process: Process, return_address: int, registers: Mapping[str, int]) -> int | None:
     code = process.fetch(return_address - 6, 6)
     if code[1] == 0xE8:  # call rel32
-        return _through_x86_table(process, return_address + struct.unpack_from("<i", code, 2)[0])
+        return through_x86_table(process.fetch, return_address + struct.unpack_from("<i", code, 2)[0])
     if code[:2] == b"\xff\x15":  # call *rel32(%rip)
-        return _read_pointer(process, return_address + struct.unpack_from("<i", code, 2)[0])
+        return _read_pointer(process.fetch, return_address + struct.unpack_from("<i", code, 2)[0])
     if code[4] == 0xFF and 0xD0 <= code[5] <= 0xD7:  # call *%register
         extended = 8 if code[3] == 0x41 else 0
         return registers.get(_X86_REGISTERS[code[5] - 0xD0 + extended])
     return None
 
 
-def _through_x86_table(process: Process, address: int) -> int:
-    """Follow an entry of a procedure linkage table to the function; a function's own address stays as it is."""
+def through_x86_table(fetch: Fetch, address: int) -> int:
+    """Follow an entry of a procedure linkage table to the function; a function's own address stays as it is.
+
+    Raises:
+        TargetReadError: there is no such code, or no such table.
+    """
     start = address & _MASK
-    code = process.fetch(start, 16)
+    code = fetch(start, 16)
     at = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
     at += code[at] == 0xF2  # bnd
     if code[at : at + 2] != b"\xff\x25":  # jmp *rel32(%rip)
         return start
-    return _read_pointer(process, start + at + 6 + struct.unpack_from("<i", code, at + 2)[0])
+    return _read_pointer(fetch, start + at + 6 + struct.unpack_from("<i", code, at + 2)[0])
 
 
 def _called_on_arm(process: Process, return_address: int, registers: Mapping[str, int]) -> int | None:
@@ -81,11 +88,11 @@ def _through_arm_table(process: Process, address: int) -> int:
         return start
     pages = (page_of >> 29 & 3) | (page_of >> 5 & 0x7FFFF) << 2
     pages -= (pages & 1 << 20) << 1
-    return _read_pointer(process, (at & ~0xFFF) + (pages << 12) + ((load >> 10 & 0xFFF) << 3))
+    return _read_pointer(process.fetch, (at & ~0xFFF) + (pages << 12) + ((load >> 10 & 0xFFF) << 3))
 
 
-def _read_pointer(process: Process, address: int) -> int:
-    pointer: int = struct.unpack("<Q", process.fetch(address & _MASK, 8))[0]
+def _read_pointer(fetch: Fetch, address: int) -> int:
+    pointer: int = struct.unpack("<Q", fetch(address & _MASK, 8))[0]
     return pointer
 
 

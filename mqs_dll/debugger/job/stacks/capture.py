@@ -14,6 +14,9 @@ _STACK_POINTER = {"x86_64": 19 * 8, "aarch64": 31 * 8}
 RED_ZONE = 128
 """Bytes below the stack pointer that a function of x86_64 may use (System V ABI, section 3.2.2)."""
 
+_ADDRESS = (1 << 48) - 1
+"""Bits of a program's addresses, but where it asks for higher ones."""
+
 _MOST_THREADS = 256
 _MAIN_STACK = 8 << 20
 """Bytes of the main thread's stack that are copied at most: all that the usual limit lets it have."""
@@ -47,6 +50,15 @@ class Captured:
 
     pid: int
     threads: tuple[ThreadStack, ...]
+
+
+def without_signature(word: int) -> int:
+    """Return the return address that a processor of aarch64 has signed; any other word as it is.
+
+    The signature lies between the address and bit 55, which with all above it is zero in a program's addresses (Linux,
+    Documentation/arm64/pointer-authentication.rst, for the usual addresses of 48 bits).
+    """
+    return word if word >> 55 else word & _ADDRESS
 
 
 def capture(pid: int, registers: Mapping[int, bytes]) -> Captured:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import drgn
 
 from mqs_dll.debugger.job.stacks.callee import called_function
-from mqs_dll.debugger.job.stacks.capture import ThreadStack
+from mqs_dll.debugger.job.stacks.capture import ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.errors import TargetReadError
 
@@ -43,6 +44,8 @@ class Step:
     called: str
     """The symbol of what it called, by its call instruction; empty where that can't be told."""
     module: drgn.Module | None
+    target: int | None = None
+    """The address of what it called, None where that can't be told."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,28 @@ class StackTracer:
             self._registers = _type_of_registers(self._program)
             self._program.add_memory_segment(0, _WHOLE, self._read)
         self._stack = stack
-        registers = stack.registers[: drgn.sizeof(self._registers)]
+        registers = self._unsigned(stack.registers[: drgn.sizeof(self._registers)])
         return self._program.stack_trace(drgn.Object.from_bytes_(self._program, self._registers, registers))
 
     def _read(self, address: int, count: int, offset: int, physical: bool) -> bytes:
         assert self._stack is not None
         data = self._stack.fetch(address, count)
         if len(data) == count:
-            return data
+            return self._unsigned(data)
         try:
             return self._fetch(address, count)
         except TargetReadError as error:
             raise drgn.FaultError(str(error), address) from error
+
+    def _unsigned(self, data: bytes) -> bytes:
+        """Return registers or a piece of a stack with its return addresses as drgn can follow them.
+
+        Of a signed one it learns the mask in core files alone.
+        """
+        if _architecture(self._program) is not drgn.Architecture.AARCH64 or len(data) % 8:
+            return data
+        words = struct.Struct(f"<{len(data) // 8}Q")
+        return words.pack(*map(without_signature, words.unpack(data)))
 
 
 def _type_of_registers(program: drgn.Program) -> drgn.Type:
@@ -134,6 +147,7 @@ def _step(program: drgn.Program, frame: drgn.StackFrame, pc: int, registers: dic
         symbol=_symbol(program, code),
         called="" if target is None else _symbol_at(program, target),
         module=modules.at(code),
+        target=target,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from mqs_dll.debugger.job.records import CallStack
-from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, frames_of
-from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack
+from mqs_dll.debugger.job.records import Argument, CallStack
+from mqs_dll.debugger.job.stacks.calls import Call, find_call, find_caller, frames_of
+from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.follow import Step, Walk
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
 
@@ -25,8 +25,21 @@ class CannotTellError(Exception):
     """It can't be told whether a thread is inside MPI; the text is a sentence."""
 
 
-def read_thread(stack: ThreadStack, walked: Walk, modules: Modules, *, is_main: bool) -> CallStack | None:
+ArgumentsOf = Callable[[ThreadStack, Sequence[Step], Call], tuple[Argument, ...]]
+"""Tells the arguments of a call."""
+
+
+def read_thread(
+    stack: ThreadStack, walked: Walk, modules: Modules, arguments_of: ArgumentsOf | None = None, *, is_main: bool
+) -> CallStack | None:
     """Return where a thread stands; None for one other than the main thread that the program doesn't have in MPI.
+
+    Args:
+        stack: what was copied of it.
+        walked: its frames.
+        modules: whose code they run.
+        arguments_of: tells what the MPI function was called with; without it that stays unknown.
+        is_main: whether it is the main thread.
 
     Raises:
         CannotTellError: its stack ends, as far as it could be followed, before an answer.
@@ -47,6 +60,7 @@ def read_thread(stack: ThreadStack, walked: Walk, modules: Modules, *, is_main: 
         frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MOST_FRAMES],
         fingerprint=_fingerprint(stack, walked, outer[0 if call else caller or 0 :], is_main=is_main),
         call_frame=_frame_of(steps, call.place) if call else None,
+        arguments=arguments_of(stack, steps, call) if arguments_of and call else (),
     )
 
 
@@ -75,7 +89,7 @@ def _may_be_inside(stack: ThreadStack, walked: Walk, modules: Modules) -> bool:
         return True
     words = [*struct.unpack_from(f"<{len(stack.memory) // 8}Q", stack.memory), *walked.steps[0].registers.values()]
     ranges = modules.mpi.address_ranges or ()
-    return any(start <= word < end for word in words for start, end in ranges)
+    return any(start <= word < end for word in map(without_signature, words) for start, end in ranges)
 
 
 def _frame_of(steps: Sequence[Step], place: int) -> tuple[int, int] | None:

@@ -9,9 +9,12 @@ import drgn
 
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
+from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
+from mqs_dll.debugger.job.stacks.pointed import with_requests
 from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveProcess
@@ -69,16 +72,23 @@ def _unwind(
     stacks: Iterable[ThreadStack], main: int, modules: Modules, trace: Tracer
 ) -> tuple[CallStack, ...] | Hidden:
     found = []
+    arguments = CallArguments(modules)
+    constants = constants_of(modules.process.image)
     for stack in stacks:
         is_main = stack.thread == main
         read: CallStack | Hidden | None
         try:
-            read = read_thread(stack, walk(trace(stack), modules), modules, is_main=is_main)
+            read = read_thread(stack, walk(trace(stack), modules), modules, arguments.of, is_main=is_main)
         except CannotTellError as error:
             read = Hidden(str(error))
         except Exception as error:  # drgn's errors for a file that isn't well-formed have no class of their own
             read = Hidden(f"the stack can't be followed: {error}")
         if isinstance(read, CallStack):
+            if read.arguments and constants and not constants.may_be(read.call or "", read.arguments):
+                read = replace(read, arguments=())  # one that can't be leaves nothing to trust in the others
+            elif read.arguments and constants:
+                named = replace(read, arguments=constants.named(read.call or "", read.arguments))
+                read = with_requests(named, stack, modules.process.fetch, constants)
             found.append(read)
         elif read and is_main:
             return read

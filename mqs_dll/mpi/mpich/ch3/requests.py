@@ -5,8 +5,6 @@ Source: src/mpid/ch3/include/mpidpre.h, mpidimpl.h of 3.4.3 and 4.0.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
@@ -34,12 +32,15 @@ CALLS = {
 """The blocking and the nonblocking call of each type of send."""
 
 
-@dataclass
 class Request(OfRequest):
     """A request as all devices have it, and ch3's part of it."""
 
-    dev: views.Ch3Request
-    kind: Kind
+    __slots__ = ("dev", "kind")
+
+    def __init__(self, common: views.Request, dev: views.Ch3Request, kind: Kind) -> None:
+        super().__init__(common)
+        self.dev = dev
+        self.kind = kind
 
     @property
     def message(self) -> int:

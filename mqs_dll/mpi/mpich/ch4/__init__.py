@@ -7,7 +7,10 @@
 - ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them;
   ``departures``: in which order messages left
 - ``alone``: communicators of one process
-- ``network``: what the netmod keeps for itself; ``ucx``: what it doesn't, where it is ucx
+- ``network``: what the netmod keeps for itself; ``netmod``: what it doesn't, in what both have in common
+- ``ucx``: the netmod ucx
+- ``ofi``: the netmod ofi; ``interfaces``: where its endpoints are
+- ``variables``: what is found among variables that have no names
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import BLOCK, LARGEST_FETCH, WORD, Memory, remembered
+from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.elf import LoadedLibrary, places
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.ch4.departures import Departures, Place
@@ -84,6 +84,8 @@ class Cells:
         self._library = library
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._header_size = layouts.struct(views.MessageHeader.struct).size or 0
+        self._head = CELL_HEADER + CELL_BEGIN.size + self._header.end
+        """Bytes of a cell that are read: of the rest of its 16 KiB, or more, nothing is needed."""
         self._blocks = list(self._find())
 
     def departures(self, request: int) -> list[Departure]:
@@ -94,7 +96,7 @@ class Cells:
     def _read(self) -> dict[int, list[Departure]]:
         found: defaultdict[int, list[Departure]] = defaultdict(list)
         for block in self._blocks:
-            self._prefetch(block.own + block.for_others)
+            self._memory.prefetch(block.own + block.for_others, self._head)
             if any(self._cell(address).size for address in block.for_others):
                 return {}  # what is newest of a request may lie in a cell of another process
             order = Departures(self._memory, block.own, block.queues)
@@ -103,14 +105,6 @@ class Cells:
                 if header is not None:
                     found[header.sreq_ptr].append(Departure(header, order.place(address)))
         return found
-
-    def _prefetch(self, cells: list[int]) -> None:
-        """Fetch small cells together, which lie one behind the other; of large ones their begins are enough."""
-        if cells[1] - cells[0] > 2 * BLOCK:
-            return
-        first, last = cells[0], cells[-1] + CELL_HEADER + CELL_BEGIN.size + self._header_size
-        for address in range(first, last, LARGEST_FETCH):
-            self._memory.read(address, min(LARGEST_FETCH, last - address))
 
     def _cell(self, address: int) -> Cell:
         return Cell(*self._memory.unpack(CELL_BEGIN, address + CELL_HEADER))
@@ -129,7 +123,11 @@ class Cells:
     # ------------------------------------------------------------ finding them
 
     def _find(self) -> Iterator[Block]:
-        """Yield the cells of each pool; there is one for each pair of virtual interfaces."""
+        """Yield the cells of each pool; there is one for each pair of virtual interfaces.
+
+        Raises:
+            TargetReadError: there may be more, where the library's variables can't be read.
+        """
         for count, size in SIZES:
             found = False
             for place in places(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):

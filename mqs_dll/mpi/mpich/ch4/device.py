@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from mqs_dll.abi import Operation
-from mqs_dll.errors import LayoutError, MqsError, NoInformation
+from mqs_dll.errors import MqsError, NoInformation
 from mqs_dll.mpi.mpich.ch4.alone import Alone
 from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
 from mqs_dll.mpi.mpich.ch4.network import Network
 from mqs_dll.mpi.mpich.ch4.receives import Receives
 from mqs_dll.mpi.mpich.ch4.sends import Sends
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.mpi.mpich.ch4.ucx import Ucx, find
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
+
+if TYPE_CHECKING:
+    from mqs_dll.mpi.mpich.ch4.netmod import Netmod
 
 
 class Ch4(Device):
@@ -37,7 +40,7 @@ class Ch4(Device):
         self._receives = Receives(parts, self._traffic)
         self._arrivals = Arrivals(parts, self._traffic)
         self._sends = Sends(parts, self._traffic) if shared else None
-        self._ucx: Ucx | None = None
+        self._netmod: Netmod | None = None
         self._has_looked = False
         self._find_way()
 
@@ -45,8 +48,8 @@ class Ch4(Device):
         """Search for the netmod's memory where it is needed: it takes long, and the process may still run."""
         with suppress(MqsError):
             whole = (entry for entry in self._parts.communicators.read() if not entry.is_alone)
-            if any(self._network.refusal(entry, "queues", ()) for entry in whole) and (ucx := self._find_ucx()):
-                ucx.find_way()
+            if any(self._network.refusal(entry, "queues", ()) for entry in whole) and (netmod := self._find_netmod()):
+                netmod.find_way()
 
     def receives(self, entry: Entry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.
@@ -60,8 +63,8 @@ class Ch4(Device):
             return chain(own, self._alone.receives(entry))
         of_network = self._of_network(entry, Kind.RECV)
         refusal = self._network.refusal(entry, "receives", of_network)
-        if refusal is not None and (ucx := self._find_ucx()):
-            return ucx.receives(entry, chain(own, self._receives.operations(entry)))
+        if refusal is not None and (netmod := self._find_netmod()):
+            return netmod.receives(entry, chain(own, self._receives.operations(entry)))
         walk = chain(self._receives.operations(entry), own, self._network.receives(of_network))
         return _up_to(refusal, walk)
 
@@ -77,8 +80,8 @@ class Ch4(Device):
         of_network = self._of_network(entry, Kind.SEND)
         shared = () if self._sends is None else self._sends.operations(entry)
         refusal = self._network.refusal(entry, "sends", of_network)
-        if refusal is not None and (ucx := self._find_ucx()):
-            return chain(shared, own, ucx.sends(entry))
+        if refusal is not None and (netmod := self._find_netmod()):
+            return chain(shared, own, netmod.sends(entry))
         return _up_to(refusal, chain(shared, own))
 
     def unexpected(self, entry: Entry) -> Iterator[Operation]:
@@ -91,9 +94,13 @@ class Ch4(Device):
         if entry.is_alone:
             return self._alone.unexpected(entry)
         refusal = self._network.refusal(entry, "unexpected messages", ())
-        if refusal is not None and (ucx := self._find_ucx()):
-            return chain(self._arrivals.operations(entry), ucx.unexpected(entry))
+        if refusal is not None and (netmod := self._find_netmod()):
+            return chain(self._arrivals.operations(entry), netmod.unexpected(entry))
         return _up_to(refusal, self._arrivals.operations(entry))
+
+    def is_idle(self, entry: Entry) -> bool:
+        """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
+        return self._netmod is None and not self.requests_of(entry) and not self._traffic.arrived()
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive that tells one."""
@@ -106,17 +113,24 @@ class Ch4(Device):
                 found += self._sends.datatypes(entry)
         return found
 
-    def _find_ucx(self) -> Ucx | None:
-        """Return the netmod ucx, None where another one is used, or where it can't be read."""
+    def _find_netmod(self) -> Netmod | None:
+        """Return what reads the netmod's memory; None where it can't be read."""
         if not self._has_looked:
             self._has_looked = True
+            from mqs_dll.mpi.mpich.ch4 import interfaces, ofi, ucx
+
             try:
-                workers = find(self._parts)
-            except LayoutError as error:
+                if workers := ucx.find(self._parts):
+                    self._netmod = ucx.Ucx(self._parts, self._traffic, workers)
+                    self.fabric = workers[0].fabric
+                elif endpoints := interfaces.find(self._parts):
+                    self._netmod = ofi.Ofi(self._parts, self._traffic, endpoints)
+                    self.fabric = endpoints[0].fabric
+                if self.fabric is not None:
+                    self.name += f" over {self.fabric.title}"
+            except MqsError as error:
                 self._network.explain(str(error))
-            else:
-                self._ucx = Ucx(self._parts, self._traffic, workers) if workers else None
-        return self._ucx
+        return self._netmod
 
     def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""

@@ -74,10 +74,14 @@ class Receives:
         has_buffer = asked.buffer is not None
         room = UNKNOWN if facts is None else asked.elements * facts.size
         length = UNKNOWN if message.waits else message.length(room)
+        half = message.by_network
+        got = Envelope(message.source, message.tag, length)
+        if half is not None:
+            got = Envelope(half.status_source, half.status_tag, half.length)
         return envelopes.receive(
             message.status,
             Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room if has_buffer else UNKNOWN),
-            NOTHING if message.waits else Envelope(message.source, message.tag, length),
+            NOTHING if message.waits else got,
             entry.peers(),
             asked.buffer or 0,
             self._call(message, entry),
@@ -94,7 +98,7 @@ class Receives:
         if arguments is not None:
             return Asked(arguments.rank, arguments.tag, arguments.buffer, arguments.count, arguments.datatype)
         am = message.am
-        if message.waits:
+        if message.waits or message.by_network is not None:
             return Asked(message.source, message.tag, am.buffer, am.count, am.datatype)
         buffer = None if self._has_other_buffer(message) else am.buffer
         return Asked(None, None, buffer, am.count, am.datatype)
@@ -127,6 +131,8 @@ class Receives:
 def _progress(message: Message, length: int) -> str | None:
     if message.cancelled or message.waits:
         return message.given_up
+    if message.by_network is not None:
+        return phrases.FORGOTTEN()
     if message.complete:
         return "done"
     if length == UNKNOWN or message.extension is None:

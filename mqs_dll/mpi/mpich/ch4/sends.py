@@ -305,9 +305,9 @@ def _progress(message: Message, sent: Sent) -> tuple[Status, str | None]:
     if left is not None and left.data_sz_left and left.data_sz_left + left.offset == sent.length:
         if sent.rendezvous or left.offset:
             return Status.MATCHED, f"{left.offset} of {sent.length} bytes are sent"
-        return Status.PENDING, "waits for room in shared memory"
+        return Status.PENDING, phrases.NO_ROOM("shared memory")
     if sent.postponed:
-        return Status.PENDING, "waits for room in shared memory"
+        return Status.PENDING, phrases.NO_ROOM("shared memory")
     if sent.rendezvous:
         return Status.PENDING, "rendezvous: the receiver has not answered"
     return Status.PENDING, "no receive has matched it" if sent.tag != UNKNOWN else None

@@ -9,8 +9,7 @@ ch4_self.c of 4.0.3 to 5.0.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mqs_dll import phrases
@@ -31,13 +30,25 @@ MOST_HANDLES = 3
 """Requests that a refusal names."""
 
 
-@dataclass
 class Message(OfRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
-    am: views.AmRequest
-    extension: views.AmExtension | None
-    """Gone when the request is complete."""
+    __slots__ = ("am", "by_network", "extension")
+
+    def __init__(
+        self,
+        common: views.Request,
+        am: views.AmRequest,
+        extension: views.AmExtension | None,
+        by_network: views.Request | None = None,
+    ) -> None:
+        super().__init__(common)
+        self.am = am
+        self.extension = extension
+        """Gone when the request is complete."""
+        self.by_network = by_network
+        """The netmod's half of a receive from any source, where that one has the message. MPICH ends this half then; of
+        4.3 and 5.0 not where the message came before the receive (pmodels/mpich, pull request 7745)."""
 
     @property
     def state(self) -> int:
@@ -47,7 +58,7 @@ class Message(OfRequest):
     @property
     def waits(self) -> bool:
         """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
-        return self.cancelled or (not self.complete and self.state == 0)
+        return self.cancelled or (not self.complete and self.state == 0 and self.by_network is None)
 
     @property
     def status(self) -> Status:
@@ -165,6 +176,10 @@ class Traffic:
         """Return the requests of the communicator at an address."""
         return self._sorted().of.get(comm) or _nothing()
 
+    def others(self, comm: int) -> Sequence[views.Request]:
+        """Return those of them that are no active messages."""
+        return self.of(comm).others
+
     def all(self) -> Iterable[OfCommunicator]:
         """Return the requests of all communicators."""
         return self._sorted().of.values()
@@ -236,7 +251,8 @@ class Traffic:
             return None
         am = self._am.at(self._memory, request.address)
         extension = self._extension.at(self._memory, am.req) if request.cc else None
-        return Message(request, am, extension)
+        half = self._parts.requests.live().get(request.anysrc_partner or 0) if request.cc else None
+        return Message(request, am, extension, half if half is not None and not half.cc else None)
 
 
 def _sort_receive(
@@ -246,7 +262,7 @@ def _sort_receive(
     if not comm:
         if state & UNEXPECTED and not state & (TAKEN | MATCHED):
             arrived.append(message)
-    elif message.complete or state:
+    elif message.complete or state or message.by_network is not None:
         found.of[comm].with_message.append(message)
         if state & MATCHED and message.extension is not None and message.extension.match_req:
             stands_for[message.extension.match_req] = message
@@ -274,7 +290,7 @@ def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
             if stands_for[address].common.comm == comm
         }
         receives[:] = [
-            replace(each, common=of_message.get(each.common.address, each.common))
+            Message(of_message.get(each.common.address, each.common), each.am, each.extension)
             for each in receives
             if each.common.address not in waiting
         ]

@@ -1,38 +1,31 @@
 """ch4's netmod ucx: what UCX's workers hold of the messages that shared memory doesn't carry, in terms of MPICH.
 
 A tag of UCX's is 16 bits of context id, 16 of the source's rank and 32 of the tag; a receive says by a mask which of
-them count. UCX knows bytes, and no datatypes. Where a build has shared memory, too, a receive from any source is posted
-on both sides, and listed once.
+them count. UCX knows bytes, and no datatypes.
 Source: src/mpid/ch4/netmod/ucx/ucx_impl.h, ucx_recv.h, ucx_send.h, ucx_pre.h, ucx_init.c of 4.0.3 to 5.0.2.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import LayoutError, MqsError, NoInformation, TargetReadError
+from mqs_dll.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.releases import VERSION_FUNCTION
 from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
-from mqs_dll.memory import LARGEST_FETCH, WORD, remembered
-from mqs_dll.mpi import envelopes
-from mqs_dll.mpi.communicators import world_rank
-from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.memory import WORD, remembered
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.mpi.mpich import contexts, early, operations, views
+from mqs_dll.mpi.mpich import contexts, views
+from mqs_dll.mpi.mpich.ch4 import variables
+from mqs_dll.mpi.mpich.ch4.netmod import LOST, Arguments, Message, Netmod, Receive, Send
 from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
-from mqs_dll.mpi.mpich.process import WORLD
-from mqs_dll.mpi.mpich.requests import Kind
-from mqs_dll.phrases import How
 
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
@@ -41,6 +34,7 @@ NEXT_WORKER = 88
 """Bytes from one interface's record to the next; the first one's has the context before its worker."""
 
 MOST_INTERFACES = 64
+"""Also the length of a row of endpoints in the table of processes."""
 
 NO_CONTEXT = -1
 HANDLE_BITS = 0xFFFFFFFF
@@ -50,25 +44,6 @@ TAG = 0x3FFFFFFF
 """Of the lower half: bit 30 tells of errors in collectives, bit 29 before 4.3."""
 
 ERROR_29 = 0x20000000
-
-ENTRIES = (8, 16)
-"""Where the table of processes has its first entry: since 4.2, and before."""
-
-STRIDES = (16, 72, 32776, 32784)
-"""From an entry to the next: its endpoints to all interfaces of the other process lie in it since 4.1."""
-
-LARGEST_VARIABLES = 1 << 24
-"""Bytes of a library's variables that are searched."""
-
-NO_ORDER = "its order among those to this rank is not known"
-
-
-class Packed(NamedTuple):
-    """What a program gave for a receive."""
-
-    buffer: int
-    elements: int
-    datatype: int
 
 
 class Held(NamedTuple):
@@ -80,20 +55,18 @@ class Held(NamedTuple):
     """With the address of MPICH's request."""
 
 
-class Ucx:
+class Ucx(Netmod):
     """The netmod ucx of one process."""
 
     def __init__(self, parts: Parts, traffic: Traffic, workers: Sequence[Worker]) -> None:
         """Begin; ``workers`` is what find has found."""
-        self._parts = parts
-        self._memory = parts.memory
-        self._traffic = traffic
+        super().__init__(parts, traffic)
         self._workers = [(worker, Matching(worker), Requests(worker)) for worker in workers]
         self._has_error_29 = parts.release.version.startswith(("4.0", "4.1", "4.2"))
         self._ranks: dict[int, int] = {}
 
     def find_way(self) -> None:
-        """Search for what doesn't move, while the process may still run."""
+        """Search for the table of processes."""
         self._processes()
 
     # ------------------------------------------------------------ reading
@@ -131,97 +104,42 @@ class Ucx:
         entries = self._parts.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
-    def _request(self, address: int) -> views.Request | None:
-        return self._parts.requests.live().get(address)
-
     def _tag(self, bits: int) -> int:
         tag = bits & TAG
         return tag & ~ERROR_29 if self._has_error_29 else tag
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry, others: Iterator[Operation]) -> Iterator[Operation]:
-        """Yield the receives of a communicator: those that have their message, then the others in matching order.
+    def posted(self, entry: Entry) -> Iterator[Receive]:
+        """Yield the receives of a communicator that wait, in matching order."""
+        for each in self._held().posted.get(entry.receives_in, ()):
+            yield self._receive_of(each, NOTHING, each.tag, phrases.WORKER_NUMBER(each.number))
 
-        Args:
-            entry: the communicator.
-            others: those over shared memory, in their order. Of two that can match one message the order is known: one
-                of any source is on both sides.
+    def with_message(self, entry: Entry) -> Iterator[Receive]:
+        """Yield the receives of a communicator whose message is under way."""
+        for each in self._held().received.get(entry.receives_in, ()):
+            message = Envelope(_source(each.message_tag), self._tag(each.message_tag), each.message_length)
+            yield self._receive_of(each, message, each.message_tag, None)
 
-        Raises:
-            BrokenStructureError: UCX's queues contradict themselves.
-        """
-        held = self._held()
-        for request in self._traffic.of(entry.view.address).others:
-            yield from self._done_receive(request, entry)
-        for got in held.received.get(entry.receives_in, ()):
-            message = Envelope(_source(got.message_tag), self._tag(got.message_tag), got.message_length)
-            own = self._request(got.user_data)
-            yield self._receive(Status.MATCHED, got, own, entry, message, None, got.message_tag)
-        shared, done = list(others), 0
-        places = {line: place for place, each in enumerate(shared) for line in each.extra_text}
-        for each in held.posted.get(entry.receives_in, ()):
-            half = self._request(each.user_data)
-            whole = self._request(half.anysrc_partner) if half and half.anysrc_partner else None
-            place = None if whole is None else places.get(self._traffic.request_text(whole).encode())
-            if place is None:
-                number = phrases.PROCESS_NUMBER(each.number)
-                yield self._receive(Status.PENDING, each, whole or half, entry, NOTHING, number, each.tag)
-            elif place >= done:
-                yield from shared[done : place + 1]
-                done = place + 1
-        yield from shared[done:]
-
-    def _done_receive(self, request: views.Request, entry: Entry) -> Iterator[Operation]:
-        """Yield a receive that is done, or a message that a matched probe holds: UCX has forgotten both."""
-        kind, text = self._parts.requests.kind(request), self._traffic.request_text(request)
-        if kind is Kind.MPROBE:
-            yield operations.held((), INVALID_RANK, UNKNOWN, UNKNOWN, text)  # its status is not set
-        elif kind is Kind.RECV and request.cc == 0:
-            got = Envelope(request.status_source, request.status_tag, request.length)
-            yield envelopes.receive(
-                Status.COMPLETE,
-                NOTHING,
-                NOTHING if request.cancelled else got,
-                entry.peers(),
-                0,
-                phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
-                "its buffer is not kept",
-                text,
-                phrases.CANCELLED() if request.cancelled else None,
-                operations.NOT_KEPT,
-            )
-
-    def _receive(
-        self,
-        status: Status,
-        asked: Posted | Received,
-        request: views.Request | None,
-        entry: Entry,
-        got: Envelope,
-        progress: str | None,
-        bits: int,
-    ) -> Operation:
+    def _receive_of(self, asked: Posted | Received, got: Envelope, bits: int, progress: str | None) -> Receive:
         any_tag = not asked.mask & 1
         source = _source(asked.tag) if asked.mask >> SOURCE_SHIFT & FIELD else INVALID_RANK
-        made = None if request is None else self._traffic.asked(request)
-        packed = None if request is None else self._packed(request, asked.buffer, asked.length)
-        call = phrases.made_by("MPI_Recv", "MPI_Irecv")
-        return envelopes.receive(
-            status,
+        if asked.user_data is None:
+            raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
+        request = self._request(asked.user_data)
+        given = None if request is None else self._packed(request, asked.buffer, asked.length)
+        return Receive(
+            request,
+            bits >> CONTEXT_SHIFT,
             Envelope(source, UNKNOWN if any_tag else self._tag(asked.tag), asked.length),
+            any_tag,
             got,
-            entry.peers(),
-            packed.buffer if packed else asked.buffer,
-            operations.persistent("MPI_Recv_init") if made else call,
-            self._buffer_text(packed or _arguments(made), asked.length),
-            None if request is None else self._traffic.request_text(request),
-            phrases.FREED() if _is_freed(request) else progress,
-            operations.collective_text(bits >> CONTEXT_SHIFT, self._tag(bits)),
-            tag_wild=any_tag,
+            given.buffer if given else asked.buffer,
+            given,
+            (progress,),
         )
 
-    def _packed(self, request: views.Request, buffer: int, length: int) -> Packed | None:
+    def _packed(self, request: views.Request, buffer: int, length: int) -> Arguments | None:
         """Return the program's arguments of a receive for which MPICH gave UCX a buffer of its own; None without one.
 
         MPICH does so since 4.1 for data in pieces, and keeps that buffer in its request, the arguments behind it.
@@ -230,68 +148,40 @@ class Ucx:
         words = self._memory.pointers(request.address, size // WORD)
         for place in range(len(words) - 3):
             if buffer and words[place] == buffer:
-                packed = Packed(words[place + 1], words[place + 2], words[place + 3] & HANDLE_BITS)
-                facts = self._parts.datatypes.at(packed.datatype)
-                if facts is not None and packed.elements * facts.size == length:
-                    return packed
+                given = Arguments(words[place + 1], words[place + 2], words[place + 3] & HANDLE_BITS)
+                facts = self._parts.datatypes.at(given.datatype)
+                if facts is not None and given.elements * facts.size == length:
+                    return given
         return None
 
-    def _buffer_text(self, given: Packed | None, length: int) -> str | bytes:
-        if given is None:
-            return f"{length} bytes; the datatype is not kept"
-        return buffer_text(self._parts.datatypes.at(given.datatype), given.elements, given.datatype)
+    def held(self, request: views.Request) -> Envelope | None:
+        """Return nothing of the message that a matched probe holds: its status is not set."""
+        return NOTHING
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the sends of a communicator, by destination and tag: their order is not kept.
+    def sent(self, entry: Entry) -> Iterator[Send]:
+        """Yield the sends of a communicator that are not done."""
+        for address, sent in self._held().sent.get(entry.sends_in, ()):
+            if sent.tag is None or _source(sent.tag) == entry.view.rank:
+                yield self._send_of(self._request(address), sent, entry)
 
-        Raises:
-            NoInformation: after them, there are others of which nothing tells the communicator.
-        """
-        held = self._held()
-        found = [
-            self._send(request, sent, entry)
-            for request, sent in held.sent.get(entry.sends_in, ())
-            if sent.tag is None or _source(sent.tag) == entry.view.rank
-        ]
-        yield from sorted(found, key=lambda each: (each.desired_local_rank, each.desired_tag))
-        for done in self._traffic.of(entry.view.address).others:
-            if self._parts.requests.kind(done) is Kind.SEND and done.cc == 0:
-                unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0
-                call = phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE)
-                texts = call, "what it sent where is not known", self._traffic.request_text(done), "done"
-                yield envelopes.send(Status.COMPLETE, *unknown, *texts)
-        if held.sent.get(NO_CONTEXT):
-            raise NoInformation("a send is under way, and nothing tells on which communicator")
+    def lost_sends(self) -> NoInformation | None:
+        """Return that a send is under way of which nothing tells the communicator; to 4.1 there are such."""
+        return LOST if self._held().sent.get(NO_CONTEXT) else None
 
-    def _send(self, address: int, sent: Sent, entry: Entry) -> Operation:
-        request = self._request(address)
-        made = None if request is None else self._traffic.asked(request)
-        world = self._processes().get(sent.endpoint, INVALID_RANK)
-        peers = entry.peers()
-        rank = peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK
-        known = made.tag if made else UNKNOWN
-        tag = known if sent.tag is None else self._tag(sent.tag)
-        if made is not None:
-            call = operations.persistent(PERSISTENT_SENDS.get(made.p_type, "MPI_Send_init"))
-        elif sent.synchronous:
-            call = phrases.made_by("MPI_Ssend", "MPI_Issend")
-        else:
-            call = phrases.made_by("MPI_Send", "MPI_Isend", how=How.OR_BUFFERED)
-        collective = operations.collective_text((sent.tag or 0) >> CONTEXT_SHIFT, tag)
-        return envelopes.send(
-            Status.MATCHED if sent.tag is None else Status.PENDING,
-            rank,
-            world_rank(peers, rank),
-            tag,
+    def _send_of(self, request: views.Request | None, sent: Sent, entry: Entry) -> Send:
+        world, peers = self._processes().get(sent.endpoint, INVALID_RANK), entry.peers()
+        return Send(
+            request,
+            (sent.tag or 0) >> CONTEXT_SHIFT,
+            peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK,
+            UNKNOWN if sent.tag is None else self._tag(sent.tag),
             sent.length,
             sent.buffer,
-            call,
-            self._buffer_text(_arguments(made), sent.length),
-            None if request is None else self._traffic.request_text(request),
-            phrases.FREED() if _is_freed(request) else sent.progress(),
-            collective or (NO_ORDER if rank != INVALID_RANK else "its receiver is not known"),
+            sent.synchronous,
+            Status.MATCHED if sent.tag is None else Status.PENDING,
+            sent.progress(),
         )
 
     @remembered
@@ -299,79 +189,47 @@ class Ucx:
         """Return the rank in MPI_COMM_WORLD that each endpoint leads to, from MPICH's table of processes."""
         if not self._ranks:
             world = self._parts.communicators.predefined(0)
-            self._ranks = {} if world is None else self._table(world.remote_size)
+            size = 0 if world is None else world.remote_size
+            first, pointer = self._workers[0][2], self._memory.pointer
+            entries = variables.processes(self._parts, size, lambda entry: (pointer(entry),), first.is_endpoint)
+            self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_interfaces(entries)
         return self._ranks
 
-    def _table(self, size: int) -> dict[int, int]:
-        """Return the table of processes: the one whose entries begin with different endpoints, as many as there are."""
-        pointer, is_endpoint = self._memory.pointer, self._workers[0][2].is_endpoint
-        for _, table in _places(self._parts):
-            for first in ENTRIES:
-                try:
-                    if not is_endpoint(pointer(table + first)):
-                        continue
-                    for stride in STRIDES:
-                        found = [pointer(table + first + stride * rank) for rank in range(size)]
-                        if len(set(found)) == size and all(map(is_endpoint, found)):
-                            return {endpoint: rank for rank, endpoint in enumerate(found)}
-                except TargetReadError:
-                    continue
-        return {}
+    def _of_interfaces(self, entries: Sequence[int]) -> dict[int, int]:
+        """Return the rank that each endpoint leads to which is from or to another interface than the first.
+
+        Args:
+            entries: the address of each process's endpoints: a row for each interface of this process's, in which
+                stands one for each of the other's.
+        """
+        count = len(self._workers)
+        return {
+            endpoint: rank
+            for rank, entry in enumerate(entries)
+            for index, (_, _, requests) in enumerate(self._workers if count > 1 else ())
+            for endpoint in self._memory.pointers(entry + WORD * MOST_INTERFACES * index, count)
+            if endpoint and requests.is_endpoint(endpoint)
+        }
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
-        """Yield the messages of a communicator in the order in which they came.
-
-        Raises:
-            BrokenStructureError: after those that could be reached.
-        """
-        arrived, broken = self._arrived()
-        for message in arrived.get(entry.receives_in, ()):
-            yield self._message(message, entry, _source(message.tag))
-        known = self._known()
-        for context_id in contexts.parts_of(entry.receives_in):
-            if context_id not in known:
-                for message in arrived.get(context_id, ()):
-                    yield self._message(message, entry, INVALID_RANK)
-        if entry.view.handle == WORLD:
-            unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
-            yield from early.notes(unknown, self._parts.communicators)
-        if broken is not None:
-            raise broken
-
     @remembered
-    def _known(self) -> set[int]:
-        return {entry.receives_in for entry in self._parts.communicators.read()}
-
-    @remembered
-    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+    def arrived(self) -> tuple[Mapping[int, Sequence[Message]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
-        return arrivals((matching for _, matching, _ in self._workers), _context)
+        found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
+        return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
 
-    def _message(self, message: Arrived, entry: Entry, rank: int) -> Operation:
-        tag = self._tag(message.tag)
-        return envelopes.message(
-            Status.COMPLETE if message.here == message.length else Status.PENDING,
-            rank,
-            world_rank(entry.peers(), rank),
-            tag,
-            message.length,
-            message.address if message.here else 0,
-            message.how(),
-            None if rank != INVALID_RANK else f"from rank {_source(message.tag)} of a part; its rank here is not known",
-            operations.FROM_SYNCHRONOUS_SEND if message.synchronous else None,
-            operations.collective_text(message.tag >> CONTEXT_SHIFT, tag),
+    def _message_of(self, each: Arrived) -> Message:
+        return Message(
+            each.tag >> CONTEXT_SHIFT,
+            _source(each.tag),
+            self._tag(each.tag),
+            each.length,
+            each.address if each.here else 0,
+            each.here == each.length,
+            each.synchronous,
+            (each.how(),),
         )
-
-
-def _arguments(made: views.PersistentRequest | None) -> Packed | None:
-    return None if made is None else Packed(made.buffer, made.count, made.datatype)
-
-
-def _is_freed(request: views.Request | None) -> bool:
-    """Tell whether the program has freed a request that is not done: only the device refers to it."""
-    return request is not None and request.ref_count == 1
 
 
 def find(parts: Parts) -> list[Worker]:
@@ -379,46 +237,25 @@ def find(parts: Parts) -> list[Worker]:
 
     Raises:
         LayoutError: they can't be read.
+        TargetReadError: there may be others, where memory can't be read.
     """
     image, memory = parts.image, parts.memory
     if image.find_function(VERSION_FUNCTION) is None:
         return []
     context = (0, 0)
-    for place, pointer in _places(parts):
+    for place, pointer in variables.pointers(parts):
         behind_context, context = context[0] == place - WORD, (place, pointer)
         if behind_context and is_worker(memory, pointer):
-            found = [find_worker(image, memory, pointer, USER_BYTES)]
+            found = [find_worker(image, memory, pointer, USER_BYTES, "mpich")]
             for index in range(1, MOST_INTERFACES):
-                try:
-                    other = memory.pointer(place + NEXT_WORKER * index)
-                    if not other or not is_worker(memory, other):
-                        break
-                    found.append(find_worker(image, memory, other, USER_BYTES))
-                except (TargetReadError, LayoutError):
+                other = memory.pointer(place + NEXT_WORKER * index)
+                if not variables.is_pointer(other):
                     break
+                if not is_worker(memory, other):
+                    raise LayoutError(f"interface {index} of MPICH's has no worker of UCX's")
+                found.append(find_worker(image, memory, other, USER_BYTES, "mpich"))
             return found
     return []
-
-
-def _places(parts: Parts) -> Iterator[tuple[int, int]]:
-    """Yield the places of pointers among the library's variables, and the pointers: those that lead out of it."""
-    for address, words in _variables(parts):
-        for index, word in enumerate(words):
-            if 1 << 16 < word < 1 << 47 and not word % WORD and not parts.library.holds(word):
-                yield address + WORD * index, word
-
-
-def _variables(parts: Parts) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the library's variables as words, with the address of the first."""
-    for segment in parts.library.writable():
-        end = segment.address + min(segment.size, LARGEST_VARIABLES)
-        for address in range(segment.address, end, LARGEST_FETCH):
-            count = min(LARGEST_FETCH, end - address) // WORD
-            try:
-                data = parts.memory.read(address, WORD * count)
-            except TargetReadError:
-                continue
-            yield address, struct.unpack(f"<{count}Q", data)
 
 
 def _context(bits: int) -> int:

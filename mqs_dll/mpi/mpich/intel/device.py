@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -19,6 +19,7 @@ from mqs_dll.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.intel.messages import Asked, Message, asked
+from mqs_dll.mpi.mpich.intel.network import Network, find
 from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
@@ -41,6 +42,19 @@ class Intel(Device):
         super().__init__(parts, parts.release.device or "ch4")
         self._partitioned = Partitioned(parts)
         self._reader = TrafficReader(parts, self._partitioned)
+        self._why = ""
+        self._network = self._find_network()
+
+    def _find_network(self) -> Network | None:
+        """Return what reads libfabric's memory where it is needed; None where that can't be read."""
+        try:
+            if self._reader.uses_network() and (network := find(self._parts)):
+                self.fabric = network.fabric
+                self.name += f" over {self.fabric.title}"
+                return network
+        except MqsError as error:
+            self._why = f" ({error})"
+        return None
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each receive, and of each send that is known."""
@@ -60,7 +74,7 @@ class Intel(Device):
 
     @remembered
     def _traffic(self) -> Traffic:
-        return self._reader.read()
+        return self._reader.read(network_is_read=self._network is not None)
 
     # ------------------------------------------------------------ receives
 
@@ -68,18 +82,23 @@ class Intel(Device):
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
-            NoInformation: after them, some are with the network.
+            NoInformation: after them, some are with the network, whose memory can't be read.
+            BrokenStructureError: after them, their order isn't known, or the network contradicts itself.
         """
         traffic = self._traffic()
+        own = self._own_receives(traffic, entry)
+        yield from self._network.receives(entry, own) if self._network else own
+        if entry.receives_in in traffic.split or not traffic.proved:
+            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
+        if traffic.remote:
+            self._refuse_network("receives", traffic.remote)
+
+    def _own_receives(self, traffic: Traffic, entry: Entry) -> Iterator[Operation]:
         for message in traffic.held[entry.view.address]:
             yield self._held(message, entry)
         for message in traffic.with_message[entry.receives_in] + traffic.posted[entry.receives_in]:
             yield self._receive(message, entry)
         yield from self._partitioned.receives(traffic.partitioned[entry.view.address], entry)
-        if entry.receives_in in traffic.split or not traffic.proved:
-            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
-        if traffic.remote:
-            self._refuse_network("receives", traffic.remote)
 
     def _receive(self, message: Message, entry: Entry) -> Operation:
         peers = entry.peers()
@@ -126,12 +145,14 @@ class Intel(Device):
         if entry.view.handle == WORLD:
             shown += [_done(handle) for handle in traffic.done]
         nameless = [] if entry.is_alone else traffic.nameless
-        if nameless and not shown:
+        if nameless and not shown and not self._network:
             self._refuse_sends(nameless)
-        return self._sends(sorted(shown, key=lambda each: each.desired_local_rank), nameless)
+        return self._sends(sorted(shown, key=lambda each: each.desired_local_rank), nameless, entry)
 
-    def _sends(self, shown: list[Operation], nameless: list[int]) -> Iterator[Operation]:
+    def _sends(self, shown: list[Operation], nameless: list[int], entry: Entry) -> Iterator[Operation]:
         yield from shown
+        if self._network:
+            yield from self._network.sends(entry)
         if nameless:
             self._refuse_sends(nameless)
 
@@ -181,6 +202,7 @@ class Intel(Device):
 
         Raises:
             NoInformation: after them, others may be with the network.
+            BrokenStructureError: after those that could be reached.
         """
         traffic = self._traffic()
         for message in traffic.unexpected[entry.receives_in]:
@@ -188,8 +210,14 @@ class Intel(Device):
         if entry.view.handle == WORLD:
             numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
             yield from early.notes(numbers, self._parts.communicators)
-        if traffic.remote or traffic.has_other_nodes or INVALID_RANK in entry.peers():
+        if self._network:
+            yield from self._network.unexpected(entry)
+        elif traffic.remote or self._uses_network() or INVALID_RANK in entry.peers():
             self._refuse_network("unexpected messages", traffic.remote)
+
+    @remembered
+    def _uses_network(self) -> bool:
+        return self._reader.uses_network()
 
     @staticmethod
     def _unexpected(message: Message, entry: Entry) -> Operation:
@@ -212,7 +240,7 @@ class Intel(Device):
     def _refuse_network(self, what: str, handles: list[int]) -> NoReturn:
         which = f" ({_handles(handles)})" if handles else ""
         raise NoInformation(
-            f"{what} over the network can't be seen{which}: libfabric has them",
+            f"{what} over the network can't be seen{which}: libfabric has them{self._why}",
             "run the job on one node with I_MPI_FABRICS=shm to see them",
         )
 

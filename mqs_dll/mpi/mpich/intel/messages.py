@@ -6,7 +6,6 @@ message's request, with the buffer and the count of that. What a persistent one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import contexts, views
@@ -14,19 +13,30 @@ from mqs_dll.mpi.mpich.active import IN_PROGRESS, TAKEN, UNEXPECTED
 from mqs_dll.mpi.mpich.requests import ANY_SOURCE, OfRequest
 
 
-@dataclass
 class Message(OfRequest):
     """A receive, or a message that has come."""
 
-    am: views.AmRequest
-    extension: views.LinkedExtension | None
-    """Gone when the request is complete."""
-    persistent: views.PersistentRequest | None
-    """What the program asked for, where it did so by a persistent request."""
-    handle: int
-    """That of the program's request."""
-    asked_process: int
-    """Which process a receive asked for when it had to wait, by its number in the job, ANY_SOURCE; else 0."""
+    __slots__ = ("am", "asked_process", "extension", "handle", "persistent")
+
+    def __init__(
+        self,
+        common: views.Request,
+        am: views.AmRequest,
+        extension: views.LinkedExtension | None,
+        persistent: views.PersistentRequest | None,
+        handle: int,
+        asked_process: int,
+    ) -> None:
+        super().__init__(common)
+        self.am = am
+        self.extension = extension
+        """Gone when the request is complete."""
+        self.persistent = persistent
+        """What the program asked for, where it did so by a persistent request."""
+        self.handle = handle
+        """That of the program's request."""
+        self.asked_process = asked_process
+        """Which process a receive asked for when it had to wait, by its number in the job, ANY_SOURCE; else 0."""
 
     @property
     def state(self) -> int:

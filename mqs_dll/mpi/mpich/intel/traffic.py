@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich import environment, views
 from mqs_dll.mpi.mpich.intel.messages import Message
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.partitioned import Partitioned
@@ -18,6 +18,8 @@ from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
+
+TRANSFERS = (Kind.SEND, Kind.RECV, Kind.MPROBE)
 
 
 class Send(NamedTuple):
@@ -57,9 +59,7 @@ class Traffic:
         self.partitioned: defaultdict[int, list[views.Request]] = defaultdict(list)
         """Partitioned requests, by the address of the communicator."""
         self.remote: list[int] = []
-        """Handles of the pending receives that are with the network."""
-        self.has_other_nodes = False
-        """Whether MPI_COMM_WORLD has processes that shared memory doesn't reach."""
+        """Handles of the pending receives that are with the network, whose memory can't be read."""
 
 
 class TrafficReader:
@@ -73,17 +73,23 @@ class TrafficReader:
         self._extension = views.LinkedExtension.bind(layouts)
         self._receive = views.IntelReceive.bind(layouts)
         self._persistent = views.PersistentRequest.bind(layouts)
+        self._shares_memory = environment.shares_memory(parts.image, parts.memory)
 
-    def read(self) -> Traffic:
-        """Return the requests in use, sorted."""
+    def uses_network(self) -> bool:
+        """Tell whether MPI_COMM_WORLD has processes that shared memory doesn't reach, or nothing goes through it."""
+        return not self._shares_memory or self._has_other_nodes()
+
+    def read(self, *, network_is_read: bool) -> Traffic:
+        """Return the requests in use, sorted; without the network's where these are read elsewhere."""
         requests, memory = self._parts.requests, self._parts.memory
         outer = started(requests)
         traffic = Traffic()
-        traffic.has_other_nodes = self._has_other_nodes()
         receives: list[Message] = []
         sends: dict[int, views.Request] = {}
         for address, request in requests.live().items():
             kind = requests.kind(request)
+            if network_is_read and not request.is_local and kind in TRANSFERS:
+                continue
             if kind is Kind.SEND and address in outer:
                 asked = self._persistent.at(memory, outer[address].address)
                 traffic.sends[outer[address].comm].append(Send(outer[address], asked, request.cc == 0))

@@ -1,0 +1,76 @@
+"""What one call of the interface may do at most, whatever lies in the target: steps, fetches, bytes, seconds.
+
+Target memory is hostile, and every walk has a bound of its own; bounds of walks within walks would multiply. So one
+allowance bounds all that a call does. The largest that is known to be needed is a group of a million processes.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mqs_dll.errors import TooMuchError
+
+MOST_STEPS = 1 << 22
+"""Four times what a communicator of a million processes takes. A step is one of a walk, or a struct that is read, or
+BYTES_OF_A_STEP bytes that are fetched."""
+
+BYTES_OF_A_STEP = 256
+
+RANKS_OF_A_STEP = 8
+"""Of a group's processes that are computed, not read."""
+
+MOST_FETCHES = 1 << 16
+"""Round trips, where the debugger is remote."""
+
+MOST_BYTES = MOST_STEPS * BYTES_OF_A_STEP
+"""That are fetched: 1 GiB."""
+
+MOST_SECONDS = 100
+"""By the clock, besides the fetch that runs, which is the debugger's. Less than csrc/helper.c waits (SECONDS)."""
+
+_STEPS_BETWEEN_LOOKS = 1 << 12
+"""Looks at the clock, which takes as long as a step."""
+
+
+class Allowance:
+    """What is left to one call."""
+
+    def __init__(self) -> None:
+        """Begin with all of it."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a call: it may do as much as any."""
+        self._left = MOST_STEPS
+        self._fetches = 0
+        self._end = time.monotonic() + MOST_SECONDS
+        self._look_at = MOST_STEPS - _STEPS_BETWEEN_LOOKS
+
+    def spend(self, steps: int) -> None:
+        """Take steps, before they are done.
+
+        Raises:
+            TooMuchError: the call has done, or would do, more than any may.
+        """
+        self._left -= steps
+        if self._left < self._look_at:
+            self._look()
+
+    def spend_fetch(self, size: int) -> None:
+        """Take a fetch of so many bytes, before it is done.
+
+        Raises:
+            TooMuchError: the call has fetched, or would fetch, more than any may.
+        """
+        self.spend(size // BYTES_OF_A_STEP)
+        self._fetches += 1
+        if self._fetches > MOST_FETCHES:
+            raise TooMuchError(f"{MOST_FETCHES} fetches")
+        self._look()
+
+    def _look(self) -> None:
+        if self._left < 0:
+            raise TooMuchError(f"{MOST_STEPS} steps")
+        if time.monotonic() > self._end:
+            raise TooMuchError(f"{MOST_SECONDS} seconds")
+        self._look_at = max(self._left - _STEPS_BETWEEN_LOOKS, 0)

@@ -1,0 +1,415 @@
+"""Confirms what libmqs knows of UCX and libfabric on the MPI at hand: a job runs over each of them, and is looked at.
+
+An MPI takes whatever UCX or libfabric is there, and libmqs has layouts of their releases. Here it is seen whether what
+it shows by them is what a program did. Where none of them holds, one is searched for near them (``search``), and
+believed for what it alone shows right of that program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mqs_dll import __version__, phrases, profiles
+from mqs_dll.abi import UNKNOWN, Operation, Queue
+from mqs_dll.calibrate import search
+from mqs_dll.calibrate.bindings import Mpi
+from mqs_dll.calibrate.launch import RUN_SECONDS, Installation, Job, Run, has_ended, python_rank, running
+from mqs_dll.calibrate.rank import Entry, Rank
+from mqs_dll.calibrate.search import NOTHING
+from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.limit import Limit
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import CoreView
+from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.errors import CalibrationError, MqsError, TargetReadError
+from mqs_dll.fabric.ofi import releases as ofi
+from mqs_dll.fabric.ucx import releases as ucx
+from mqs_dll.interface import ProcessQueues, TargetProcess
+from mqs_dll.layout import Layouts
+from mqs_dll.memory import Memory
+from mqs_dll.session import Library, ProcessSession
+
+WAITING, TALKING = "calibrate: receives", "calibrate: messages"
+"""Names of the communicators: on the one nothing is sent, on the other nothing received."""
+
+RECEIVES = 160
+"""More than one piece of any pool has room for."""
+
+SIZES = (0, 100, 3000, 9000, 20_000, 40_000, 1 << 17)
+SYNCHRONOUS = (50, 5000)
+"""Bytes of the messages, of those sent by MPI_Issend, too: the largest is more than any fabric sends at once."""
+
+DONE_TAG, FIRST_TAG = 30, 40
+BLOCKING_TAG, BLOCKING_BYTES = FIRST_TAG + 100, 1 << 19
+"""Of what rank 0 sends by MPI_Send at last, which UCX would copy if it were smaller, and rank 1 waits for elsewhere."""
+
+LAST_CALL, SEARCH_SECONDS = 0.5, 900.0
+"""Seconds that a rank has to come into its last call, before which that isn't seen; that it may stand."""
+
+HANDLE = 0xFFFFFFFF
+BEGIN = 16
+"""Bytes of a message that are compared."""
+
+RELEASES = {"UCX": ("ucx", ucx), "libfabric": ("ofi", ofi)}
+"""Of each fabric, what names of transports have for it, and where its layouts are."""
+
+WRONG = 10_000
+"""Points that what is shown wrong costs: more than a job has."""
+
+QUEUES = (
+    (WAITING, Queue.RECEIVES, "receives"),
+    (TALKING, Queue.UNEXPECTED, "messages"),
+    (TALKING, Queue.SENDS, "sends"),
+)
+
+
+class Seen(NamedTuple):
+    """What libmqs showed of a rank."""
+
+    transport: str
+    layout: str
+    """Of the fabric: "UCX 1.18"; empty where none was believed."""
+    counts: Mapping[str, int]
+    """How many "receives", "messages" and "sends" were right."""
+    faults: Sequence[str]
+    """Sentences: what was wrong, or missing."""
+    points: int
+    """How much was right."""
+    messages: frozenset[int]
+    sends: frozenset[int]
+    """The numbers by which messages and sends of two ranks know each other."""
+
+
+# ---------------------------------------------------------------- a rank
+
+
+def main() -> None:
+    """Run one rank, with the arguments LIBRARY DIRECTORY: leave receives and messages behind, and stay as it is."""
+    library, directory = sys.argv[1:]
+    signal.alarm(int(RUN_SECONDS))
+    mpi = Mpi.load(Path(library))
+    mpi.do("Init", mpi.NULL, mpi.NULL)
+    rank = Rank(mpi, Path(directory), "fabric")
+    waiting, talking = _named(rank, WAITING), _named(rank, TALKING)
+    _exchange(rank, talking)
+    # sends come first: receives then fill the rest of a pool's first piece, and begin another one
+    rank.truth |= {"pid": os.getpid(), "sends": _sends(rank, talking), "receives": list(_receives(rank, waiting))}
+    rank.truth["messages"] = list(_messages(rank, talking))
+    last = _sent(rank, BLOCKING_BYTES, BLOCKING_TAG) | {"late": True}
+    arguments = mpi.ffi.cast("void *", last["address"]), last["bytes"], mpi.BYTE, *last["to"]
+    if rank.rank == 0:
+        rank.truth["sends"].append(last)
+        rank.write([])
+        mpi.do("Send", *arguments, talking)
+    else:
+        rank.truth["receives"].append(last)
+        rank.truth["messages"].append(last | {"address": None})
+        rank.write([])
+        mpi.do("Recv", *arguments, waiting, mpi.STATUS_IGNORE)
+    while True:
+        signal.pause()
+
+
+def _named(rank: Rank, name: str) -> Any:
+    comm = rank.mpi.create("MPI_Comm", "Comm_dup", rank.mpi.COMM_WORLD)
+    rank.mpi.do("Comm_set_name", comm, name.encode())
+    return comm
+
+
+def _exchange(rank: Rank, comm: Any) -> None:
+    """Send and receive messages that are done with: what they leave behind is not to be shown."""
+    mpi, size = rank.mpi, SIZES[-1]
+    for tag in range(DONE_TAG, FIRST_TAG):
+        sent = _sent(rank, size, tag)
+        _begun(rank, "Irecv", rank.allocate(size), size, mpi.BYTE, (rank.rank - 1) % rank.ranks, tag, comm)
+        _begun(rank, "Isend", mpi.ffi.cast("void *", sent["address"]), size, mpi.BYTE, *sent["to"], comm)
+    while rank.handles:
+        mpi.do("Wait", mpi.ffi.new("MPI_Request *", rank.handles.pop(0)), mpi.STATUS_IGNORE)
+
+
+def _begun(rank: Rank, function: str, *arguments: Any) -> int:
+    """Begin an operation, and return the lower half of its handle."""
+    rank.handles.append(rank.mpi.create("MPI_Request", function, *arguments))
+    return int(rank.mpi.ffi.cast("uintptr_t", rank.handles[-1])) & HANDLE
+
+
+def _receives(rank: Rank, comm: Any) -> Iterator[Entry]:
+    """Post receives that nothing matches, and yield what each asks for, -1 for anything."""
+    mpi, peer = rank.mpi, (rank.rank + 1) % rank.ranks
+    for number in range(RECEIVES):
+        source, tag = (peer if number % 2 else -1), (1000 + 7 * number if number % 4 < 2 else -1)
+        size = 64 + 8 * number
+        buffer = rank.allocate(size)
+        wanted = mpi.ANY_SOURCE if source < 0 else source, mpi.ANY_TAG if tag < 0 else tag
+        handle = _begun(rank, "Irecv", buffer, size, mpi.BYTE, *wanted, comm)
+        address = int(mpi.ffi.cast("uintptr_t", buffer))
+        yield {"rank": source, "tag": tag, "bytes": size, "address": address, "handle": handle}
+
+
+def _content(tag: int, size: int) -> bytes:
+    """Return the begin of the message with a tag."""
+    return bytes((tag + 3 * place) % 251 for place in range(min(size, BEGIN)))
+
+
+def _sent(rank: Rank, size: int, tag: int) -> Entry:
+    buffer, begin = rank.allocate(size), _content(tag, size)
+    rank.mpi.ffi.memmove(buffer, begin, len(begin))
+    target = (rank.rank + 1) % rank.ranks
+    address = int(rank.mpi.ffi.cast("uintptr_t", buffer))
+    return {"rank": target, "tag": tag, "bytes": size, "address": address, "to": (target, tag)}
+
+
+def _sends(rank: Rank, comm: Any) -> list[Entry]:
+    """Send messages that nobody receives, and return them."""
+    mpi, found = rank.mpi, []
+    for number, size in enumerate((*SIZES, *SYNCHRONOUS)):
+        synchronous = number >= len(SIZES)
+        sent = _sent(rank, size, FIRST_TAG + 3 * number) | {"synchronous": synchronous}
+        name, address = "Issend" if synchronous else "Isend", mpi.ffi.cast("void *", sent["address"])
+        found.append(sent | {"handle": _begun(rank, name, address, size, mpi.BYTE, *sent["to"], comm)})
+    return found
+
+
+def _messages(rank: Rank, comm: Any) -> Iterator[Entry]:
+    """Wait until the messages of the other rank are there, and yield them."""
+    mpi, flag, status = rank.mpi, rank.mpi.ffi.new("int *"), rank.mpi.ffi.new("MPI_Status *")
+    source = (rank.rank - 1) % rank.ranks
+    for sent in rank.truth["sends"]:
+        flag[0] = 0
+        while not flag[0]:
+            mpi.do("Iprobe", source, sent["tag"], comm, flag, status)
+        yield {**sent, "rank": source, "address": None, "handle": None}
+    rank.meet("here", rank.poll)
+
+
+# ---------------------------------------------------------------- the look
+
+
+def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[str, dict[str, Any] | None]:
+    """Return in a sentence what libmqs shows right of a job over a fabric, or why nothing is known of that.
+
+    Args:
+        mpi: which MPI; libmqs has its layouts.
+        run: a way to run it over a fabric, and in ``name`` which.
+        directory: for what the run leaves.
+        family: the MPI's, as profiles name it.
+
+    Returns:
+        The sentence, and the profile of the fabric that was made where no known layout holds.
+    """
+    job = Job(
+        run.name,
+        directory / run.name,
+        run.ranks,
+        python_rank(__name__, str(mpi.library), str(directory / run.name)),
+        run.options,
+        run.variables,
+    )
+    try:
+        with running(mpi, job) as launcher, ExitStack() as stack:
+            deadline = time.monotonic() + RUN_SECONDS
+            while not job.is_written():
+                if has_ended(launcher) or time.monotonic() > deadline:
+                    raise CalibrationError(f"the run {run.name!r} did not reach its state: {job.words()}")
+                time.sleep(0.02)
+            time.sleep(LAST_CALL)
+            truths = [json.loads((job.directory / f"truth.{rank}").read_text()) for rank in range(run.ranks)]
+            stack.enter_context(all_stopped([truth["pid"] for truth in truths], limit=Limit(SEARCH_SECONDS)))
+            ranks = [(stack.enter_context(LiveProcess(truth["pid"])), truth) for truth in truths]
+            seen = [_look(run.name, *each) for each in ranks]
+            faults = [fault for each in seen for fault in each.faults]
+            if not faults:
+                return f"{seen[0].transport}: the layouts of {seen[0].layout} confirmed by {_counts(seen)}", None
+            refused = f"{run.name}: not confirmed: {faults[0]}"
+            if RELEASES[run.name][0] not in seen[0].transport or all(each.layout for each in seen):
+                return refused, None
+            return _find(run.name, family, ranks, refused)
+    except MqsError as error:
+        return f"{run.name}: not confirmed: {error}", None
+
+
+def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: bool = False) -> Seen:
+    """Look at a rank.
+
+    Args:
+        fabric: that its messages go by.
+        process: the rank.
+        truth: what it did.
+        made: only by layouts that calibration has found.
+
+    Raises:
+        MqsError: it can't be looked at.
+    """
+    layout = ""
+
+    def look_further(queues: ProcessQueues, _: TargetProcess) -> CoreView:
+        nonlocal layout
+        assert isinstance(queues, ProcessSession)
+        origins = (each.origin for each in queues.layout_origins())
+        layout = next((each for each in origins if each.startswith(f"layout {fabric}")), "").removeprefix("layout ")
+        if made and not layout.endswith(profiles.BY_CALIBRATION):
+            raise CalibrationError("what was found is not believed")
+        return CoreView(mpi=queues.facts())
+
+    with Look(Library(), process, pid=truth["pid"], program="") as look:
+        look.find_way(look_further)
+        snapshot = look.read(look_further)
+    core = snapshot.core
+    transport = core.mpi.transport if core.mpi else ""
+    shown = {each.communicator.name.decode(errors="replace"): each for each in snapshot.communicators}
+    counts: dict[str, int] = {}
+    numbers: dict[str, frozenset[int]] = {}
+    faults: list[str] = []
+    points = 0
+    for name, queue, what in QUEUES:
+        if name not in shown:
+            raise CalibrationError("a communicator of the run is not shown")
+        found = shown[name].queues[queue]
+        operations = [each for each in found.operations if each.desired_tag >= -1]
+        own = [_entry(each, truth[what], process, queue) for each in operations]
+        right = [each for each in own if each is not None]
+        wrong = [_envelope(each) for each, entry in zip(operations, own, strict=True) if entry is None]
+        needed = (each for each in truth[what] if queue is not Queue.SENDS and "late" not in each)
+        missing = [each for each in needed if each not in right]
+        if wrong or any(right.count(each) > 1 for each in right):
+            which = wrong[0] if wrong else "twice"
+            faults.append(f"rank {truth['rank']} has no {what} (rank, tag, bytes) as shown: {which}")
+            points -= WRONG
+        elif missing:
+            why = found.hidden.reason if found.hidden else str(found.broken or "nothing tells why")
+            faults.append(f"{len(missing)} {what} of rank {truth['rank']} are not shown: {why}")
+        counts[what] = len(right)
+        points += (right == truth[what]) + sum(
+            _points(each, entry) for each, entry in zip(operations, own, strict=True) if entry is not None
+        )
+        told = (phrases.read(each.extra_text).message for each in operations)
+        numbers[what] = frozenset(each for each in told if each)
+    if not layout:
+        faults.append(f"messages go by {transport}, of which no layout of {fabric} was believed")
+    return Seen(transport, layout, counts, faults, points, numbers["messages"], numbers["sends"])
+
+
+def _envelope(operation: Operation) -> tuple[int, int, int]:
+    tag = -1 if operation.tag_wild else operation.desired_tag
+    return operation.desired_local_rank, tag, operation.desired_length
+
+
+def _entry(operation: Operation, entries: Sequence[Entry], process: LiveProcess, queue: Queue) -> Entry | None:
+    """Return as what of a rank's an operation is shown, its buffer or what lies there included; None for nothing.
+
+    Of a send the peer or the size may be unknown.
+    """
+    rank, tag, size = _envelope(operation)
+    for entry in entries:
+        if entry["tag"] != tag:
+            continue
+        told = ((rank, entry["rank"]), (size, entry["bytes"]))
+        if all(one == other or (queue is Queue.SENDS and one == UNKNOWN) for one, other in told):
+            if not operation.buffer or operation.buffer == entry["address"]:
+                return entry
+            content = _content(entry["tag"], entry["bytes"])
+            with suppress(TargetReadError):
+                return (
+                    entry
+                    if operation.system_buffer and process.fetch(operation.buffer, len(content)) == content
+                    else None
+                )
+    return None
+
+
+def _points(operation: Operation, entry: Entry) -> int:
+    """Return how much of an operation is told, of what was compared and of how it was sent."""
+    words = b" ".join(operation.extra_text).lower()
+    right: bool = entry.get("synchronous", False) == (b"ssend" in words)
+    handle = phrases.read(operation.extra_text).request
+    told: bool = handle is not None and handle & HANDLE == entry.get("handle")
+    return sum(each != UNKNOWN for each in _envelope(operation)) + bool(operation.buffer) + right + told
+
+
+def _counts(seen: Sequence[Seen]) -> str:
+    return ", ".join(f"{sum(each.counts[what] for each in seen)} {what}" for *_, what in QUEUES)
+
+
+# ---------------------------------------------------------------- the search
+
+
+def _find(
+    fabric: str, family: str, ranks: Sequence[tuple[LiveProcess, Mapping[str, Any]]], refused: str
+) -> tuple[str, dict[str, Any] | None]:
+    """Return a sentence, and the profile of a fabric that was found near the known layouts, if there is one.
+
+    Raises:
+        MqsError: the fabric doesn't tell its release.
+    """
+    process, truth = ranks[0]
+    releases = RELEASES[fabric][1]
+    version = releases.version_of(process.image, Memory(process))
+    known = list(releases.nearest(version))
+    name = f"{fabric.lower()}-{version}-{truth['machine']}-{family}"
+    path = Path(profiles.user_folder()) / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def document(layouts: Layouts) -> dict[str, Any]:
+        return {
+            "schema": profiles.SCHEMA,
+            "name": name,
+            "mpi": family,
+            "fabric": fabric,
+            "machine": truth["machine"],
+            "releases": [version],
+            "present": [],
+            "absent": [],
+            "producer": {"tool": f"mqs calibrate {__version__}", "date": date.today().isoformat()},
+            "structs": {each.name: {"size": each.size, "members": dict(each.offsets)} for each in layouts},
+            "evidence": {},
+        }
+
+    def look(layouts: Layouts) -> Iterator[Seen]:
+        """Yield what is seen of each rank by layouts, up to the first one that they aren't believed in."""
+        path.write_text(json.dumps(document(layouts)))
+        with suppress(MqsError):
+            for each in ranks:
+                yield _look(fabric, *each, made=True)
+
+    def is_right(seen: Sequence[Seen]) -> bool:
+        return len(seen) == len(ranks) and not any(each.faults for each in seen)
+
+    most_of_first = NOTHING
+
+    def score(layouts: Layouts) -> int:
+        """Return the points of all ranks; of the first one alone where others have shown more of that."""
+        nonlocal most_of_first
+        looks = look(layouts)
+        first = next(looks, None)
+        if first is None or first.points < most_of_first:
+            return first.points if first else NOTHING
+        seen = [first, *looks]
+        if len(seen) < len(ranks):
+            return NOTHING
+        most_of_first = first.points
+        joined = sum(len(each.messages & other.sends) for each in seen for other in seen)
+        return joined + sum(each.points for each in seen)
+
+    try:
+        most, found = search.near(known, score)
+        seen = list(look(found[0]))
+        if not is_right(seen):
+            return f"{refused}; near the known layouts there is none by which all comes out right", None
+        sizes = {each.name: each.size for layouts in known for each in layouts if each.size is not None}
+        made, doubtful = search.proven(found, most, score, sizes)
+        seen = list(look(made))
+        if not is_right(seen):
+            return f"{refused}; a layout near the known ones is not made: undetermined is {', '.join(doubtful)}", None
+        left = f"; left out, since the job doesn't tell: {', '.join(doubtful)}" if doubtful else ""
+        return f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}", document(made)
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,224 @@
+"""The ranks of a job wherever they run: on this machine, or on several, by options that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mqs_dll.commands import which_library
+from mqs_dll.errors import CoreError, MqsError, NodesError
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.job.find import FoundJob
+    from mqs_dll.debugger.job.nodes.agents import Agents, Start
+    from mqs_dll.debugger.job.ranks import How, Ranks
+    from mqs_dll.debugger.job.records import Job
+
+WHERE = ("hosts", "hostfile", "here")
+"""The names of options that say where a job's ranks are looked for."""
+WAY = ("slurm", "via", "agent", "send")
+"""Of those that say how nodes are reached."""
+
+_SSH, _SRUN = "ssh", "srun"
+
+PATIENCE = 30.0
+"""Seconds that a node has for one process, besides the limit for which that may stand."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which nodes a job runs on, and how they are reached."""
+    group = parser.add_argument_group("a job on several nodes (pip install 'libmqs[nodes]'; docs/clusters.md)")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--hosts", metavar="NODES", help="its nodes, where they aren't found: n[1-4,7], @group")
+    where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")
+    where.add_argument("--here", action="store_true", help="read the ranks of this machine alone")
+    add_way(group)
+
+
+def add_way(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say how nodes are reached."""
+    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job of Slurm's that it runs in")
+    group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
+    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
+    group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
+
+
+def _slurm(text: str) -> str:
+    if not text.isascii() or not text.replace("_", "").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a Slurm job")
+    return text
+
+
+def are_named(options: argparse.Namespace) -> bool:
+    """Tell whether options say where a job runs, so that it needs no other name."""
+    return bool(options.hosts or options.hostfile or options.slurm)
+
+
+def find_ranks(options: argparse.Namespace, how: How) -> tuple[FoundJob, Ranks]:
+    """Return the job that was asked for, and its ranks on all machines, which the caller closes.
+
+    Args:
+        options: of a command with ``what``, which_library's and ours.
+        how: how its ranks are to be looked at.
+
+    Raises:
+        MqsError: there is no such job, or it can't be reached.
+    """
+    asked = _asked_nodes(options)
+    local = _find_here(options, bool(asked))
+    from mqs_dll.debugger.job.nodes import hosts
+
+    named = asked if asked is not None else list(hosts.named(local.hosts)) if local else []
+    if local and (options.here or all(map(hosts.is_here, named))):
+        return local, _here(options, local, how)
+    try:
+        return _find_on(options, how, named, local)
+    except NodesError:
+        if local is None or asked is not None:
+            raise
+        return local, _here(options, local, how)  # its other ranks are unread, and say what is missing
+
+
+def ask(options: argparse.Namespace, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
+    """Return what the agent on one node answers to a message within some seconds, as a record of a kind.
+
+    Raises:
+        NodesError: it can't be reached, or couldn't do what it was asked.
+    """
+    from mqs_dll.debugger.job.nodes import hosts, wire
+    from mqs_dll.debugger.job.nodes.agents import Agents
+    from mqs_dll.debugger.job.ranks import How
+
+    names = hosts.chosen(node)
+    if len(names) != 1:
+        raise NodesError(f"{node!r} is no single node")
+    answers: list[Any] = []
+    with Agents(How(), _start(options, None)) as agents:
+        agents.start(names)
+        obstacles = agents.ask(
+            {names[0]: message},
+            seconds,
+            lambda _, answer: answers.append(wire.read(kind, answer)),
+        )
+    for obstacle in obstacles.values():
+        raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.way_out))))
+    return answers[0]
+
+
+def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], None] | None) -> Job:
+    """Return the job of the core files that were named, wherever they lie.
+
+    Raises:
+        MqsError: there are none, or they are of several jobs.
+    """
+    from mqs_dll.debugger.job import cores
+    from mqs_dll.debugger.job.nodes import hosts
+
+    placed = [hosts.of_path(path) for path in options.core]
+    open_queues = which_library.opener(options.dll, direct=options.direct)
+    how = cores.HowCores(open_queues, which_library.windows(), options.sysroot, not options.no_stacks)
+    here = [path for nodes, path in placed if not nodes]
+    there: dict[str, list[str]] = {}
+    for nodes, path in placed:
+        for node in hosts.chosen(nodes) if nodes else ():
+            there.setdefault(node, []).append(path)
+    read = cores.read_all(here, how, on_progress)
+    lost: list[str] = []
+    if there:
+        from mqs_dll.debugger.job.nodes.agents import Agents
+        from mqs_dll.debugger.job.nodes.cores import read_there
+        from mqs_dll.debugger.job.ranks import How
+
+        with Agents(How(), _start(options, None)) as agents:
+            found = read_there(agents, there, stacks=how.stacks, sysroot=how.sysroot, on_progress=on_progress)
+        read, lost = [*read, *found.cores], found.lost
+    if not read:
+        raise CoreError("; ".join(lost))
+    return cores.job_of(read, " ".join(options.core), lost)
+
+
+def _asked_nodes(options: argparse.Namespace) -> list[str] | None:
+    """Return the nodes that the user names; None where he doesn't."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    if options.hosts:
+        return hosts.chosen(options.hosts)
+    if options.hostfile:
+        return hosts.of_file(options.hostfile)
+    if options.slurm:
+        from mqs_dll.debugger.job.nodes import slurm
+
+        return hosts.chosen(slurm.nodes_of(options.slurm))
+    return None
+
+
+def _find_here(options: argparse.Namespace, elsewhere: bool) -> FoundJob | None:
+    """Return the job as far as this machine knows it; None where only other machines may."""
+    from mqs_dll.debugger.job.find import find_job
+
+    if options.slurm and options.what is None:
+        return None
+    try:
+        return find_job(options.what)
+    except MqsError:
+        if not elsewhere or isinstance(options.what, int):
+            raise
+        return None
+
+
+def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
+    from mqs_dll.debugger.job.ranks import Here
+
+    queues = not options.no_queues
+    open_queues = which_library.opener(options.dll, direct=options.direct, queues=queues)
+    return Here(found.ranks, open_queues, which_library.windows() if queues else None, how, found.sizes)
+
+
+def _find_on(
+    options: argparse.Namespace, how: How, named: list[str], local: FoundJob | None
+) -> tuple[FoundJob, Agents]:
+    import socket
+
+    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.debugger.job.nodes.agents import Agents
+    from mqs_dll.debugger.job.nodes.wire import Wanted
+    from mqs_dll.report.progress import ranks_done
+
+    asked = options.hosts or options.hostfile
+    wanted = Wanted(
+        marks=tuple(sorted(local.marks)) if local else (),
+        program=options.what if isinstance(options.what, str) else "",
+        slurm=options.slurm or "",
+        any=options.what is None and local is None and not options.slurm,
+    )
+    if local and not any(map(hosts.is_here, named)) and (not asked or local.ranks):
+        named = [socket.gethostname(), *named]
+    agents = Agents(how, _start(options, local))
+    try:
+        with ranks_done("nodes found") as on_progress:
+            found = agents.find(named, wanted, local=local, follow=not asked, on_progress=on_progress)
+    except BaseException:
+        agents.close()
+        raise
+    return found, agents
+
+
+def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
+    from mqs_dll.debugger.job.nodes import agent, archive, carrier
+    from mqs_dll.debugger.job.nodes.agents import Start
+
+    flags = (["--dll", options.dll] if options.dll else []) + (["--direct"] if options.direct else [])
+    own = shlex.join([*agent.command(), *flags])
+    command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else own
+    job = options.slurm or (local.slurm if local else "")
+    via = options.via or (_SRUN if job and shutil.which(_SRUN) else _SSH)
+    if via == _SRUN and not job:
+        raise NodesError("--via srun goes with a job of Slurm's: --slurm JOBID names one")
+    data = b""
+    if options.send:
+        data = archive.packed()
+        command = archive.command(len(data), [])
+    return Start(command, own, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)

@@ -1,0 +1,233 @@
+"""The agent's side: does on its node what the head says, and lets its ranks go when the head says nothing any more.
+
+Its standard input ends when the head ends, or its link: then it ends, whatever it is doing, and with it the process
+that holds its ranks (stop.py). A link that is down tells nobody: so an agent whose ranks stand, and which hears nothing
+for WATCH seconds, lets them go by itself, and says that it was alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path, PurePath
+from typing import Any
+
+from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.job import cores
+from mqs_dll.debugger.job.codec import DamagedError
+from mqs_dll.debugger.job.find.elsewhere import slurm_job
+from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
+from mqs_dll.debugger.job.find.jobs import all_jobs
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.job.nodes import wire
+from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
+from mqs_dll.debugger.job.ranks import Here, How
+from mqs_dll.errors import MqsError
+
+WATCH = 5.0
+"""Seconds without a word for which ranks stand at most."""
+
+_BUFFER = 1 << 16
+
+More = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+"""What else an agent can be asked for, by its name: takes the message, and returns the answer in terms of JSON."""
+
+
+def serve(open_queues: OpenQueues, look_further: LookFurther | None, more: More) -> None:
+    """Do what the standard input says until it ends, and answer on the standard output.
+
+    Args:
+        open_queues: as read.read_job has it.
+        look_further: as read.read_job has it.
+        more: what else can be asked for.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)  # whatever else prints, prints on standard error
+    threading.Thread(target=_end_with, args=(0,), daemon=True).start()
+    with Agent(open_queues, look_further, more) as agent:
+        _say(answers, wire.GREETING)
+        lines = _Lines(0)
+        while (line := lines.next(WATCH if agent.holds else None)) is not None:
+            if line:
+                _say(answers, agent.answer(line))
+            else:
+                agent.let_go()
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when nobody can write to a descriptor any more."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    poll.poll()
+    os._exit(0)
+
+
+def _say(descriptor: int, message: wire.Message) -> None:
+    data = b"".join(wire.lines_of(message))
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+class _Lines:
+    """The lines of a descriptor, each as soon as it is there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._data = b""
+
+    def next(self, seconds: float | None) -> bytes | None:
+        """Return the next line; an empty one when there is none within a time, None at the end."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while b"\n" not in self._data:
+            left = None if end is None else max(end - time.monotonic(), 0.0)
+            if not select.select([self._descriptor], [], [], left)[0]:
+                return b""
+            piece = os.read(self._descriptor, _BUFFER)
+            if not piece:
+                return None
+            self._data += piece
+        line, _, self._data = self._data.partition(b"\n")
+        return line or b" "
+
+
+class Agent(ExitStack):
+    """What an agent knows between two messages; a context manager that lets go of all ranks at the end."""
+
+    def __init__(self, open_queues: OpenQueues, look_further: LookFurther | None, more: More) -> None:
+        """Begin; nothing is touched yet. The arguments are those of serve."""
+        super().__init__()
+        self._open_queues = open_queues
+        self._look_further = look_further
+        self._found: dict[int, FoundRank] = {}
+        self._here: Here | None = None
+        self._standing = self.enter_context(ExitStack())
+        self.holds = False
+        """Whether ranks stand still."""
+        self._alone = False
+        self._acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            "find": self._find,
+            "open": self._open,
+            "stop": self._stop,
+            "read": self._read,
+            "hold": lambda message: None,
+            "go": self._go,
+            "tell": self._tell,
+            "watch": self._watch,
+            "list_cores": self._list_cores,
+            "read_core": self._read_core,
+            **more,
+        }
+
+    def answer(self, line: bytes) -> wire.Message:
+        """Return the answer to a line, which is a whole message; what failed as a sentence."""
+        what = None
+        try:
+            message = json.loads(line)
+            what = message["do"]
+            return {"to": what, "done": self._acts[what](message)}
+        except MqsError as error:
+            return {"to": what, "failed": str(error), "help": error.help}
+        except (DamagedError, LookupError, TypeError, ValueError) as error:
+            return {"to": what, "failed": f"it was told what it doesn't understand: {error!r}", "help": ""}
+
+    def let_go(self) -> None:
+        """Let the ranks go: nobody says anything any more."""
+        self._alone = True
+        self._release()
+
+    def _release(self) -> None:
+        self.holds = False
+        self._standing.close()
+
+    # ------------------------------------------------------------ what it is told
+
+    def _find(self, message: Mapping[str, Any]) -> Any:
+        wanted: Wanted = wire.read(Wanted, message["wanted"])
+        processes = Processes()
+        jobs = [job for job in all_jobs(processes) if _is_wanted(processes, job, wanted)]
+        self._found = {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
+        gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
+        return wire.write(Parts(tuple(map(_part, jobs)), gone))
+
+    def _open(self, message: Mapping[str, Any]) -> int:
+        if self._here is None:
+            how = wire.read(How, message["how"])
+            ranks = [self._found[pid] for pid in message["pids"]]
+            self._here = self.enter_context(Here(ranks, self._open_queues, self._look_further, how))
+        self._here.open(windows=bool(message["windows"]))
+        if self._here.how.stop:
+            self._here.prepare()
+        return len(self._found)
+
+    def _stop(self, message: Mapping[str, Any]) -> None:
+        self._alone = False
+        self._standing.enter_context(self._ranks.stopped())
+        self.holds = True
+
+    def _read(self, message: Mapping[str, Any]) -> None:
+        self._check_not_alone()
+        self._ranks.read()
+
+    def _go(self, message: Mapping[str, Any]) -> None:
+        self._check_not_alone()
+        self._release()
+
+    def _tell(self, message: Mapping[str, Any]) -> Any:
+        return wire.write_processes(self._ranks.processes(float(message["at"])))
+
+    def _watch(self, message: Mapping[str, Any]) -> None:
+        self._ranks.watch(min(float(message["seconds"]), 3600.0))
+
+    def _list_cores(self, message: Mapping[str, Any]) -> list[str]:
+        return [str(path) for path in cores.files_of(message["paths"])]
+
+    def _read_core(self, message: Mapping[str, Any]) -> Any:
+        sysroot = Path(message["sysroot"]) if message["sysroot"] else None
+        how = cores.HowCores(self._open_queues, self._look_further, sysroot, bool(message["stacks"]))
+        read = cores.read_core(Path(message["path"]), how)
+        core = wire.Core(read.command, read.marker, read.size, read.mpi, read.written)
+        return {"process": wire.write_processes([read.process]), "core": wire.write(core)}
+
+    @property
+    def _ranks(self) -> Here:
+        if self._here is None:
+            raise LookupError("nothing is open")
+        return self._here
+
+    def _check_not_alone(self) -> None:
+        if self._alone:
+            self._alone = False
+            raise _AloneError(f"heard nothing for {WATCH:g} s while its ranks stood, and let them go")
+
+
+class _AloneError(MqsError):
+    """The agent had to let its ranks go."""
+
+    help = "The link to that node, or the machine that mqs runs on, is slow: look again."
+
+
+def _is_wanted(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
+    pids = {rank.pid for rank in job.ranks if rank.pid and rank.host == job.host}
+    return (
+        wanted.any
+        or not job.marks.isdisjoint(wanted.marks)
+        or not job.members.isdisjoint(wanted.pids)
+        or (bool(wanted.program) and any(PurePath(rank.program).name == wanted.program for rank in job.ranks))
+        or (bool(wanted.slurm) and any(slurm_job(processes.environment(pid)) == wanted.slurm for pid in pids))
+    )
+
+
+def _part(job: FoundJob) -> Part:
+    marks = tuple(sorted(job.marks))
+    return Part(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, job.hosts)
+
+
+def command() -> list[str]:
+    """Return what starts an agent where this Python and this package lie at the same paths, isolated if we are."""
+    return [sys.executable, *(["-I"] if sys.flags.isolated else []), "-m", "mqs_dll", "agent"]

@@ -1,0 +1,66 @@
+"""What Slurm's commands say: which jobs of this user run, and on which nodes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from mqs_dll.errors import NodesError
+
+_PATIENCE = 10.0
+"""Seconds: slurmctld may be far away, or down."""
+
+
+class SlurmJob(NamedTuple):
+    """A job of Slurm's that runs."""
+
+    number: str
+    name: str
+    user: str
+    since: str
+    """As squeue prints it."""
+    nodes: str
+    """As Slurm writes lists of nodes."""
+
+
+def nodes_of(job: str) -> str:
+    """Return the nodes of a job, as Slurm writes them.
+
+    Raises:
+        NodesError: Slurm knows no such job, or it doesn't run.
+    """
+    found = [each for each in _squeue("--jobs", job) if each.nodes]
+    if not found:
+        raise NodesError(f"Slurm knows no job {job} that runs")
+    return ",".join(each.nodes for each in found)
+
+
+def jobs() -> list[SlurmJob]:
+    """Return the jobs of this user that run; none where there is no Slurm."""
+    try:
+        return _squeue("--me", "--states=RUNNING")
+    except NodesError:
+        return []
+
+
+def _squeue(*options: str) -> list[SlurmJob]:
+    command = shutil.which("squeue")
+    if command is None:
+        raise NodesError("Slurm's squeue isn't here")
+    try:
+        result = subprocess.run(
+            [command, "--noheader", "--format=%i|%u|%S|%N|%j", *options],
+            capture_output=True,
+            timeout=_PATIENCE,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NodesError(f"squeue doesn't answer: {error}") from None
+    if result.returncode != 0:
+        said = result.stderr.decode(errors="backslashreplace").strip()
+        raise NodesError(f"squeue fails: {said[:500]}")
+    lines = result.stdout.decode(errors="backslashreplace").splitlines()
+    fields = [line.split("|", 4) for line in lines]
+    return [SlurmJob(number, name, user, since, nodes) for number, user, since, nodes, name in fields]

@@ -1,0 +1,219 @@
+"""All ranks of a job that are looked at together, whatever machines they run on; and those of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mqs_dll.debugger.bases import Closes
+from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.job.facts import world_rank
+from mqs_dll.debugger.job.find.found import FoundRank
+from mqs_dll.debugger.job.open_files import allow_open_files
+from mqs_dll.debugger.job.rank import LiveRank
+from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState, Sample
+from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
+from mqs_dll.debugger.job.stacks.arguments import PATIENCE
+from mqs_dll.debugger.limit import USUAL, Limit
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.errors import AlreadyTracedError
+
+_HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How ranks are looked at."""
+
+    stop: bool = True
+    """Whether they are stopped while they are read."""
+    stacks: bool = True
+    """Whether their call stacks are followed, which needs ``stop``."""
+    count: bool = True
+    """Whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two looks."""
+    limit: Limit = USUAL
+    """For how long they may stand."""
+
+
+USUALLY = How()
+
+_SECONDS_TO_FOLLOW = 0.5
+"""Of a processor, for what a look may add to what is remembered of functions of the MPI."""
+
+
+class Ranks(Protocol):
+    """The ranks of a job, for looks in this order: open, stopped (or not) around read, processes; then watch.
+
+    Each step is done with all ranks before the next one begins: all are open before one is stopped, all stand before
+    one is read, all are read before one goes on.
+    """
+
+    how: How
+    pause: float
+    """Seconds for which they stood in the last look, from the first one's stop until the last one went on."""
+    apart: float
+    """Seconds from the order to stop until the last machine's ranks stood; 0 on one machine."""
+
+    def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Let the library find its way in each, which runs; for its windows, too, if these will be listed."""
+
+    def stopped(self) -> AbstractContextManager[None]:
+        """Return a context manager inside of which those that are open stand still."""
+
+    def read(self) -> None:
+        """Read those that are open."""
+
+    def processes(self, at: float) -> list[JobProcess]:
+        """Return what was read since they were opened, in any order; ``at`` is Sample.at."""
+
+    def watch(self, seconds: float) -> None:
+        """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
+
+    def close(self) -> None:
+        """Let go of them. Idempotent."""
+
+
+class Here(Closes):
+    """Ranks of this machine."""
+
+    def __init__(
+        self,
+        ranks: Sequence[FoundRank],
+        open_queues: OpenQueues,
+        look_further: LookFurther | None = None,
+        how: How = USUALLY,
+        sizes: Sequence[int] = (),
+    ) -> None:
+        """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job, and FoundJob.sizes."""
+        self.how = how
+        self.pause = 0.0
+        self.apart = 0.0
+        self._list_windows = look_further
+        self._look_further: LookFurther | None = None
+        self._ranks = [LiveRank(rank, open_queues, sizes[rank.world] if sizes else 0) for rank in ranks]
+        allow_open_files(len(self._ranks))
+        self._moved: dict[int, bool | None] = {}
+        self._stop: all_stopped | None = None
+        self._prepared: all_stopped | None = None
+
+    def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Let the library find its way in each."""
+        self._look_further = self._list_windows if windows else None
+        for done, rank in enumerate(self._ranks):
+            if on_progress:
+                on_progress(done, len(self._ranks))
+            rank.open()
+            if self._look_further:
+                rank.find_way(self._look_further)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Return a context manager inside of which those that are open stand still.
+
+        Raises:
+            LimitError: at its end, they had to be let go before.
+        """
+        prepared, self._prepared = self._prepared, None
+        with prepared or self._make_stop() as stop:
+            self._stop = stop
+            try:
+                yield
+            finally:
+                self._stop = None
+        self.pause = stop.pause
+
+    def prepare(self) -> None:
+        """Get ready to stop those that are open, so that it begins at once."""
+        self._discard()
+        self._prepared = self._make_stop()
+        self._prepared.prepare()
+
+    def _make_stop(self) -> all_stopped:
+        ready = [rank for rank in self._ranks if rank.is_open]
+        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
+        return all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit)
+
+    def _discard(self) -> None:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            prepared.discard()
+
+    def read(self) -> None:
+        """Read those that are open."""
+        for rank in self._ranks:
+            if rank.is_open and self._stop is None:
+                rank.read_running()
+            elif rank.is_open:
+                assert self._stop is not None
+                self._read_stopped(rank, self._stop)
+
+    def _read_stopped(self, rank: LiveRank, stop: all_stopped) -> None:
+        failure = stop.failures.get(rank.found.pid)
+        if isinstance(failure, AlreadyTracedError):
+            rank.read_held(failure, self._look_further)
+        elif failure is not None:
+            rank.refuse(failure)
+        else:
+            rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further)
+            if self.how.stacks:
+                rank.capture(stop)
+
+    def processes(self, at: float) -> list[JobProcess]:
+        """Return what was read; the ranks run, and their stacks are followed now."""
+        with PATIENCE.within(_SECONDS_TO_FOLLOW):
+            for rank in self._ranks:
+                rank.unwind()
+        found = [self._process(rank, at) for rank in self._ranks]
+        self._moved.clear()
+        return found
+
+    def watch(self, seconds: float) -> None:
+        """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
+        targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
+        moved = peek.changed(list(targets.values()), seconds, count=self.how.count)
+        self._moved = dict(zip(targets, moved, strict=True))
+
+    def close(self) -> None:
+        """Let go of the ranks. Idempotent."""
+        self._discard()
+        for rank in self._ranks:
+            rank.close()
+
+    def _process(self, rank: LiveRank, at: float) -> JobProcess:
+        found, snapshot = rank.found, rank.snapshot
+        base = unread(found, RankState.READ)
+        if snapshot is None:
+            obstacle = rank.obstacle()
+            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+        number = world_rank(snapshot)
+        why = ""
+        if number is not None and found.rank is not None and number != found.rank:
+            why = f"its launcher gave it rank {found.rank}, but its MPI says that it is rank {number}"
+        moved = self._moved.get(found.pid)
+        sample = Sample(
+            at,
+            replace(snapshot, pause=self.pause),
+            self._stacks_of(rank),
+            went_on=moved is True,
+            watched=moved is not None,
+            halt=rank.halt,
+        )
+        return replace(base, rank=found.rank if number is None else number, why=why, samples=(sample,))
+
+    def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
+        if not self.how.stacks:
+            return NOT_ASKED
+        if not self.how.stop:
+            return NOT_STOPPED
+        if rank.halt is not None and rank.halt.tracer:
+            return _HELD
+        return rank.stacks or NOT_CAPTURED
+
+
+def unread(found: FoundRank, state: RankState, why: str = "", way_out: str = "") -> JobProcess:
+    """Return the record of a rank of which nothing was read."""
+    return JobProcess(found.world, found.rank, found.host, found.pid, found.program, state, why, way_out, samples=())

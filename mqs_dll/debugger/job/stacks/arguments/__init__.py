@@ -1,0 +1,16 @@
+"""The arguments of the MPI call that a thread is in, from machine code, registers and stack alone; on x86_64.
+
+- ``call``: of one call, as both sides know them; ``chain``: the sides: what is kept, and what was computed
+- ``evaluate``: numbers for values
+- ``loaded``: the code of a process, which is followed once for each place; ``code``: that of one file
+- ``remember``: what was followed once; ``patience``: for how long the rest is followed
+- ``flow``: follows values through a function on all its ways
+- ``transfer``: what one instruction does; ``state``: what is known at one point, and what two ways have in common
+- ``values``: names for values
+- ``decode``: instructions, by capstone; ``eh_frame``: where functions begin and end, and how their frames lie
+"""
+
+from mqs_dll.debugger.job.stacks.arguments.call import CallArguments
+from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
+
+__all__ = ["PATIENCE", "CallArguments"]

@@ -1,0 +1,110 @@
+"""What is found among a stripped library's variables: the pointers out of it, and the table of processes.
+
+The table has an entry for each process of MPI_COMM_WORLD, with what the netmod reaches it by.
+Source: src/mpid/ch4/include/mpidpre.h (MPIDI_av_table_t, MPIDI_av_entry_t), src/mpid/ch4/src/mpidig_init.c of 4.0.3 to
+5.0.1; sizes from live processes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import product
+
+from mqs_dll.errors import TargetReadError
+from mqs_dll.memory import WORD
+from mqs_dll.mpi.elf import pieces
+from mqs_dll.mpi.mpich import views
+from mqs_dll.mpi.mpich.parts import Parts
+
+LARGEST = 1 << 24
+"""Bytes of a library's variables that are searched."""
+
+OLD_HEADERS, NEW_HEADERS = ((4, 8, 16), (0, 4, 8)), ((None, 0, 8),)
+"""Where the table has its count of references (none since 5.0), its size and its first entry: to 4.1, to 4.3; since."""
+
+OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
+"""From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
+
+MOST_REFERENCES = 1 << 20
+_INT = struct.Struct("<i")
+
+
+def words(parts: Parts, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the library's variables, from an address on, as words, with the address of the first.
+
+    Raises:
+        TargetReadError: after them; there are others, which can't be read.
+    """
+    begins = ((segment, max(segment.address, first)) for segment in parts.library.writable())
+    ranges = ((begin, min(segment.address + segment.size, begin + LARGEST)) for segment, begin in begins)
+    for address, data in pieces(parts.memory, ranges):
+        count = len(data) // WORD
+        yield address, struct.unpack_from(f"<{count}Q", data)
+
+
+def pointers(parts: Parts, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the places of pointers among the library's variables, from an address on: those that lead out of it.
+
+    With each place comes the pointer.
+
+    Raises:
+        TargetReadError: after them; there may be others, where something can't be read.
+    """
+    for address, found in words(parts, first):
+        for index, word in enumerate(found):
+            if word and is_pointer(word) and not parts.library.holds(word):
+                yield address + WORD * index, word
+
+
+def is_pointer(word: int) -> bool:
+    """Tell whether a word may be the address of an object."""
+    return 1 << 16 < word < 1 << 47 and not word % WORD
+
+
+def is_old(parts: Parts) -> bool:
+    """Tell whether an MPICH is older than 5.0: its communicators have maps of ranks."""
+    return parts.layouts.offset(views.Comm.struct, "dev.ch4.map") is not None
+
+
+def processes(
+    parts: Parts, size: int, read: Callable[[int], tuple[int, ...]], is_entry: Callable[[int], bool]
+) -> list[int]:
+    """Return the addresses of the entries in the table of processes, by rank in MPI_COMM_WORLD.
+
+    [] where there is no such table in what can be read.
+
+    Args:
+        parts: of the process.
+        size: how many processes there are.
+        read: returns by what each interface of this process reaches another one, given its entry's address.
+        is_entry: tells whether that may be one; an interface reaches no two processes by the same.
+    """
+    headers = OLD_HEADERS if is_old(parts) else NEW_HEADERS
+    strides = OLD_STRIDES if parts.release.version.startswith("4.0") else STRIDES
+    with suppress(TargetReadError):
+        for _, table in pointers(parts) if size else ():
+            for header, stride in product(headers, strides):
+                with suppress(TargetReadError):
+                    first = _first_entry(parts, table, size, header)
+                    if first is None or not is_entry(parts.memory.pointer(first)):
+                        continue
+                    found = [*range(first, first + stride * size, stride)]
+                    if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
+                        return found
+    return []
+
+
+def _first_entry(parts: Parts, table: int, size: int, header: tuple[int | None, int, int]) -> int | None:
+    """Return where the first entry is of what may be a table: communicators refer to it."""
+    references, size_at, first = header
+    if parts.memory.unpack(_INT, table + size_at)[0] != size:
+        return None
+    if references is not None and not 0 < parts.memory.unpack(_INT, table + references)[0] < MOST_REFERENCES:
+        return None
+    return table + first
+
+
+def _are_entries(column: Sequence[int], is_entry: Callable[[int], bool]) -> bool:
+    return len(set(column)) == len(column) and all(map(is_entry, column))

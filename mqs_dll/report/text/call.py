@@ -1,0 +1,42 @@
+"""An MPI call with its arguments, as a person would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mqs_dll.debugger.job.bindings import Parameter, Role, parameters
+from mqs_dll.debugger.job.records import Argument, CallStack
+from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.escape import printable
+
+_BY_NAME_ALONE = frozenset({Role.DATATYPE, Role.OPERATION, Role.STATUS})
+"""What these are is clear from what the MPI calls them."""
+
+_UNKNOWN = "?"
+
+
+def written(stack: CallStack, communicators: Sequence[CommunicatorSnapshot] = ()) -> str:
+    """Return "MPI_Recv(buf=0x7f10, count=8, MPI_DOUBLE, source=1, tag=10, comm='halo', MPI_STATUS_IGNORE)".
+
+    What isn't known is a question mark; of a function that isn't in the standard it is the name alone.
+    """
+    call = stack.call or ""
+    known = parameters(call)
+    if known is None or not stack.arguments:
+        return call
+    names = {each.handle: printable(each.label.name) for each in communicators if each.label.name}
+    return f"{call}({', '.join(_written(each, stack.argument(each.name), names) for each in known)})"
+
+
+def _written(parameter: Parameter, argument: Argument | None, names: Mapping[int, str]) -> str:
+    if argument is None:
+        return f"{parameter.name}={_UNKNOWN}"
+    if argument.called:
+        is_clear = parameter.role in _BY_NAME_ALONE and argument.called.startswith("MPI_")
+        return argument.called if is_clear else f"{parameter.name}={argument.called}"
+    if parameter.role is Role.COMMUNICATOR and not parameter.pointers and argument.value in names:
+        return f"{parameter.name}='{names[argument.value]}'"
+    is_number = not parameter.pointers and not parameter.is_handle
+    value = str(argument.value) if is_number else f"{argument.value:#x}"
+    elements = f" [{', '.join(f'{each:#x}' for each in argument.elements)}]" if argument.elements else ""
+    return f"{parameter.name}={value}{elements}"

@@ -1,0 +1,90 @@
+"""Looks at a rank that blocks in one MPI call after another (tests/programs/arguments.c), and at their arguments."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, NamedTuple
+
+from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.debugger.stop import stopped
+from tests.support.jobs import Compiler, running
+from tests.support.mpis import Mpi, Transport
+
+_SECONDS = 30.0
+_SETTLED = 0.05
+"""Seconds after which a rank that was let go on most often waits in its next call."""
+
+
+class Told(NamedTuple):
+    """One argument of one call."""
+
+    call: str
+    name: str
+    true: int
+    told: int | None
+    witness: str
+    """Who told; empty where nobody did."""
+    seconds: float
+    """What following the call's stack took."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether something was told that isn't so."""
+        return self.told is not None and self.told != self.true
+
+    @property
+    def is_right(self) -> bool:
+        """Whether what is so was told."""
+        return self.told == self.true
+
+
+def blocked_calls(compiler: Compiler, mpi: Mpi, transport: Transport) -> list[Told]:
+    """Return each argument of each call, and what is told of it while rank 0 is blocked in the call."""
+    found: list[Told] = []
+    with running(compiler, mpi, transport, "arguments", 2) as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        calls: list[dict[str, Any]] = json.loads((job.directory / "arguments.json").read_text())
+        with LiveProcess(pid) as process:
+            looks = _Looks(process)
+            for number, true in enumerate(calls):
+                call = true.pop("call")
+                stack, seconds = looks.inside(call)
+                for name, value in true.items():
+                    argument = stack.argument(name)
+                    witness = argument.witness.name if argument else ""
+                    found.append(Told(call, name, value, argument and argument.value, witness, seconds))
+                (job.directory / f"go.{number}").touch()
+    return found
+
+
+class _Looks:
+    """Looks at one process until it is where it should be."""
+
+    def __init__(self, process: LiveProcess) -> None:
+        self._process = process
+        self._tracer = StackTracer(process.program, process.fetch)
+
+    def inside(self, call: str) -> tuple[CallStack, float]:
+        """Return the stack in a call, once it is there, and what following it took.
+
+        A look costs a stop of a process that is busy, on a machine that may be, too: most often one is enough.
+        """
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            time.sleep(_SETTLED)
+            stack, seconds = self._look()
+            if stack is not None and stack.call == call:
+                return stack, seconds
+            assert time.monotonic() < deadline, f"not in {call}: {stack}"
+
+    def _look(self) -> tuple[CallStack | None, float]:
+        with stopped(self._process.pid) as stop:
+            captured = capture(self._process.pid, stop.registers(self._process.pid))
+        begin = time.thread_time()
+        stacks = unwind(captured, self._process, self._tracer)
+        seconds = time.thread_time() - begin
+        return None if isinstance(stacks, Hidden) else stacks[0], seconds

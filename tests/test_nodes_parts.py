@@ -1,0 +1,594 @@
+"""Jobs on several nodes, without any: messages, names of nodes, and what agents have found as one job."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shlex
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from ClusterShell import NodeSet
+
+from mqs_dll.abi import Queue
+from mqs_dll.debugger.job.codec import DamagedError
+from mqs_dll.debugger.job.facts import Obstacle
+from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
+from mqs_dll.debugger.job.nodes import carrier, cores, hosts, slurm, wire
+from mqs_dll.debugger.job.nodes.agents import Agents, Start
+from mqs_dll.debugger.job.nodes.merge import Answer, merged
+from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
+from mqs_dll.debugger.job.ranks import How
+from mqs_dll.debugger.job.records import Halt, RankState
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.errors import JobError, NodesError
+from mqs_dll.report.nodes import fold
+from tests.support import made_up_job
+from tests.support.made_up_job import ANY, given, inter, receive, send, unexpected
+from tests.support.synthetic_job import halo, ring
+from tests.support.targets import wait_until
+
+# ---------------------------------------------------------------- messages
+
+
+def assembled(lines: Sequence[bytes]) -> list[dict[str, Any] | None]:
+    """Return what each of some lines gives."""
+    assembler = Assembler()
+    return [assembler.add(line.removesuffix(b"\n")) for line in lines]
+
+
+@pytest.mark.parametrize("size", [10, 29_000, 200_000])
+def test_a_message_arrives_as_it_was(size: int) -> None:
+    """A small one is a line of JSON; a large one is compressed, in pieces, none longer than engines carry well."""
+    message = {"do": "it", "with": "".join(chr(32 + number * number % 97 % 90) for number in range(size))}
+    lines = list(lines_of(message))
+    *before, last = assembled(lines)
+    assert (last, set(before)) == (message, set() if len(lines) == 1 else {None})
+    assert max(map(len, lines)) <= 30_002
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"no JSON"],
+        [b"[]"],
+        [b'{"a": NaN}'],
+        [b"[" * 100_000],
+        [b"=not base64!"],
+        [b"=" + next(lines_of({}))],
+        [b"+" + b"A" * 1000] * (wire.LARGEST // 1000 + 1),
+    ],
+    ids=["no JSON", "no object", "no number", "deep", "no base64", "not compressed", "endless"],
+)
+def test_what_is_no_message_is_refused(lines: list[bytes]) -> None:
+    """Whatever a node sends, it costs no more than the largest message, and raises nothing else."""
+    with pytest.raises(DamagedError):
+        assembled(lines)
+
+
+def test_a_message_that_unpacks_to_more_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is unpacked no further than the limit."""
+    lines = list(lines_of({"zeros": "0" * 1_000_000}))
+    monkeypatch.setattr(wire, "LARGEST", 100_000)
+    with pytest.raises(DamagedError, match="more than 100000"):
+        assembled(lines)
+
+
+def test_what_an_agent_has_read_arrives_as_it_was() -> None:
+    """Its groups are sent in runs; those that several nodes tell of are one object."""
+    processes = halo(100).processes
+    document = json.loads(json.dumps(write_processes(processes)))
+    jobs = Jobs()
+    one, other = jobs.read(document, most=100), jobs.read(document, most=100)
+    assert tuple(one) == processes
+    first, second = (each[0].samples[0].snapshot.communicators[1].group for each in (one, other))
+    assert first is second
+    assert [0, 100] in document["groups"]
+
+
+def test_nothing_of_what_was_read_is_lost_in_folding() -> None:
+    """Ranks without a sample, of two worlds, with hidden stacks, in several calls, alone, and none at all."""
+    made = made_up_job.rank
+    received = (receive(ANY, tag=ANY), unexpected(1), unexpected(2, tag=3))
+    ranks = [
+        made(0, *received, call="MPI_Recv", arguments=given(source=ANY)),
+        made(1, call="MPI_Barrier", went_on=True, halt=Halt("SIGSTOP")),
+        made(2, stacks=Hidden("no reason", "none")),
+        made(3, hidden=[Queue.SENDS], windows=[]),
+        made(None, program="\udcff", state=RankState.UNREADABLE, why="why"),
+        made(0, send(0, length=1 << 60), call="MPI_Send", world=1, pid=7),
+    ]
+    processes = made_up_job.job(*ranks, communicators=[inter("both", [0], [1, 2, 3])]).processes
+    for some in (processes, processes[:1], processes[1:2] * 3, ()):
+        document = json.loads(json.dumps(write_processes(some)))
+        assert tuple(Jobs().read(document, most=6)) == some
+
+
+def test_ranks_that_wait_alike_are_sent_by_what_they_differ_in() -> None:
+    """Twice the ranks on a node are less than a third more bytes for each, whatever they have in common."""
+    few, many = (len(json.dumps(write_processes(ring(size).processes))) for size in (2, 64))
+    assert many < 8 * few
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda document: document.pop("groups"),
+        lambda document: document.update(groups=[[0]]),
+        lambda document: document.update(groups=[[0, 1 << 40]]),
+        lambda document: document.update(groups=[["0", "1"]]),
+        lambda document: document.update(groups=[[0, -1]]),
+        lambda document: document["processes"].__setitem__(0, 3),
+        lambda document: document["processes"].__setitem__(0, "4"),
+        lambda document: document["processes"].__setitem__(0, 1 << 60),
+        lambda document: document.update(processes=[4]),
+        lambda document: document.update(processes=[4, {"all": 7}]),
+        lambda document: document.update(processes=[4, {"each": [{}] * 4}]),
+        lambda document: document.update(processes=[4, {"all": {}, "each": []}]),
+        lambda document: members(document).update(rank={"each": [0, 1, 2]}),
+        lambda document: members(document).update(rank={"of": {}}),
+        lambda document: members(document).update(pid={"of": {}}),
+        lambda document: members(document).update(rank={"kinds": [0, 0, 0, 1], "of": [{"all": 1}]}),
+        lambda document: members(document).update(rank={"kinds": [0, 0, 0, -1], "of": [{"all": 1}]}),
+        lambda document: members(document).update(rank={"kinds": [0, 0], "of": [{"all": 1}]}),
+        lambda document: members(document).update(rank=nested(500)),
+        lambda document: members(document).update(rank={"all": 1 << 40}),
+        lambda document: members(document).update(unknown={"all": 0}),
+        lambda document: members(document).pop("pid"),
+    ],
+)
+def test_what_no_agent_has_read_is_refused(spoil: Callable[[dict[str, Any]], object]) -> None:
+    """A group of more members than there is memory for, too, and columns that don't fit their values."""
+    document = write_processes(ring(4).processes)
+    spoil(document)
+    with pytest.raises(DamagedError):
+        Jobs().read(document, most=4)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [1001, {"all": {}}],
+        [0, {"kinds": [], "of": [{"each": []}] * 1000}],
+        [400, {"of": {"queue": {"all": "sends"}, "operations": {"all": []}, "way_out": {"all": ""}}}],
+    ],
+)
+def test_columns_that_stand_for_more_values_than_any_are_refused(
+    table: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are unfolded no further than the limit."""
+    monkeypatch.setattr(wire, "_MOST_VALUES", 1000)
+    document = {**write_processes(ring(4).processes), "queues": table}
+    with pytest.raises(DamagedError, match="more values than any"):
+        Jobs().read(document, most=4)
+
+
+def test_an_agent_that_tells_of_more_ranks_than_it_has_is_not_believed() -> None:
+    """A short column can stand for millions."""
+    with pytest.raises(DamagedError, match="more processes than"):
+        Jobs().read(write_processes(ring(4).processes), most=3)
+
+
+def members(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the processes in a document."""
+    columns: dict[str, Any] = document["processes"][1]["of"]
+    return columns
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return a column of kinds of kinds."""
+    column: dict[str, Any] = {"all": 1}
+    for _ in range(levels):
+        column = {"kinds": [0] * 4, "of": [column]}
+    return column
+
+
+# ---------------------------------------------------------------- core files
+
+
+class Answering:
+    """Stands for agents: each answers with what is left of its list."""
+
+    def __init__(self, answers: Mapping[str, list[Any]]) -> None:
+        self.answers = answers
+
+    def start(self, names: Iterable[str]) -> None:
+        """Start nothing."""
+
+    def ask(self, messages: Mapping[str, Any], seconds: float, take: Callable[[str, Any], None]) -> dict[str, Obstacle]:
+        """Give the next answer of each."""
+        damaged = {}
+        for node in messages:
+            try:
+                take(node, self.answers[node].pop(0))
+            except DamagedError as error:
+                damaged[node] = Obstacle(RankState.UNREADABLE, f"it {error}", "")
+        return damaged
+
+
+def core(number: int, **changes: Any) -> dict[str, Any]:
+    """Return what an agent answers that has read the core file of a rank."""
+    job = halo(4)
+    one = replace(job.processes[number], samples=job.processes[0].samples[:1])
+    told = wire.Core("solver", None, 4, "Open MPI 4.1.4", 1.0)._replace(**changes)
+    return {"process": write_processes([one]), "core": wire.write(told)}
+
+
+def test_core_files_on_nodes_are_read_one_by_one() -> None:
+    """Each is known by its node and path; what one node sends that is none is left out, with a sentence."""
+    two = {**core(3), "process": write_processes(halo(2).processes)}
+    huge, late = core(3, size=1 << 40), core(3, written=1e300)
+    answers: dict[str, list[Any]] = {
+        "a": [["/core.0", "/core.1"], core(0), core(1)],
+        "b": [["/x"] * 3, two, huge, late],
+        "c": [["/x", 7]],
+    }
+    agents = cast("Agents", Answering(answers))
+    read, lost = cores.read_there(agents, dict.fromkeys(answers, ("/core*",)))
+    assert [(each.name, each.process.host, each.process.rank) for each in read] == [
+        ("a:/core.0", "a", 0),
+        ("a:/core.1", "a", 1),
+    ]
+    assert lost == [
+        "it has no names of core files",
+        "b:/x: it has more processes than it was asked for",
+        "b:/x: it has a size or a time that is none",
+    ]
+
+
+def test_a_core_file_lies_here_or_on_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is a file or a pattern of this machine is one, whatever colons are in its name."""
+    (tmp_path / "n1:").mkdir()
+    (tmp_path / "n1:/core").touch()
+    assert hosts.of_path("n[1-4]:/tmp/core.*") == ("n[1-4]", "/tmp/core.*")
+    for path in ("core:1", "/tmp/n1:/core", f"{tmp_path}/n1:/core"):
+        assert hosts.of_path(path) == ("", path)
+    monkeypatch.chdir(tmp_path)
+    assert hosts.of_path("n1:/core") == ("", "n1:/core")
+    assert hosts.of_path("n1:/co*") == ("", "n1:/co*")
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["n1", "n2.example.org"], ["n1", "n2.example.org"]),
+        (["n[1-3,7]"], ["n1", "n2", "n3", "n7"]),
+        (["-oProxyCommand=reboot", "a b", "$(reboot)", "n1;reboot", "", "x" * 300, "n%h"], []),
+        (["n[1-9999999]", "n[1-300][1-300]", "n[1-", "n[a-b]"], []),
+    ],
+    ids=["names", "Slurm's list", "commands", "too many"],
+)
+def test_names_that_nodes_tell_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
+    """What could be an option or a command is none, and a list that would fill the memory isn't unfolded."""
+    assert list(hosts.named(names)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        (socket.gethostname(), True),
+        (f"{socket.gethostname()}.example.org", True),
+        ("192.0.2.7", False),
+        ("elsewhere", False),
+    ],
+)
+def test_this_machine_is_known_by_its_names_and_addresses(name: str, here: bool) -> None:
+    """It needs no engine, whatever a launcher calls it."""
+    assert hosts.is_here(name) is here
+
+
+def test_a_host_file_has_a_node_in_each_line(tmp_path: Path) -> None:
+    """As Open MPI, MPICH and PBS write them; each node counts once."""
+    path = tmp_path / "hosts"
+    path.write_text("# nodes\nn1 slots=4\nn2:4\n\nn3\nn3\n")
+    assert hosts.of_file(str(path)) == ["n1", "n2", "n3"]
+    path.write_text("n1\n-oProxyCommand=x\n")
+    with pytest.raises(NodesError, match="is no name"):
+        hosts.of_file(str(path))
+
+
+def test_a_set_of_nodes_has_some(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Its groups are ClusterShell's; one that nobody knows, or a file without a node, is not taken for all there is."""
+    config = tmp_path / "groups.conf"
+    config.write_text("[Main]\ndefault: site\n[site]\nmap: [ $GROUP != compute ] || echo n[1-3],n7\n")
+    NodeSet.set_std_group_resolver_config(str(config))
+    request.addfinalizer(lambda: NodeSet.set_std_group_resolver(None))
+    assert hosts.chosen("@compute") == ["n1", "n2", "n3", "n7"]
+    with pytest.raises(NodesError, match="@nosuch names no node"):
+        hosts.chosen("@nosuch")
+    with pytest.raises(NodesError, match="is no set of nodes"):
+        hosts.chosen("n[1-")
+    empty = tmp_path / "hosts"
+    empty.write_text("# none\n")
+    with pytest.raises(NodesError, match="hosts names no node"):
+        hosts.of_file(str(empty))
+
+
+def test_nodes_are_folded_by_their_numbers() -> None:
+    """Numbers with leading zeros are other names; those without a number stand alone."""
+    assert fold([f"n{number}" for number in (3, 1, 2, 7)]) == "n[1-3,7]"
+    assert fold(["node08", "node09", "node10", "login"]) == "node[08-09],node10,login"
+    assert fold(["n1.a.org", "n2.a.org", "n1.b.org"]) == "n[1-2].a.org,n1.b.org"
+
+
+# ---------------------------------------------------------------- one job of many parts
+
+
+def part(host: str, *ranks: FoundRank, launcher: int | None = None, key: str = "job@1") -> Part:
+    """Return what a node has found of a job of four ranks, two of which its environment counts here."""
+    world = FoundWorld(4, False, key, 2)
+    return Part(host, f"mpirun on {host}", launcher, "me", 1.0, (world,), ranks, ("pmix job",), ())
+
+
+def rank(number: int, pid: int, host: str) -> FoundRank:
+    """Return a rank that can be read."""
+    return FoundRank(0, number, pid, "solver", host)
+
+
+def listed(number: int, pid: int, host: str) -> FoundRank:
+    """Return a rank that a launcher lists elsewhere."""
+    return replace(rank(number, pid, host), state=RankState.UNREADABLE, why="elsewhere")
+
+
+def summary(job: FoundJob) -> list[tuple[int | None, str, int, RankState | None]]:
+    """Return rank, node, PID and state of each."""
+    return [(each.rank, each.host, each.pid, each.state) for each in job.ranks]
+
+
+def test_ranks_of_two_nodes_with_the_same_pids_are_one_job() -> None:
+    """Each is known by its node and PID; the job is called as its launcher is."""
+    answers = {
+        "a": Answer([part("a", rank(0, 7, "a"), rank(1, 8, "a"))]),
+        "b": Answer([part("b.site", rank(2, 7, "b.site"), rank(3, 8, "b.site"), launcher=5)]),
+    }
+    job = merged(answers, "head", None)
+    assert summary(job) == [(0, "a", 7, None), (1, "a", 8, None), (2, "b", 7, None), (3, "b", 8, None)]
+    assert (job.title, job.launcher, job.worlds) == ("mpirun on b.site", None, (FoundWorld(4, True),))
+
+
+def test_ranks_that_only_the_launcher_knows_are_unread_with_the_reason() -> None:
+    """One of a lost node for that; one whose process is gone has exited; one of a node that wasn't asked for that."""
+    table = [listed(1, 8, "b"), listed(2, 9, "c"), listed(3, 9, "d")]
+    lost = Obstacle(RankState.UNREADABLE, "b did not answer within 5 s", "look again")
+    answers = {
+        "a": Answer([part("a", rank(0, 7, "a"), *table, launcher=5)]),
+        "b": Answer(lost=lost),
+        "c": Answer([], frozenset({9})),
+    }
+    job = merged(answers, "head", None)
+    assert summary(job) == [
+        (0, "a", 7, None),
+        (1, "b", 8, RankState.UNREADABLE),
+        (2, "c", 9, RankState.EXITED),
+        (3, "d", 9, RankState.UNREADABLE),
+    ]
+    assert [each.why for each in job.ranks[1:]] == [
+        "b did not answer within 5 s",
+        "rank 2 was started on c and has exited",
+        "rank 3 runs on d, which wasn't asked",
+    ]
+    assert (job.lost, job.worlds[0].here) == (("b did not answer within 5 s",), False)
+
+
+def test_nodes_that_fail_alike_share_a_sentence() -> None:
+    """A thousand nodes without libmqs are one line."""
+    answers = {"n9": Answer([part("n9", rank(0, 7, "n9"))])}
+    for name in ("n1", "n2", "n3"):
+        answers[name] = Answer(lost=Obstacle(RankState.UNREADABLE, f"libmqs can't be started on {name}", ""))
+    assert merged(answers, "head", None).lost == ("libmqs can't be started on n[1-3]",)
+
+
+def test_worlds_are_told_apart_by_their_keys() -> None:
+    """Each node numbers those that it has in its own order."""
+    first, second = FoundWorld(1, False, "job@1"), FoundWorld(1, False, "job@2")
+    one = part("a", rank(0, 7, "a"))._replace(worlds=(first,))
+    other = part("b", rank(0, 7, "b"))._replace(worlds=(second,))
+    job = merged({"b": Answer([other]), "a": Answer([one])}, "head", None)
+    assert [(each.world, each.host) for each in job.ranks] == [(0, "a"), (1, "b")]
+
+
+def test_a_rank_that_the_launcher_started_elsewhere_is_not_believed() -> None:
+    """Where this machine has the launcher's table, no other node can claim its ranks."""
+    table = [listed(1, 8, "b"), listed(2, 9, "c"), listed(3, 7, "c")]
+    local = FoundJob(5, "mpirun", "me", 0.0, "a", (FoundWorld(4, False),), (rank(0, 7, "a"), *table), frozenset())
+    answers = {
+        "a": Answer([part("a", rank(0, 7, "a"), *table, launcher=5)]),
+        "b": Answer([part("b", rank(1, 8, "b"))]),
+        "c": Answer([part("c", rank(1, 9, "c"), rank(3, 7, "c"))]),
+    }
+    job = merged(answers, "a", local)
+    assert (1, "b", 8, None) in summary(job)
+    assert (None, "c", 9, RankState.UNREADABLE) in summary(job)
+
+
+# ---------------------------------------------------------------- agents that say what they are to say
+
+_SCRIPT = r"""
+exec 3<"$1/$NODE"
+echo $$ >"$1/$NODE.pid"
+while IFS= read -r answer <&3; do
+    case $answer in
+        endless) exec tr '\\0' x </dev/zero ;;
+        many) yes ;;
+        *) printf '%s\n' "$answer" ;;
+    esac
+    case $answer in *'"'*) read -r line || exit ;; esac
+done
+cat >/dev/null
+"""
+"""Says a line of a file, and the next one when it has heard one; after a line that is no message at once."""
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Callable[[Mapping[str, Sequence[object]]], Agents]]:
+    """Return what starts agents, by node with what each says after its greeting: messages, and other lines."""
+    with ExitStack() as stack:
+
+        def start(said: Mapping[str, Sequence[object]]) -> Agents:
+            (tmp_path / "agent.sh").write_text(_SCRIPT)
+            for node, lines in said.items():
+                texts = [each if isinstance(each, str) else json.dumps(each) for each in lines]
+                (tmp_path / node).write_text("\n".join(texts) + "\n")
+            command = shlex.join(["sh", str(tmp_path / "agent.sh"), str(tmp_path)])
+            return stack.enter_context(Agents(How(), Start(command, command, "env NODE=%h")))
+
+        yield start
+
+
+def answer(what: str, done: object = None) -> dict[str, object]:
+    """Return what an agent answers."""
+    return {"to": what, "done": done}
+
+
+def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[object]]], Agents], tmp_path: Path) -> None:
+    """A login shell may greet; lines or a line without an end are not waited for, nor is what nobody asked for.
+
+    It is ended, which lets its ranks go; who can't do what it is told stays.
+    """
+    told: dict[str, Sequence[object]] = {
+        "greets": ["Welcome!", "{}", wire.GREETING, answer("it", 7)],
+        "many": ["many"],
+        "endless": ["endless"],
+        "grows": [wire.GREETING, "endless"],
+        "other": [wire.GREETING, answer("stop", 7)],
+        "acknowledges": [wire.GREETING, answer("hold")],
+        "refuses": [wire.GREETING, {"to": "it", "failed": "no", "help": "try"}],
+    }
+    agents, heard = talk(told), {}
+    agents.start(told)
+    lost = agents.ask({node: {"do": "it"} for node in told}, 20.0, lambda node, done: heard.update({node: done}))
+    assert heard == {"greets": 7}
+    assert {node: obstacle.why for node, obstacle in lost.items()} == {
+        "many": "what was started on many is no agent of libmqs",
+        "endless": "the agent on endless ended at once (exit code 0): it sent a line without an end",
+        "grows": "the agent on grows ended while it was asked (exit code 0): it sent a line without an end",
+        "other": "what other sent is no answer of an agent: it answers what wasn't asked",
+        "acknowledges": "what acknowledges sent is no answer of an agent: it answers what wasn't asked",
+        "refuses": "the agent on refuses: no",
+    }
+    pids = {node: (tmp_path / f"{node}.pid").read_text().strip() for node in told}
+    wait_until(lambda: {node for node, pid in pids.items() if Path(f"/proc/{pid}").exists()} == {"greets", "refuses"})
+
+
+def test_what_an_agent_tells_is_of_its_own_ranks(
+    talk: Callable[[Mapping[str, Sequence[object]]], Agents],
+) -> None:
+    """A process that says another rank than it was started as, that is left out, or that has two looks is not read."""
+    job = halo(4)
+    processes = [replace(each, samples=each.samples[:1]) for each in job.processes]
+    told = {
+        "true": [processes[0]],
+        "other": [replace(processes[1], rank=0)],
+        "silent": [replace(processes[2], pid=77)],
+        "twice": [job.processes[3]],
+    }
+    documents = {node: wire.write_processes(each) for node, each in told.items()}
+    parts = {
+        node: part(node, FoundRank(0, number, processes[number].pid, "solver", node))
+        for number, node in enumerate(told)
+    }
+    agents = talk(
+        {
+            node: [
+                wire.GREETING,
+                answer("find", wire.write(wire.Parts((parts[node],), ()))),
+                answer("tell", documents[node]),
+            ]
+            for node in told
+        }
+    )
+    agents.find(told, wire.Wanted(marks=("pixie",)))
+    read = agents.processes(0.0)
+    assert [(each.rank, each.host, each.state) for each in read] == [
+        (0, "true", RankState.READ),
+        (1, "other", RankState.UNREADABLE),
+        (2, "silent", RankState.UNREADABLE),
+        (3, "twice", RankState.UNREADABLE),
+    ]
+    assert [each.why for each in read[1:]] == [
+        f"process {processes[1].pid} on other says that it is rank 0, and its launcher gave it rank 1",
+        f"the agent says nothing of process {processes[2].pid} on silent",
+        "what twice sent is no answer of an agent: it has looked more than once",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda found: found._replace(worlds=found.worlds * 1000),
+        lambda found: found._replace(ranks=(rank(1 << 40, 7, "a"),)),
+        lambda found: found._replace(ranks=(rank(-1, 7, "a"),)),
+    ],
+    ids=["many", "large", "negative"],
+)
+def test_what_no_node_has_is_refused(spoil: Callable[[Part], Part]) -> None:
+    """More jobs than fit, whose cost at the head would grow with their square, and ranks that no file can keep."""
+    found = part("a", rank(0, 7, "a"), launcher=5)
+    assert wire.read_parts(wire.write(wire.Parts((found,), ()))).parts == (found,)
+    with pytest.raises(DamagedError):
+        wire.read_parts(wire.write(wire.Parts((spoil(found),), ())))
+
+
+def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[object]]], Agents]) -> None:
+    """Where the nodes alone are named, or a program, and each has a job of its own, they are listed."""
+    first = part("a", rank(0, 7, "a"), launcher=5)
+    second = part("b", rank(0, 7, "b"), launcher=6)._replace(marks=("another",))
+    told = {each.host: [wire.GREETING, answer("find", wire.write(wire.Parts((each,), ())))] for each in (first, second)}
+    with pytest.raises(JobError, match=r"there are several jobs: PID 5 on a \(mpirun on a\); PID 6 on b"):
+        talk(told).find(told, wire.Wanted(any=True))
+
+
+# ---------------------------------------------------------------- engines
+
+
+def test_a_carrier_takes_lines_to_commands_and_back() -> None:
+    """What stays on more nodes than ClusterShell's fanout answers, and what ends says how, with its last words."""
+    names = [f"node{number}" for number in range(1, 71)]
+    with carrier.Carrier("env NODE=%h") as carried:
+        carried.start(names, 'read line; echo "$NODE %h $line"; read line; echo "$NODE $line" >&2; exit 3')
+        events: list[carrier.Line | carrier.Gone] = []
+        for word in (b"hears\n", b"ends\n"):
+            carried.send(names, word)
+            events += itertools.islice(iter(lambda: carried.next(30.0), None), len(names))
+    lines = {event.text.decode() for event in events if isinstance(event, carrier.Line)}
+    ends = {(event.node, event.code, event.said) for event in events if isinstance(event, carrier.Gone)}
+    assert lines == {f"{name} %h hears" for name in names}
+    assert ends == {(name, 3, f"{name} ends") for name in names}
+
+
+def test_what_nobody_reads_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends on and on while nobody takes it is ended; what came before is there."""
+    monkeypatch.setattr(carrier, "_MOST_UNREAD", 100_000)
+    place = tmp_path / "pid"
+    with carrier.Carrier("env NODE=%h") as carried:
+        carried.start(["node1"], f"echo $$ >{place}; exec yes")
+        wait_until(lambda: place.exists() and bool(place.read_text()))
+        wait_until(lambda: not Path(f"/proc/{int(place.read_text())}").exists())
+        lines = list(iter(lambda: carried.next(30.0), carrier.Gone("node1", 0, "it sent more than it was asked for")))
+    assert 900 < len(lines) < 1100
+
+
+def test_squeue_says_which_jobs_run_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in for Slurm's squeue; without any, there are no such jobs, and one that is named is an error."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert slurm.jobs() == []
+    with pytest.raises(NodesError, match="isn't here"):
+        slurm.nodes_of("7")
+    squeue = tmp_path / "squeue"
+    squeue.write_text('#!/bin/sh\necho "7|me|2026-01-01T00:00:00|n[1-3]|a|name"\n')
+    squeue.chmod(0o755)
+    assert slurm.jobs() == [slurm.SlurmJob("7", "a|name", "me", "2026-01-01T00:00:00", "n[1-3]")]
+    assert slurm.nodes_of("7") == "n[1-3]"
+    squeue.write_text("#!/bin/sh\necho 'Invalid job id specified' >&2; exit 1\n")
+    with pytest.raises(NodesError, match="Invalid job id"):
+        slurm.nodes_of("7")

@@ -1,0 +1,279 @@
+"""What a verdict makes of the arguments of the calls that ranks are in, beside the queues or without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mqs_dll import phrases
+from mqs_dll.abi import Queue
+from mqs_dll.debugger.job.records import Argument, Witness
+from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.report.text.call import written
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict, WaitKind
+from tests.support.made_up_job import (
+    ANY,
+    IRECV,
+    Pending,
+    Rank,
+    collective,
+    communicator,
+    given,
+    gone,
+    job,
+    rank,
+    receive,
+    unexpected,
+)
+
+HIDDEN = {"hidden": tuple(Queue)}
+HALO = communicator("halo exchange", range(2))
+
+
+def still(number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank that two looks saw in the same state."""
+    return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+def the(verdict: Verdict, cause: Cause) -> Finding:
+    """Return the one finding of a cause."""
+    (found,) = [finding for finding in verdict.findings if finding.cause is cause]
+    return found
+
+
+def receiving(number: int, source: int, **facts: Any) -> Rank:
+    """Return a rank in MPI_Recv of which no queue can be seen."""
+    arguments = given(source=source, tag=10, comm=HALO)
+    return still(number, call="MPI_Recv", arguments=arguments, member_of=[HALO], **HIDDEN, **facts)
+
+
+def test_a_call_whose_queue_is_hidden_waits_for_its_peer() -> None:
+    """With tag and communicator, marked as known from the call; that is suspected, since data may move unseen."""
+    verdict = conclude(job(receiving(0, 1), receiving(1, 0)))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.CYCLE).sentence == (
+        "Rank 0 waits in MPI_Recv from rank 1, tag 10 on 'halo exchange'; "
+        "rank 1 in MPI_Recv from rank 0, tag 10 on 'halo exchange': each waits for the other to send."
+    )
+    assert [(each.peers, each.tag, each.communicator, each.from_call) for each in verdict.waits] == [
+        ((1,), 10, "halo exchange", True),
+        ((0,), 10, "halo exchange", True),
+    ]
+
+
+def test_a_probe_that_no_queue_has_waits_for_its_source() -> None:
+    """Where the messages can be seen, that none is there for it is as sure as of a receive."""
+    arguments = given(source=1, tag=10, comm=None)
+    verdict = conclude(job(still(0, call="MPI_Probe", arguments=arguments), gone(1)))
+    assert verdict.outcome is Outcome.PROVED
+    assert the(verdict, Cause.GONE).sentence.startswith("Rank 0 waits in MPI_Probe from rank 1, tag 10")
+    there = conclude(job(still(0, unexpected(1, tag=10), call="MPI_Probe", arguments=arguments), gone(1)))
+    assert there.outcome is not Outcome.PROVED
+
+
+def test_a_probe_for_another_tag_is_a_near_miss() -> None:
+    """As of a receive."""
+    verdict = conclude(
+        job(
+            still(0, unexpected(1, tag=11), call="MPI_Probe", arguments=given(source=1, tag=10, comm=None)),
+            still(1, receive(0, tag=12), call="MPI_Recv"),
+        )
+    )
+    assert the(verdict, Cause.TAG).sentence == (
+        "Rank 0 waits for tag 10 from rank 1 on MPI_COMM_WORLD; rank 1 sent tag 11, which lies unexpected at rank 0."
+    )
+
+
+def test_queue_and_call_that_agree_are_one_wait() -> None:
+    """What the call names is what it waits for, whatever else was posted before and after it."""
+    operations = (receive(1, tag=3, on=HALO), receive(1, tag=10, on=HALO), receive(ANY, tag=4, on=HALO))
+    verdict = conclude(
+        job(still(0, *operations, call="MPI_Recv", arguments=given(source=1, tag=10, comm=HALO)), receiving(1, 0))
+    )
+    (wait,) = [each for each in verdict.waits if each.process == 0]
+    assert (wait.tag, wait.length, wait.from_call) == (10, 8, False)
+    assert not [finding for finding in verdict.findings if finding.cause is Cause.DISPUTE]
+
+
+def test_queue_and_call_that_differ_are_reported_and_not_believed() -> None:
+    """Neither proves anything then."""
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=11, on=HALO), call="MPI_Recv", arguments=given(source=1, tag=10, comm=HALO)),
+            gone(1),
+        )
+    )
+    assert verdict.outcome is not Outcome.PROVED
+    finding = the(verdict, Cause.DISPUTE)
+    assert finding.certainty is Certainty.NOTED
+    assert finding.sentence == (
+        "Rank 0 is in MPI_Recv from rank 1, tag 10 on 'halo exchange' by the call's arguments, "
+        "but from rank 1, tag 11 on 'halo exchange' by its queue: neither is believed."
+    )
+
+
+def test_a_collective_call_is_on_the_communicator_that_it_was_given() -> None:
+    """Where its traffic tells nothing: who is missing on that one is known."""
+    rows = communicator("rows", (0, 1))
+    arguments = given(comm=rows)
+    verdict = conclude(
+        job(
+            still(0, call="MPI_Barrier", arguments=arguments, member_of=[rows, HALO]),
+            still(1, receive(2, tag=1), call="MPI_Recv", member_of=[rows, HALO]),
+            still(2, receive(1, tag=1), call="MPI_Recv"),
+        )
+    )
+    (wait,) = [each for each in verdict.waits if each.process == 0]
+    assert (wait.communicator, wait.peers, wait.certainty) == ("rows", (1,), Certainty.PROVED)
+
+
+def _gathering(*roots: int, witness: Witness = Witness.BOTH) -> Verdict:
+    other = (1, 0)
+    return conclude(
+        job(
+            *(
+                still(
+                    number,
+                    collective("MPI_Gather", source=other[number]),
+                    call="MPI_Gather",
+                    arguments=given(root=root, comm=None, witness=witness),
+                )
+                for number, root in enumerate(roots)
+            )
+        )
+    )
+
+
+def test_two_roots_of_one_call_are_proved_where_both_witnesses_have_them() -> None:
+    """Whatever the collective; one witness alone doesn't prove it."""
+    verdict = _gathering(0, 1)
+    assert verdict.outcome is Outcome.PROVED
+    assert the(verdict, Cause.ROOTS).sentence == (
+        "Ranks [0-1] are in MPI_Gather on MPI_COMM_WORLD, and disagree about its root: "
+        "rank 0 takes rank 0 for it, rank 1 takes rank 1 for it."
+    )
+    assert _gathering(0, 1, witness=Witness.CALLEE).outcome is not Outcome.PROVED
+    assert _gathering(0, 0).outcome is not Outcome.PROVED
+
+
+def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -> None:
+    """Count, datatype and operation: what the standard wants to be the same on all ranks."""
+    ranks = [
+        still(
+            number,
+            collective("MPI_Allreduce", source=1 - number),
+            call="MPI_Allreduce",
+            arguments=given(count=count, op=0x58000003, comm=None),
+        )
+        for number, count in enumerate((4, 8))
+    ]
+    verdict = conclude(job(*ranks))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.KNOT).sentence == (
+        "Ranks [0-1] are all in MPI_Allreduce on MPI_COMM_WORLD in both looks: nobody is missing, but nothing moves; "
+        "they disagree about its arguments: rank 0 has count 4, rank 1 has count 8."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (given(comm=None), " on MPI_COMM_WORLD in both looks: nobody is missing, but"),
+        ((Argument("comm", 0x84000007, Witness.BOTH),), " in both looks, on what communicators can't be told, and"),
+        ((), " in both looks, on what communicators can't be told, and"),
+    ],
+    ids=["the world", "another one", "unknown"],
+)
+def test_by_calls_alone_a_collective_is_on_the_communicator_of_its_argument(
+    arguments: tuple[Argument, ...], where: str
+) -> None:
+    """MPI_COMM_WORLD is the only one that is listed, and none is taken to be it for that."""
+    made = job(*(still(number, call="MPI_Barrier", arguments=arguments, **HIDDEN) for number in range(2)))
+    processes = tuple(
+        replace(
+            process,
+            samples=tuple(
+                replace(sample, snapshot=replace(sample.snapshot, calls_only=True)) for sample in process.samples
+            ),
+        )
+        for process in made.processes
+    )
+    assert the(conclude(replace(made, processes=processes)), Cause.KNOT).sentence == (
+        f"Ranks [0-1] are all in MPI_Barrier{where} nothing moves."
+    )
+
+
+def test_arguments_that_differ_are_named_where_others_have_gone_on() -> None:
+    """Of MPI_Bcast the count, if all have one datatype: then it is the amount of data."""
+
+    def broadcasting(*datatypes: int) -> str:
+        ranks = [
+            still(
+                number,
+                collective("MPI_Bcast", source=number + 1),
+                call="MPI_Bcast",
+                arguments=(
+                    *given(count=count, comm=None),
+                    Argument("datatype", datatype, Witness.BOTH, called=f"MPI_{datatype}"),
+                ),
+            )
+            for number, (count, datatype) in enumerate(zip((4, 8), datatypes, strict=True))
+        ]
+        gone_on = still(2, collective("MPI_Barrier", source=0), call="MPI_Barrier", arguments=given(comm=None))
+        return the(conclude(job(*ranks, gone_on)), Cause.COLLECTIVE_ORDER).sentence
+
+    assert broadcasting(1, 1).endswith(
+        "Ranks [0-1] disagree about the arguments of MPI_Bcast: rank 0 has count 4, rank 1 has count 8."
+    )
+    assert "disagree" not in broadcasting(1, 2)
+
+
+def test_of_a_sendrecv_the_queues_tell_which_half_is_missing() -> None:
+    """One half may be done: what no queue shows isn't waited for, although the call names it."""
+    arguments = given(dest=1, sendtag=3, source=1, recvtag=4, comm=HALO)
+    verdict = conclude(
+        job(
+            still(0, receive(1, tag=4, on=HALO), call="MPI_Sendrecv", arguments=arguments, member_of=[HALO]),
+            receiving(1, 0),
+        )
+    )
+    assert [(each.kind, each.tag) for each in verdict.waits if each.process == 0] == [(WaitKind.RECEIVE, 4)]
+
+
+def test_a_wait_is_for_the_requests_that_it_was_given() -> None:
+    """And for no other that is pending: what a call for one of several waits for is known, and proved."""
+    first, other = (
+        receive(source, tag=tag, text=(IRECV, phrases.request(number)))
+        for source, tag, number in ((1, 14, 0x11), (2, 15, 0x22))
+    )
+    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    verdict = conclude(
+        job(
+            still(0, first, other, call="MPI_Wait", arguments=arguments),
+            still(1, receive(0, tag=14), call="MPI_Recv"),
+            still(2),
+        )
+    )
+    assert verdict.outcome is Outcome.PROVED
+    assert [(each.tag, each.peers) for each in verdict.waits if each.process == 0] == [(14, (1,))]
+    unknown = (arguments[0]._replace(elements=(0x11, 0x33)),)
+    verdict = conclude(job(still(0, first, other, call="MPI_Waitall", arguments=unknown), still(1), still(2)))
+    assert len([each for each in verdict.waits if each.process == 0]) == 2
+
+
+def test_the_call_is_written_as_a_person_would() -> None:
+    """Constants by name, communicators by theirs, what isn't known as a question mark."""
+    arguments = (
+        Argument("buf", 0x7F10, Witness.BOTH),
+        Argument("datatype", 0x4C00080B, Witness.CALLEE, called="MPI_DOUBLE"),
+        *given(source=ANY, tag=10, comm=HALO),
+    )
+    process = job(rank(0, call="MPI_Recv", arguments=arguments, member_of=[HALO])).processes[0]
+    (sample,) = process.samples
+    assert not isinstance(sample.stacks, Hidden)
+    assert written(sample.stacks[0], sample.snapshot.communicators) == (
+        "MPI_Recv(buf=0x7f10, count=?, MPI_DOUBLE, source=MPI_ANY_SOURCE, tag=10, comm='halo exchange', status=?)"
+    )
