@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 import mqs_dll
 from mqs_dll import api
-from tests.support.jobs import Compiler, running
+from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
 
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -53,3 +54,18 @@ def test_the_example_of_the_page_works(mpi: Mpi, compiler: Compiler, capsys: pyt
     assert lines[0].strip()
     named = {int(line.split()[0]) for line in lines if line.endswith("hidden") or line[-1].isdigit()}
     assert named == {truth["world_rank"] for truth in truths}
+
+
+@pytest.mark.parametrize("mpi", open_mpis()[:1], ids=lambda mpi: mpi.name)
+def test_a_program_may_read_as_many_jobs_as_it_likes(mpi: Mpi, compiler: Compiler) -> None:
+    """Of a job that was read no file stays open, though Python's search for garbage never runs."""
+    with running(compiler, mpi, OB1, HANGS + "tag_mismatch", 3) as job:
+        job.wait_until_ready()
+        mqs_dll.read_job(job.launcher.pid)
+        before = len([*Path("/proc/self/fd").iterdir()])
+        gc.disable()
+        try:
+            mqs_dll.read_job(job.launcher.pid)
+        finally:
+            gc.enable()
+        assert len([*Path("/proc/self/fd").iterdir()]) == before

@@ -24,16 +24,32 @@ _made: dict[str, Any] = {"mqs_malloc": ffi.addressof(_libc, "malloc"), "mqs_free
 """The callbacks as C functions, by the interface's names for them."""
 
 
-class ImageHandle:
-    """One image as the library names it, with what the library keeps for it."""
+class _Handle:
+    """What the library names by a pointer, with what the library keeps for it; it lives as long as this object."""
+
+    def __init__(self, target: Any, c_type: str) -> None:
+        self.target = target
+        self.info = ffi.NULL
+        self._handle = ffi.new_handle(self)  # a circle, which Python breaks some day
+        self.c = ffi.cast(c_type, self._handle)
+
+    def let_go(self) -> None:
+        """Forget the target, which could be kept open by it: the library has no more questions."""
+        self.target = None
+
+
+class ImageHandle(_Handle):
+    """One image as the library names it."""
 
     def __init__(self, image: TargetImage) -> None:
-        """Make a handle for ``image``; it lives as long as this object."""
-        self.target = image
-        self.info = ffi.NULL
+        """Make a handle for ``image``."""
+        super().__init__(image, "mqs_image *")
         self.types: dict[str, tuple[TypeHandle, Any]] = {}
-        self._handle = ffi.new_handle(self)
-        self.c = ffi.cast("mqs_image *", self._handle)
+
+    def let_go(self) -> None:
+        """Forget the image and its types."""
+        super().let_go()
+        self.types.clear()
 
 
 class TypeHandle:
@@ -45,16 +61,13 @@ class TypeHandle:
         self.type = type_
 
 
-class ProcessHandle:
-    """One process as the library names it, with what the library keeps for it."""
+class ProcessHandle(_Handle):
+    """One process as the library names it."""
 
     def __init__(self, process: TargetProcess, image: ImageHandle) -> None:
-        """Make a handle for ``process``; it lives as long as this object."""
-        self.target = process
+        """Make a handle for ``process``."""
+        super().__init__(process, "mqs_process *")
         self.image = image
-        self.info = ffi.NULL
-        self._handle = ffi.new_handle(self)
-        self.c = ffi.cast("mqs_process *", self._handle)
 
 
 def take_trouble() -> BaseException | None:

@@ -167,8 +167,11 @@ class _Session:
         """Forget it. Further calls raise BadCallError."""
         self._check_open()
         self._closed = True
-        if self._handle.info != ffi.NULL:
-            self._library.call(f"mqs_destroy_{self._kind}_info", self._handle.info)
+        try:
+            if self._handle.info != ffi.NULL:
+                self._library.call(f"mqs_destroy_{self._kind}_info", self._handle.info)
+        finally:
+            self._handle.let_go()
 
     def _check_open(self) -> None:
         if self._closed:

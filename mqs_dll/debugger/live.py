@@ -35,7 +35,8 @@ class LiveImage:
 
     def __init__(self, program: drgn.Program, modules: Sequence[drgn.Module] | None = None) -> None:
         """Open the files of modules, or of all that a process has loaded, but no debug information yet."""
-        self._program = program
+        self.program = program
+        """What drgn knows of the process: its modules, for call stacks."""
         program.language = drgn.Language.C  # a Fortran program's MPI is a C library all the same
         self._modules = [module for module, _ in program.loaded_modules()] if modules is None else list(modules)
         for module in self._modules:
@@ -66,7 +67,7 @@ class LiveImage:
         """Return a C type by its name, or None where debug information lacks it or knows it by declaration only."""
         self._load_types()
         try:
-            found = self._program.type(name)
+            found = self.program.type(name)
         except (LookupError, SyntaxError):
             return None
         return found if _without_typedefs(found).is_complete() else None
@@ -90,7 +91,7 @@ class LiveImage:
     def _find(self, name: str, kinds: frozenset[drgn.SymbolKind]) -> int | None:
         """Return the address of the definition that the dynamic linker would choose; a static one failing that."""
         if (name, kinds) not in self._found:
-            found = [symbol for symbol in self._program.symbols(name) if symbol.kind in kinds]
+            found = [symbol for symbol in self.program.symbols(name) if symbol.kind in kinds]
             self._found[name, kinds] = min(found, key=self._search_order).address if found else None
         return self._found[name, kinds]
 
@@ -109,7 +110,7 @@ class LiveImage:
         wanted = [module for module in self._modules if not Path(module.name).name.startswith(_C_RUNTIME)]
         for module in wanted:
             module.debug_file_status = drgn.ModuleFileStatus.WANT
-        self._program.load_module_debug_info(*wanted)
+        self.program.load_module_debug_info(*wanted)
 
 
 def _without_typedefs(type_: drgn.Type) -> drgn.Type:
@@ -151,9 +152,9 @@ class LiveProcess(Closes, ReadInOnePiece):
             raise not_permitted(pid) from None
         except (FileNotFoundError, ProcessLookupError):
             raise NoSuchProcessError(f"process {pid} has just exited") from None
+        self._image: LiveImage | None = None
         try:
-            self._program = _open_program(pid)
-            self._image = LiveImage(self._program)
+            self._image = LiveImage(_open_program(pid))
             if start_time(pid) != self.started:  # all of the above went by the number
                 raise NoSuchProcessError(f"process {pid} has exited, and another has its number now")
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
@@ -166,13 +167,14 @@ class LiveProcess(Closes, ReadInOnePiece):
 
     @property
     def image(self) -> LiveImage:
-        """The image that the process runs."""
+        """The image that the process runs, as long as it is open."""
+        assert self._image is not None
         return self._image
 
     @property
     def program(self) -> drgn.Program:
-        """What drgn knows of the process: its modules, for call stacks."""
-        return self._program
+        """What drgn knows of the process, as long as it is open."""
+        return self.image.program
 
     def _read(self, address: int, size: int) -> bytes:
         try:
@@ -181,7 +183,8 @@ class LiveProcess(Closes, ReadInOnePiece):
             raise TargetReadError(address, size) from None
 
     def close(self) -> None:
-        """Let go of the process's memory. Idempotent."""
+        """Let go of the process's memory, and of its files, of which drgn keeps dozens open. Idempotent."""
+        self._image = None
         memory, self._memory = self._memory, -1
         if memory >= 0:
             os.close(memory)

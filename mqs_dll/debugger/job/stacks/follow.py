@@ -13,14 +13,8 @@ from mqs_dll.debugger.job.stacks.capture import ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.errors import TargetReadError
 
-_REGISTERS = {
-    drgn.Architecture.X86_64: (
-        *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"),
-        *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
-    ),
-    drgn.Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
-}
-"""The members of the kernel's struct pt_regs, which begins like the registers that ptrace gives."""
+_SIZES_OF_REGISTERS = {drgn.Architecture.X86_64: 8 * 21, drgn.Architecture.AARCH64: 8 * 34}
+"""Of the kernel's struct pt_regs, in bytes, which begins like the registers that ptrace gives."""
 
 _CALLEE_SAVED = {drgn.Architecture.X86_64: "rbx", drgn.Architecture.AARCH64: "x19"}
 """A register that call frame information always leads to, and a chain of frame pointers never."""
@@ -67,45 +61,52 @@ class StackTracer:
     def __init__(self, program: drgn.Program, fetch: Callable[[int, int], bytes]) -> None:
         """Begin; from the first trace on, the program's memory is read by ``fetch``, but for a captured stack."""
         self._program = program
-        self._fetch = fetch
-        self._stack: ThreadStack | None = None
+        self._memory = _Memory(fetch, signs=_architecture(program) is drgn.Architecture.AARCH64)
         self._registers: drgn.Type | None = None
 
     def trace(self, stack: ThreadStack) -> drgn.StackTrace:
         """Return the trace of a thread, whose memory from now on stands before the process's own, until the next."""
         if self._registers is None:
             self._registers = _type_of_registers(self._program)
-            self._program.add_memory_segment(0, _WHOLE, self._read)
-        self._stack = stack
-        registers = self._unsigned(stack.registers[: drgn.sizeof(self._registers)])
+            self._program.add_memory_segment(0, _WHOLE, self._memory.read)
+        self._memory.stack = stack
+        registers = self._memory.unsigned(stack.registers[: drgn.sizeof(self._registers)])
         return self._program.stack_trace(drgn.Object.from_bytes_(self._program, self._registers, registers))
 
-    def _read(self, address: int, count: int, offset: int, physical: bool) -> bytes:
-        assert self._stack is not None
-        data = self._stack.fetch(address, count)
+
+class _Memory:
+    """What a program of drgn's reads; it knows no program, which would stay open in a circle with it."""
+
+    def __init__(self, fetch: Callable[[int, int], bytes], *, signs: bool) -> None:
+        self._fetch = fetch
+        self._signs = signs
+        self.stack: ThreadStack | None = None
+
+    def read(self, address: int, count: int, offset: int, physical: bool) -> bytes:
+        """Return a piece of the captured stack, or of what ``fetch`` reads, as drgn asks for it."""
+        assert self.stack is not None
+        data = self.stack.fetch(address, count)
         if len(data) == count:
-            return self._unsigned(data)
+            return self.unsigned(data)
         try:
             return self._fetch(address, count)
         except TargetReadError as error:
             raise drgn.FaultError(str(error), address) from error
 
-    def _unsigned(self, data: bytes) -> bytes:
+    def unsigned(self, data: bytes) -> bytes:
         """Return registers or a piece of a stack with its return addresses as drgn can follow them.
 
         Of a signed one it learns the mask in core files alone.
         """
-        if _architecture(self._program) is not drgn.Architecture.AARCH64 or len(data) % 8:
+        if not self._signs or len(data) % 8:
             return data
         words = struct.Struct(f"<{len(data) // 8}Q")
         return words.pack(*map(without_signature, words.unpack(data)))
 
 
 def _type_of_registers(program: drgn.Program) -> drgn.Type:
-    names = _REGISTERS[_architecture(program)]
-    word = program.int_type("unsigned long", 8, False)
-    members = tuple(drgn.TypeMember(word, name, bit_offset=64 * index) for index, name in enumerate(names))
-    return program.struct_type("pt_regs", 8 * len(names), members)
+    """Return the kernel's struct pt_regs without its members, which drgn doesn't ask for."""
+    return program.struct_type("pt_regs", _SIZES_OF_REGISTERS[_architecture(program)], ())
 
 
 def _architecture(program: drgn.Program) -> drgn.Architecture:
