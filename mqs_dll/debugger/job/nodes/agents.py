@@ -131,7 +131,7 @@ class Agents(Closes):
         """
         for name in messages:
             self._nodes[name].refused = None
-        self._ask(messages, seconds, take=take)
+        self._wait(self._send(messages), seconds, take=take)
         obstacles = {name: self._nodes[name].lost or self._nodes[name].refused for name in messages}
         return {name: obstacle for name, obstacle in obstacles.items() if obstacle is not None}
 
@@ -168,7 +168,7 @@ class Agents(Closes):
                 name: {"do": "find", "wanted": wire.write(wanted._replace(pids=(*wanted.pids, *pids.get(short, ()))))}
                 for short, name in waiting.items()
             }
-            found = self._ask(asked, _FIND, on_progress=on_progress)
+            found = self._wait(self._send(asked), _FIND, on_progress=on_progress)
             known = {hosts.short(name) for name in self._nodes}
             waiting = {}
             for name in names:
@@ -240,7 +240,7 @@ class Agents(Closes):
         how = wire.write(self.how)
         message = {"do": "open", "how": how, "windows": windows}
         told = {node.name: {**message, "pids": node.pids} for node in self._in_use()}
-        self._ask(told, _OPEN, on_progress=on_progress, weigh=lambda name: len(self._nodes[name].pids))
+        self._wait(self._send(told), _OPEN, on_progress=on_progress, weigh=lambda name: len(self._nodes[name].pids))
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -248,20 +248,24 @@ class Agents(Closes):
         began = time.monotonic()
         told = [node.name for node in self._in_use()]
         try:
-            self._ask({name: {"do": "stop"} for name in told}, self.how.limit.seconds * _OF_LIMIT, standing=True)
+            self._wait(
+                self._send({name: {"do": "stop"} for name in told}), self.how.limit.seconds * _OF_LIMIT, standing=True
+            )
             self.apart = time.monotonic() - began if len(told) > 1 else 0.0
             yield
         except KeyboardInterrupt:
             self.close()  # all at once: one that doesn't answer must not stand while we wait for it
             raise
         finally:
-            self._ask({name: {"do": "go"} for name in told}, _GO)
+            self._wait(self._send({name: {"do": "go"} for name in told}), _GO)
             self.pause = time.monotonic() - began
 
     def read(self) -> None:
         """Read the ranks."""
         told = {node.name: {"do": "read"} for node in self._in_use() if node.refused is None}
-        self._ask(told, self.how.limit.seconds * _OF_LIMIT if self.how.stop else _TELL, standing=self.how.stop)
+        self._wait(
+            self._send(told), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _TELL, standing=self.how.stop
+        )
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run."""
@@ -275,14 +279,16 @@ class Agents(Closes):
                     raise DamagedError("has looked more than once")
                 read[name, process.pid] = process
 
-        self._ask(told, _TELL, take=take)
+        self._wait(self._send(told), _TELL, take=take)
         assert self._found is not None
         return [self._process(rank, read.get((rank.host, rank.pid))) for rank in self._found.ranks]
 
     def watch(self, seconds: float) -> None:
         """Let time pass, and let each agent watch its ranks."""
         end = time.monotonic() + seconds
-        self._ask({node.name: {"do": "watch", "seconds": seconds} for node in self._in_use()}, seconds + _LATE)
+        self._wait(
+            self._send({node.name: {"do": "watch", "seconds": seconds} for node in self._in_use()}), seconds + _LATE
+        )
         time.sleep(max(end - time.monotonic(), 0.0))
 
     def _in_use(self) -> list[_Node]:
@@ -307,34 +313,15 @@ class Agents(Closes):
 
     # ------------------------------------------------------------ the conversation
 
-    def _ask(
-        self,
-        messages: Mapping[str, wire.Message],
-        seconds: float,
-        *,
-        take: Callable[[str, Any], None] | None = None,
-        standing: bool = False,
-        on_progress: Callable[[int, int], None] | None = None,
-        weigh: Callable[[str], int] = lambda name: 1,
-    ) -> dict[str, Any]:
-        """Send messages to nodes, and return what they answer; who doesn't is lost, or has refused.
-
-        Args:
-            messages: by node.
-            seconds: that they have.
-            take: takes each answer as soon as it comes, and raises DamagedError; then nothing is returned.
-            standing: whether ranks stand, so that nobody must be left without a word.
-            on_progress: called with what is done, and all.
-            weigh: what one node counts for in that.
-        """
+    def _send(self, messages: Mapping[str, wire.Message]) -> dict[str, str]:
+        """Send messages to nodes; return what those are asked that can answer, as _wait takes it."""
         messages = {name: message for name, message in messages.items() if self._nodes[name].lost is None}
         alike: dict[bytes, list[str]] = {}
         for name, message in messages.items():
             alike.setdefault(json.dumps(message).encode("ascii") + b"\n", []).append(name)
         for line, names in alike.items():
             self._carrier.send(names, line)
-        expected = {name: str(message["do"]) for name, message in messages.items()}
-        return self._wait(expected, seconds, take=take, standing=standing, on_progress=on_progress, weigh=weigh)
+        return {name: str(message["do"]) for name, message in messages.items()}
 
     def _wait(
         self,
@@ -346,7 +333,16 @@ class Agents(Closes):
         on_progress: Callable[[int, int], None] | None = None,
         weigh: Callable[[str], int] = lambda name: 1,
     ) -> dict[str, Any]:
-        """Wait for the answers to what nodes were asked, by node, "" for their greeting; the rest is as _ask has it."""
+        """Return what nodes answer; who doesn't is lost, or has refused.
+
+        Args:
+            expected: what each was asked, "" for its greeting.
+            seconds: that they have.
+            take: takes each answer as soon as it comes, and raises DamagedError; then nothing is returned.
+            standing: whether ranks stand, so that nobody must be left without a word.
+            on_progress: called with what is done, and all.
+            weigh: what one node counts for in that.
+        """
         end = time.monotonic() + seconds
         word = time.monotonic() + _STILL_HERE
         waiting = dict(expected)
