@@ -42,7 +42,7 @@ from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.scenes import DOZEN, RECEIVES, Scene, scenes
 from tests.support.tampered import Tampered, look, reasons
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a rank may take to get to its next call where the processors are busy."""
 
 VERSION_TEXT = 7

@@ -15,7 +15,7 @@ from tests.support.gallery import LOOPS, Expected, Scene, kernel_counts, places,
 from tests.support.jobs import HANGS, PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, Transport
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a program has to get stuck after it said that it is ready; it takes some hundredths of one, or several
 where other tests keep the processors busy. They are waited for by a test that fails alone."""
 

@@ -29,7 +29,7 @@ from tests.support.slurm import Slurm
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a program has to get stuck after it said that it is ready."""
 
 

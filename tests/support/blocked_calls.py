@@ -14,7 +14,7 @@ from mqs_dll.debugger.stop import stopped
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import Mpi, Transport
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 _SETTLED = 0.05
 """Seconds after which a rank that was let go on most often waits in its next call."""
 

@@ -26,7 +26,7 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 PATIENT = 10
 """The niceness of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 NODES = ("n1", "n2", "n3")
 _SCRIPT = Path(__file__).with_name("nodes.sh")
 _NEEDED = ("unshare", "nsenter", "ip", "ssh", "ssh-keygen", "/usr/sbin/sshd")
-_UP_SECONDS = 30.0
+_UP_SECONDS = 90.0
 _END = "mqs-end-of-output"
 
 

@@ -17,7 +17,7 @@ from tests.support.mpis import Mpi
 from tests.support.nodes import NODES, Nodes, NodesJob, Said
 
 _NEEDED = ("munged", "slurmctld", "slurmd", "srun", "squeue")
-_UP_SECONDS = 30.0
+_UP_SECONDS = 90.0
 _SETTINGS = {
     "ClusterName": "nodes",
     "SlurmctldHost": NODES[0],

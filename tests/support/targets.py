@@ -40,7 +40,7 @@ SOURCES = Path(__file__).parents[1] / "targets"
 RUNNING = {"R", "S"}
 """States of threads that nobody has stopped."""
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 """Seconds after which a state that has to come is given up."""
 
 
