@@ -148,15 +148,21 @@ def _gathering(*roots: int, witness: Witness = Witness.BOTH) -> Verdict:
 
 
 def test_two_roots_of_one_call_are_proved_where_both_witnesses_have_them() -> None:
-    """Whatever the collective; one witness alone doesn't prove it."""
+    """Whatever the collective; one witness alone doesn't prove it, but is told."""
     verdict = _gathering(0, 1)
     assert verdict.outcome is Outcome.PROVED
     assert the(verdict, Cause.ROOTS).sentence == (
         "Ranks [0-1] are in MPI_Gather on MPI_COMM_WORLD, and disagree about its root: "
         "rank 0 takes rank 0 for it, rank 1 takes rank 1 for it."
     )
-    assert _gathering(0, 1, witness=Witness.CALLEE).outcome is not Outcome.PROVED
+    told = _gathering(0, 1, witness=Witness.CALLEE)
+    assert told.outcome is Outcome.SUSPECTED
+    assert the(told, Cause.KNOT).sentence.endswith(
+        "they disagree about its arguments: rank 0 has root 0, rank 1 has root 1."
+    )
     assert _gathering(0, 0).outcome is not Outcome.PROVED
+    on_the_roots_side = _gathering(0, -3, witness=Witness.CALLEE)
+    assert the(on_the_roots_side, Cause.KNOT).sentence.endswith("nothing moves.")
 
 
 def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -> None:

@@ -56,13 +56,14 @@ class Case:
     def differing(self, places: Iterable[int], call: str | None) -> str:
         """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where nothing differs.
 
-        It is told of what has to be the same on all of them: count, datatype and operation of a reduction (MPI 4.1,
-        section 6.9), and the count of MPI_Bcast, where the datatype is (section 6.4).
+        It is told of what has to be the same on all of them (MPI 4.1): the root, which is a number but for those on its
+        own side of an inter-communicator (section 6.2.3); count, datatype and operation of a reduction (section 6.9),
+        and the count of MPI_Bcast, where the datatype is (section 6.4).
         """
-        given = {name: self._given(places, call, name) for name in ("count", "datatype", "op")}
+        given = {name: self._given(places, call, name) for name in ("count", "datatype", "op", "root")}
         if call is None or not calls.reduces(call):
             is_alike = call in ("MPI_Bcast", "MPI_Bcast_c") and len(given["datatype"]) == 1
-            given = {"count": given["count"]} if is_alike else {}
+            given = {name: given[name] for name in (("count", "root") if is_alike else ("root",))}
         return ", ".join(
             f"{self.names.ranks(those)} {'has' if len(those) == 1 else 'have'} {name} {value}"
             for name, by_value in given.items()
@@ -76,7 +77,10 @@ class Case:
         for place in places:
             for stack in stacks_of(self.analysis.job.processes[place]):
                 argument = stack.argument(name) if stack.call == call else None
-                if argument is not None and (argument.called or name == "count"):
+                if argument is None:
+                    continue
+                is_number = name in ("count", "root")
+                if is_number == (not argument.called) and not (is_number and argument.value < 0):
                     by_value[argument.called or str(argument.value)].append(place)
         return by_value
 
