@@ -60,7 +60,7 @@ def bench_with_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = compile_target(directory / "liblamp.so", "lamp.c", "-shared", "-fPIC", "-DKIND=1", "-g", "-Wl,--build-id")
     debug = directory / "liblamp.debug"
     subprocess.run(["objcopy", "--only-keep-debug", str(library), str(debug)], check=True)
-    subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", str(library)], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", str(library)], check=True)
     compile_target(directory / "room", "room.c", str(library), f"-Wl,-rpath,{directory}")
     return directory
 
@@ -102,6 +102,20 @@ def test_a_preloaded_library_precedes(bench: Path) -> None:
         assert kind_of_lamp(process) == 2
 
 
+def test_another_file_at_a_path_is_another(tmp_path: Path) -> None:
+    """What was asked of a process's files is known of the next one with the same: also without ids of their builds."""
+    padding = tmp_path / "padding.h"
+    padding.write_text("long before_it[512] = {1};")
+    library = tmp_path / "liblamp.so"
+    for kind, options in ((1, ()), (2, ("-include", str(padding)))):
+        library.unlink(missing_ok=True)
+        compile_target(library, "lamp.c", "-shared", "-fPIC", "-Wl,--build-id=none", f"-DKIND={kind}", *options)
+        compile_target(tmp_path / "room", "room.c", "-fPIC", "-pie", str(library), f"-Wl,-rpath,{tmp_path}")
+        for _ in range(2):
+            with running(tmp_path / "room") as target, LiveProcess(target.pid) as process:
+                assert kind_of_lamp(process) == kind
+
+
 # ---------------------------------------------------------------- types
 
 
@@ -115,6 +129,15 @@ def test_types_from_a_debug_link(bench_with_types: Path) -> None:
         assert [image.field_offset(lamp, name) for name in ("kind", "watts", "volts", "hertz")] == [0, 4, 4, 6]
         assert image.field_offset(lamp, "dim") is None, "a bit field has no offset in bytes"
         assert image.field_offset(lamp, "no_such_member") is None
+
+
+def test_debug_files_have_symbols_too(bench_with_types: Path) -> None:
+    """A variable that only they name is found once they were looked at for a type; also in the next process."""
+    for _ in range(2):
+        with running(bench_with_types / "room") as target, LiveProcess(target.pid) as process:
+            assert process.image.find_symbol("switches") is None
+            assert process.image.find_type("lamp_t") is not None
+            assert process.image.find_symbol("switches") is not None
 
 
 def test_a_declared_type_is_no_type(bench_with_types: Path) -> None:

@@ -145,6 +145,21 @@ def test_an_unused_record_gives_way_to_one_in_use(process: Process) -> None:
     assert [pool.record for pool in process.pools().by_class[handles.COMM]] == [RECORD]
 
 
+def test_a_process_of_a_build_that_was_seen_is_not_searched() -> None:
+    """Its pool is where it was in the other process; where it isn't, it is searched for nevertheless."""
+    unused = struct.pack("<QiiQiiii", 0, 0, 0, 0, 0, handles.COMM, SIZE, 0)
+    library = LIBRARY._replace(build="seen")
+
+    def records(place: int, size: int) -> list[int]:
+        data = bytes(place - DATA) + unused + bytes(DATA_BYTES)
+        found = pools.find(Memory(MemoryImage({DATA: data[:size]})), LAYOUTS, library, {})
+        return [pool.record for pool in found.by_class[handles.COMM]]
+
+    assert records(RECORD, DATA_BYTES) == [RECORD]
+    assert records(RECORD, PAGE) == [RECORD], "it was searched: the rest can't be read"
+    assert records(RECORD + STRIDE, DATA_BYTES) == [RECORD + STRIDE]
+
+
 STRIDE = 64
 """Bytes of a record."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import drgn
@@ -24,6 +25,22 @@ _FUNCTION_KINDS = frozenset({drgn.SymbolKind.FUNC, drgn.SymbolKind.IFUNC})
 _VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drgn.SymbolKind.UNKNOWN})
 _C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
 """Libraries whose debug information, often installed and always large, holds no type of an MPI."""
+
+
+class _Known:
+    """What was asked of some files before: a job has many processes of the same ones, and drgn looks long."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, frozenset[drgn.SymbolKind]], tuple[int, int] | None] = {}
+        """By a symbol's name and kinds, the position of its module and its offset there, None where there is none."""
+        self.lacking: set[str] = set()
+        """Types that they don't tell."""
+
+
+@lru_cache(maxsize=16)
+def _known(files: Hashable) -> _Known:
+    """Return what is known of some files, which nothing is at first."""
+    return _Known()
 
 
 class LiveImage:
@@ -43,8 +60,8 @@ class LiveImage:
             module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         program.load_module_debug_info(*self._modules)
         self._types_loaded = False
-        self._found: dict[tuple[str, frozenset[drgn.SymbolKind]], int | None] = {}
-        """Addresses by name, which drgn goes through all symbols for; the same are asked for in each look."""
+        self._ranges = [[*(module.address_ranges or ())] for module in self._modules]
+        self._known = _known(self._files())
 
     def unreadable_modules(self) -> list[str]:
         """Return the libraries whose files are gone or aren't those that were loaded: their symbols are missing."""
@@ -66,9 +83,12 @@ class LiveImage:
     def find_type(self, name: str) -> drgn.Type | None:
         """Return a C type by its name, or None where debug information lacks it or knows it by declaration only."""
         self._load_types()
+        if name in self._known.lacking:
+            return None
         try:
             found = self.program.type(name)
         except (LookupError, SyntaxError):
+            self._known.lacking.add(name)
             return None
         return found if _without_typedefs(found).is_complete() else None
 
@@ -90,27 +110,55 @@ class LiveImage:
 
     def _find(self, name: str, kinds: frozenset[drgn.SymbolKind]) -> int | None:
         """Return the address of the definition that the dynamic linker would choose; a static one failing that."""
-        if (name, kinds) not in self._found:
-            found = [symbol for symbol in self.program.symbols(name) if symbol.kind in kinds]
-            self._found[name, kinds] = min(found, key=self._search_order).address if found else None
-        return self._found[name, kinds]
+        places = self._known.places
+        if (name, kinds) in places:
+            place = places[name, kinds]
+            return None if place is None else self._ranges[place[0]][0][0] + place[1]
+        found = [symbol for symbol in self.program.symbols(name) if symbol.kind in kinds]
+        if not found:
+            places[name, kinds] = None
+            return None
+        first = min(found, key=self._search_order)
+        address: int = first.address
+        _, position = self._search_order(first)
+        if position < len(self._modules):
+            places[name, kinds] = position, address - self._ranges[position][0][0]
+        return address
 
     def _search_order(self, symbol: drgn.Symbol) -> tuple[bool, int]:
-        for position, module in enumerate(self._modules):
-            if any(start <= symbol.address < end for start, end in module.address_ranges or ()):
+        for position, ranges in enumerate(self._ranges):
+            if any(start <= symbol.address < end for start, end in ranges):
                 return symbol.binding == drgn.SymbolBinding.LOCAL, position
         return True, len(self._modules)
+
+    def _files(self) -> Hashable:
+        """Return what tells the files from others: of the same ones, in the same order, the same can be said."""
+        return tuple(
+            (each.name, each.build_id or _stamp(each.loaded_file_path), each.loaded_file_path, each.debug_file_path)
+            for each in self._modules
+        )
 
     def _load_types(self) -> None:
         """Look for debug information, at the first question about a type: most clients of stripped MPIs ask none."""
         if self._types_loaded:
             return
         self._types_loaded = True
-        self._found.clear()  # debug files have symbols that stripped ones lack
         wanted = [module for module in self._modules if not Path(module.name).name.startswith(_C_RUNTIME)]
         for module in wanted:
             module.debug_file_status = drgn.ModuleFileStatus.WANT
         self.program.load_module_debug_info(*wanted)
+        self._known = _known(self._files())  # debug files have symbols that stripped ones lack
+
+
+def _stamp(path: str | None) -> Hashable:
+    """Return what tells a file from what stood at its path before, None where that can't be told."""
+    try:
+        found = Path(path).stat() if path else None
+    except OSError:
+        found = None
+    if found is None:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _without_typedefs(type_: drgn.Type) -> drgn.Type:

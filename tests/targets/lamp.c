@@ -3,8 +3,9 @@
 
 lamp_t lamp = {.kind = KIND, .watts = 60};
 never_defined_t *elsewhere;
+static volatile int switches = 1; /* which no dynamic symbol names */
 
 int lamp_watts(void)
 {
-    return lamp.watts;
+    return switches * lamp.watts;
 }

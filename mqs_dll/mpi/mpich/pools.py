@@ -47,6 +47,10 @@ INDEX = 0xFFF
 REQUEST_POOLS = 64
 """Records of MPIR_Request_mem at most."""
 
+_known_places: dict[tuple[str, int, int], int] = {}
+"""Where records lay in other processes, from the begin of the library, by its build, class and size of the objects: a
+job has many of one build. They are looked at first, and believed as any others."""
+
 
 class Objects(NamedTuple):
     """An array of objects of one class that lie one behind the other."""
@@ -322,15 +326,24 @@ class _Finder:
         Raises:
             TargetReadError: there may be others, where the library's variables can't be read.
         """
+        base, kind = self._library.base, (self._library.build, cls, size)
+        if kind in _known_places:
+            found = self.records_from(base + _known_places[kind], cls)
+            if found and found[0].size == size:
+                return found
         wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
-        unused: list[Pool] = []
+        candidates: list[tuple[int, list[Pool]]] = []
         for place in places(self._memory, self._library, wanted, LARGEST_SEARCH, near):
             record = place - self._alloc.offsets["kind"]
             found = self.records_from(record, cls) if record % 8 == 0 else []
             if found and self.is_initialized(found[0]):
-                return found
-            unused += found
-        return unused
+                candidates = [(record, found)]
+                break
+            if found:
+                candidates.append((record, found))
+        if len(candidates) == 1 and self._library.build:
+            _known_places[kind] = candidates[0][0] - base
+        return [pool for _, pools in candidates for pool in pools]
 
     def pool_at(self, address: int, like: Pool | None = None) -> Pool | None:
         """Return the pool whose record lies at an address, None where there is none, or none like another one.
