@@ -93,11 +93,16 @@ class Compiler:
 
 
 def make_patient(pids: Iterable[int]) -> None:
-    """Have processes leave the processor to others, all of their threads."""
+    """Have processes leave the processor to others, all of their threads, and the sessions that they are in.
+
+    Linux shares the processor among sessions first, whatever their processes' priorities (sched(7), autogroup).
+    """
     for pid in pids:
         with suppress(OSError):  # it may have ended
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), PATIENT)
+            if os.getsid(pid) != os.getsid(0):
+                Path(f"/proc/{pid}/autogroup").write_text(str(PATIENT))
 
 
 @dataclass
