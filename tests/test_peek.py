@@ -28,7 +28,7 @@ class Moving(MemoryImage):
         self._address = address
 
     def fetch(self, address: int, size: int) -> bytes:
-        """Return what is there now; the first fetch is of the return address."""
+        """Return what is there now."""
         data = bytearray(256)
         data[self._address - PAGE] = len(self.fetches) == self._at
         self.pages = {PAGE: bytes(data)}
@@ -82,7 +82,7 @@ def test_no_more_peeks_than_needed() -> None:
     """A process is peeked at MOST_PEEKS times at most, and no more once it is known to go on."""
     still, moving = MemoryImage({PAGE: bytes(256)}), Moving(2)
     peek.changed([(still, [FRAME]), (moving, [FRAME])], SECONDS)
-    assert len(still.fetches) <= 1 + peek.MOST_PEEKS
+    assert len(still.fetches) <= peek.FIRST_PEEKS + peek.MOST_PEEKS
     assert len(moving.fetches) == 3
 
 
@@ -124,7 +124,35 @@ def test_the_kernel_counts_where_it_may(action: str, moves: bool) -> None:
         can_count(pid, address)
         memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
         assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], 0.3) == [moves]
-    assert len(memory.fetches) == 1
+    assert len(memory.fetches) == peek.FIRST_PEEKS
+
+
+@pytest.mark.alone
+def test_a_process_gets_to_a_breakpoint_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it returns meanwhile: each time may end it where a hypervisor loses what the breakpoint was."""
+    counts = []
+    monkeypatch.setattr(ReturnCounter, "close", lambda counter: counts.append(counter.count()))
+    with child("function()") as (pid, address):
+        can_count(pid, address)
+        counts.clear()
+        memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
+        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], 0.3) == [True]
+    assert counts == [1]
+
+
+def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is asked about those alone whose frames have not changed for a while."""
+    asked: list[int] = []
+
+    def refuse(thread: int, address: int) -> None:
+        asked.append(thread)
+        raise OSError
+
+    monkeypatch.setattr(peek, "ReturnCounter", refuse)
+    other = (NO_THREAD - 1, *FRAME[1:])
+    targets = [(Moving(2), [FRAME]), (Moving(peek.FIRST_PEEKS + 1), [other])]
+    assert peek.changed(targets, SECONDS) == [True, True]
+    assert asked == [NO_THREAD - 1]
 
 
 def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,16 @@
 """Watching ranks between two looks while they run: whether a call that a rank was in then has ended meanwhile.
 
-Two looks can't tell a loop of the same calls from one call that lasts. Where the kernel allows it, it counts how often
-the call's return address is reached (returns.py). Else the call's frame is read time and again: its return address and
-the registers that it keeps stay as they are for as long as it lasts, and the next call may write others over them.
+Two looks can't tell a loop of the same calls from one call that lasts. So the call's frame is read time and again: its
+return address and the registers that it keeps stay as they are for as long as it lasts, and the next call may write
+others over them. Where that shows nothing for a while, and the kernel allows it, the kernel notices from then on when
+the call's return address is reached (returns.py).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from mqs_dll.debugger.job.returns import ReturnCounter
 from mqs_dll.debugger.proc import read_stat, turns
@@ -22,6 +23,10 @@ CallFrame = tuple[int, int, int]
 MOST_PEEKS = 60
 LEAST_PEEKS = 20
 """Of one rank; the more ranks, the fewer. In a ping-pong on an idle machine, one in three finds another call."""
+
+FIRST_PEEKS = 20
+_FIRST = 0.2
+"""Of the time, before the kernel is asked: that nearly always shows a loop of several calls."""
 
 _GOLDEN = 0.6180339887
 """Its multiples are spread evenly, and in step with nothing that a program does at regular times."""
@@ -47,48 +52,57 @@ def changed(
         For each process whether one of its calls ended: True when that was seen, False when none did although it could
         have, None where the kernel didn't count, or gave the process no time to run.
     """
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
+    end = begin + seconds
     with ExitStack() as stack:
-        watched = [_Watched(*target, stack, count=count) for target in targets]
-        for number in range(MOST_PEEKS):
-            peeked = [each for each in watched if each.frames and not each.moved]
-            left = end - time.monotonic()
-            if not peeked or (left <= 0 and number >= LEAST_PEEKS):
-                break
-            for each in peeked:
-                each.peek()
-            time.sleep(min(max(left, 0.0), seconds / MOST_PEEKS * (0.5 + number * _GOLDEN % 1)))
+        watched = [_Watched(*target) for target in targets]
+        if count:
+            _peek(watched, begin + seconds * _FIRST, FIRST_PEEKS)
+            for each in watched:
+                each.count(stack)
+        _peek(watched, end, MOST_PEEKS)
         time.sleep(max(end - time.monotonic(), 0.0))
         return [each.has_moved() for each in watched]
+
+
+def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
+    """Peek at frames until a time, so often at most, at irregular times."""
+    seconds = end - time.monotonic()
+    for number in range(most):
+        peeked = [each for each in watched if each.frames and not each.moved]
+        left = end - time.monotonic()
+        if not peeked or (left <= 0 and number >= LEAST_PEEKS):
+            break
+        for each in peeked:
+            each.peek()
+        time.sleep(min(max(left, 0.0), max(seconds, 0.0) / most * (0.5 + number * _GOLDEN % 1)))
 
 
 class _Watched:
     """A process whose calls are watched."""
 
-    def __init__(self, process: TargetProcess, frames: Sequence[CallFrame], stack: ExitStack, *, count: bool) -> None:
-        self.frames: list[CallFrame] = []
+    def __init__(self, process: TargetProcess, frames: Sequence[CallFrame]) -> None:
+        self.frames = [*frames]
         """Those that have to be peeked at, and can be read."""
         self.moved = False
-        self._counted = count
         self._process = process
+        self._calls = len(frames)
         self._first: dict[CallFrame, bytes] = {}
+        self._asked = False
         self._counters: list[ReturnCounter] = []
-        self._ran = {thread: _time_of(thread) for thread, _, _ in frames}
-        if not count:
-            self.frames.extend(frames)
-            return
-        for frame in frames:
-            try:
-                self._counters.append(stack.enter_context(ReturnCounter(frame[0], self._return_address(frame))))
-            except TargetReadError:
-                self._counted = False
-            except OSError:
-                self._counted = False
-                self.frames.append(frame)
+        self._ran: dict[int, int] = {}
 
-    def _return_address(self, frame: CallFrame) -> int:
-        _, address, size = frame
-        return int.from_bytes(self._process.fetch(address + size - _WORD, _WORD), "little")
+    def count(self, stack: ExitStack) -> None:
+        """Have the kernel notice from now on when a call ends, unless that was seen already."""
+        if self.moved:
+            return
+        self._asked = True
+        self._ran = {thread: _time_of(thread) for thread, _, _ in self.frames}
+        for frame in tuple(self.frames):
+            returns_to = int.from_bytes(self._first[frame][-_WORD:], "little")
+            with suppress(OSError):
+                self._counters.append(stack.enter_context(ReturnCounter(frame[0], returns_to)))
+                self.frames.remove(frame)
 
     def peek(self) -> None:
         """Notice whether something else is in a frame than at first; not where it can't be read any more."""
@@ -104,7 +118,8 @@ class _Watched:
         """Tell whether one of its calls ended, None where that isn't known."""
         if self.moved or any(counter.count() for counter in self._counters):
             return True
-        return False if self._counted and all(map(self._had_its_turn, self._ran)) else None
+        counted = self._asked and len(self._counters) == self._calls
+        return False if counted and all(map(self._had_its_turn, self._ran)) else None
 
     def _had_its_turn(self, thread: int) -> bool:
         """Tell whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
