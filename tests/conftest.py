@@ -35,6 +35,9 @@ STARTERS = {"compiler", "nodes", "kept", "learnt", "blocked", "demo_environment"
 AFTER_ALL = "after_all"
 """The marker, and the group, of tests that wait for what the other processes saw, and so not for each other."""
 
+LONG = {"test_calibrate", "test_wheel"}
+"""Files whose tests take so long that none of them may be the last."""
+
 ALONE = "alone"
 """The marker, and the group, of tests that run while no other does."""
 
@@ -85,7 +88,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of one scene behind each other, and those that look at what all others saw at the end.
+    """Put the tests of one scene behind each other, long ones first, and those that look at what all others saw last.
 
     Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
     """
@@ -96,7 +99,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(MPI)
         groups[item.nodeid] = group_of(item) or item.nodeid
         together.setdefault(groups[item.nodeid], index)
-    items.sort(key=lambda item: (item.get_closest_marker(AFTER_ALL) is not None, together[groups[item.nodeid]]))
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker(AFTER_ALL) is not None,
+            item.path.stem not in LONG,
+            together[groups[item.nodeid]],
+        )
+    )
     config.stash[WORKERS].keep(groups)
 
 

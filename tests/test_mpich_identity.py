@@ -15,7 +15,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import FinalizedError, LayoutError, NotInitializedError, TargetReadError
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
 from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.mpich import handles, views
+from mqs_dll.mpi.mpich import handles, pools, views
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.mpich.process import find_process
 from mqs_dll.profiles import FOLDER, load, shipped
@@ -79,8 +79,9 @@ def pages_of(start: int, size: int) -> range:
     return range(start // PAGE, (start + size) // PAGE)
 
 
-def test_the_search_reads_each_page_once_and_is_done_once(process: Tampered) -> None:
+def test_the_search_reads_each_page_once_and_is_done_once(process: Tampered, monkeypatch: pytest.MonkeyPatch) -> None:
     """MPICH's objects are found in a few large reads, that hardly overlap; asking again reads nothing."""
+    monkeypatch.setattr(pools, "_known_places", {})
     session = session_of(process)
     session.has_queues()
     reads = list(process.fetched)

@@ -206,7 +206,8 @@ def running_on(
         shutil.copy2(Path(source).with_name("hang.py"), directory)
     variables, command = launch_command(mpi, ranks)
     words = shlex.join([*command, *interpreter, str(binary), str(directory), *arguments])
-    said = nodes.run(f"cd {directory}; {TAG}={directory.name} {variables} {words} >{directory}/output 2>&1 & echo $!")
+    words = f"{TAG}={directory.name} {variables} setsid {words}"  # make_patient means no session in which mqs is run
+    said = nodes.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!")
     job = NodesJob(nodes, directory, int(said.out), ranks)
     try:
         yield job
