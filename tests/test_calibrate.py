@@ -295,10 +295,10 @@ def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.
 
 DEATHLESS = """
 import ctypes, os, signal, sys
-from mqs_dll.debugger.tracer import _libc, _PTRACE_SEIZE
+from mqs_dll.debugger.ptrace import SEIZE, call
 TRACE_EXIT, HOLD = 0x40, "held"
 pid = int(sys.argv[1])
-assert _libc.ptrace(_PTRACE_SEIZE, pid, None, TRACE_EXIT) == 0
+assert call(SEIZE, pid, TRACE_EXIT)
 print(HOLD, flush=True)
 signal.pause()
 """

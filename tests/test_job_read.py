@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.debugger import holder, live, tracer
+from mqs_dll.debugger import holder, live, ptrace
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
@@ -228,7 +228,7 @@ def test_a_rank_that_runs_under_another_debugger(compiler: Compiler) -> None:
     """One rank that can't be stopped is reported with the reason; the others are read."""
 
     def seize() -> Iterator[None]:
-        assert tracer._ptrace(tracer._PTRACE_SEIZE, pids[1])
+        assert ptrace.call(ptrace.SEIZE, pids[1])
         yield
 
     with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids), other_process(seize) as child:
@@ -413,14 +413,14 @@ def test_any_error_in_stopping_resumes_all(
 ) -> None:
     """An error that nobody foresaw, while some processes stand already, leaves none of them stopped."""
     failing = f"""
-from mqs_dll.debugger import tracer
-true_ptrace, calls = tracer._ptrace, []
+from mqs_dll.debugger import ptrace
+true_ptrace, calls = ptrace.call, []
 def failing(*arguments):
     calls.append(arguments)
     if len(calls) == {step}:
         raise MemoryError
     return true_ptrace(*arguments)
-tracer._ptrace = failing"""
+ptrace.call = failing"""
     monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + failing)
     with pytest.raises(RuntimeError, match="MemoryError"), all_stopped([process.pid for process in sleepers]):
         pass

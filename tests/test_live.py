@@ -334,15 +334,15 @@ def test_a_signal_on_its_way_is_delivered(sleeper: subprocess.Popen[str], monkey
     """A signal that a thread was about to get when it was stopped reaches it afterwards."""
     first = f"""
 import os, signal, time
-from mqs_dll.debugger import proc, tracer
-true_ptrace = tracer._ptrace
+from mqs_dll.debugger import proc, ptrace
+true_ptrace = ptrace.call
 def signal_first(request, thread, data=0):
-    if request == tracer._PTRACE_INTERRUPT and thread == {sleeper.pid}:
+    if request == ptrace.INTERRUPT and thread == {sleeper.pid}:
         os.kill({sleeper.pid}, signal.SIGUSR1)
         while not any(proc.read_stat(each).state == "t" for each in proc.thread_ids({sleeper.pid})):
             time.sleep(0.001)
     return true_ptrace(request, thread, data)
-tracer._ptrace = signal_first"""
+ptrace.call = signal_first"""
     monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + first)
     with stopped(sleeper.pid):
         assert states(sleeper.pid) == {"t"}

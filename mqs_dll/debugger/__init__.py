@@ -4,8 +4,8 @@
 - ``snapshot``: that record
 - ``live``: a live process, its symbols and types by drgn, its memory
 - ``proc``: what /proc tells of processes and their threads
-- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: its ptrace;
-  ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
+- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: how it does;
+  ``ptrace``: what the kernel offers for that; ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms
 - ``counting``: how much a library reads
 - ``library_file``: a library's file as a target, before anything runs

@@ -2,45 +2,23 @@
 
 A SIGSTOP is seen by the process's parent, and some launchers act on it. PTRACE_SEIZE and PTRACE_INTERRUPT stop the
 threads behind everybody's back. The facts used here are those of ptrace(2), in its sections on PTRACE_SEIZE,
-group-stop and detaching. ctypes, because holder.py has to begin quickly.
+group-stop and detaching.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.proc import already_traced, not_permitted, read_stat, read_status, thread_ids
 from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
 
-_PTRACE_DETACH = 17
-_PTRACE_GETREGSET = 0x4204
-_PTRACE_SEIZE = 0x4206
-_PTRACE_INTERRUPT = 0x4207
-_PTRACE_EVENT_STOP = 128
-_NT_PRSTATUS = 1
-_WALL = 0x40000000
-"""__WALL of waitpid: threads too, not only processes."""
-
 _LETTING_GO = 1.0
 """Seconds to wait for a thread that can't be detached from at once; when we exit the kernel does it."""
-
-_LARGEST_REGISTERS = 1024
-
-
-class _Piece(ctypes.Structure):
-    """struct iovec."""
-
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-_libc.ptrace.restype = ctypes.c_long
 
 
 class Tracer:
@@ -91,7 +69,7 @@ class Tracer:
         They are as the kernel gives them: struct user_regs_struct on x86_64, struct user_pt_regs on aarch64.
         """
         threads = self._processes.get(pid)
-        found = {thread: _read_registers(thread) for thread in threads.held} if threads else {}
+        found = {thread: ptrace.registers(thread) for thread in threads.held} if threads else {}
         return {thread: registers for thread, registers in found.items() if registers}
 
     def resume(self) -> None:
@@ -126,7 +104,7 @@ class _Threads:
             members = set(thread_ids(self._pid))
             for thread in seized:
                 if thread in members:
-                    _ptrace(_PTRACE_INTERRUPT, thread)
+                    ptrace.call(ptrace.INTERRUPT, thread)
                     self._asked.append(thread)
                 else:
                     self._let_go(thread, self.held.pop(thread))
@@ -155,9 +133,9 @@ class _Threads:
     def _seize(self, thread: int) -> bool:
         """Take hold of a thread; False when it has ended."""
         self.held[thread] = 0
-        if _ptrace(_PTRACE_SEIZE, thread):
+        if ptrace.call(ptrace.SEIZE, thread):
             return True
-        refusal = ctypes.get_errno()
+        refusal = ptrace.error()
         del self.held[thread]
         return False if refusal == errno.ESRCH else self._explain_refusal(thread)
 
@@ -178,7 +156,7 @@ class _Threads:
         nap = 0.00005
         while True:
             try:
-                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
+                seen, status = ptrace.wait(thread)
             except ChildProcessError:
                 del self.held[thread]  # gone with an exec of another thread
                 return
@@ -190,7 +168,7 @@ class _Threads:
             nap = min(nap * 2, 0.01)
         if not os.WIFSTOPPED(status):
             del self.held[thread]
-        elif status >> 16 != _PTRACE_EVENT_STOP:
+        elif status >> 16 != ptrace.EVENT_STOP:
             self.held[thread] = os.WSTOPSIG(status)
         elif os.WSTOPSIG(status) != signal.SIGTRAP:  # a group-stop; our own request reports SIGTRAP
             self.stop_signal = os.WSTOPSIG(status)
@@ -207,29 +185,17 @@ class _Threads:
         One that was taken hold of but not asked to stop, because something failed in between, is asked now. A thread
         killed meanwhile is waited for, because its parent learns of its end only after we have.
         """
-        if _ptrace(_PTRACE_DETACH, thread, pending):
+        if ptrace.call(ptrace.DETACH, thread, pending):
             return
-        _ptrace(_PTRACE_INTERRUPT, thread)
+        ptrace.call(ptrace.INTERRUPT, thread)
         deadline = time.monotonic() + _LETTING_GO
-        while not _ptrace(_PTRACE_DETACH, thread, pending) and time.monotonic() < deadline:
+        while not ptrace.call(ptrace.DETACH, thread, pending) and time.monotonic() < deadline:
             try:
-                seen, status = os.waitpid(thread, _WALL | os.WNOHANG)
+                seen, status = ptrace.wait(thread)
             except ChildProcessError:
                 return
             if seen == thread and not os.WIFSTOPPED(status):
                 return
-            if seen == thread and status >> 16 != _PTRACE_EVENT_STOP:
+            if seen == thread and status >> 16 != ptrace.EVENT_STOP:
                 pending = os.WSTOPSIG(status)
             time.sleep(0.001)
-
-
-def _read_registers(thread: int) -> bytes:
-    buffer = ctypes.create_string_buffer(_LARGEST_REGISTERS)
-    piece = _Piece(ctypes.addressof(buffer), len(buffer))
-    if _libc.ptrace(_PTRACE_GETREGSET, thread, _NT_PRSTATUS, ctypes.addressof(piece)) != 0:
-        return b""
-    return buffer.raw[: piece.length]
-
-
-def _ptrace(request: int, thread: int, data: int = 0) -> bool:
-    return bool(_libc.ptrace(request, thread, None, data) == 0)

@@ -1,0 +1,78 @@
+"""The kernel's ptrace(2), as far as we use it. ctypes, because holder.py has to begin quickly."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+CONT = 7
+DETACH = 17
+GETSIGINFO = 0x4202
+GETREGSET = 0x4204
+SEIZE = 0x4206
+INTERRUPT = 0x4207
+LISTEN = 0x4208
+
+EVENT_STOP = 128
+"""What wait() has above a stop's signal where no signal is about to be delivered."""
+
+_NT_PRSTATUS = 1
+_WALL = 0x40000000
+"""__WALL of waitpid: threads too, not only processes."""
+
+_LARGEST_REGISTERS = 1024
+_SIGINFO_SIZE = 128
+_SIGINFO = struct.Struct("<iii4xQ")
+"""Up to si_addr: si_signo, si_errno, si_code."""
+
+
+class _Piece(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+_libc.ptrace.restype = ctypes.c_long
+
+
+def call(request: int, thread: int, data: int = 0) -> bool:
+    """Make a request of the kernel; return whether it was granted, else error() tells why not."""
+    return bool(_libc.ptrace(request, thread, None, data) == 0)
+
+
+def error() -> int:
+    """Return errno of the last request that was refused."""
+    return ctypes.get_errno()
+
+
+def wait(thread: int) -> tuple[int, int]:
+    """Return a thread of which there is news and its status; 0 and 0 where there is none yet.
+
+    Args:
+        thread: which one; -1 for any of those that we trace.
+
+    Raises:
+        ChildProcessError: there is none to wait for.
+    """
+    return os.waitpid(thread, _WALL | os.WNOHANG)
+
+
+def registers(thread: int) -> bytes:
+    """Return the general registers of a thread that stands, as the kernel gives them; none of one that was killed."""
+    buffer = ctypes.create_string_buffer(_LARGEST_REGISTERS)
+    piece = _Piece(ctypes.addressof(buffer), len(buffer))
+    if _libc.ptrace(GETREGSET, thread, _NT_PRSTATUS, ctypes.addressof(piece)) != 0:
+        return b""
+    return buffer.raw[: piece.length]
+
+
+def signal_of(thread: int) -> tuple[int, int]:
+    """Return si_code and si_addr of the signal that a thread which stands for it is about to get; zeros for none."""
+    buffer = ctypes.create_string_buffer(_SIGINFO_SIZE)
+    if _libc.ptrace(GETSIGINFO, thread, None, ctypes.addressof(buffer)) != 0:
+        return 0, 0
+    _, _, code, address = _SIGINFO.unpack_from(buffer.raw)
+    return code, address
