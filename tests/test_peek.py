@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
 
+from mqs_dll.debugger.guard import Returns
+from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.job import peek
-from mqs_dll.debugger.job.returns import ReturnCounter
 from tests.support.memory_image import MemoryImage
+from tests.support.returning import LOOPS, OBEYS, can_count, returning
 
 NO_THREAD = 0x7FFFFFFF
 PAGE = 0x7000
@@ -88,67 +87,28 @@ def test_no_more_peeks_than_needed() -> None:
 
 # ---------------------------------------------------------------- counted by the kernel
 
-BEGIN = """
-import ctypes, time
-function = ctypes.CDLL(None).getppid
-print(ctypes.cast(function, ctypes.c_void_p).value, flush=True)
-while True:
-"""
-
-
-@contextmanager
-def child(action: str) -> Iterator[tuple[int, int]]:
-    """Give the PID of a process that does something for ever, and the address of its getppid()."""
-    command = [sys.executable, "-c", f"{BEGIN}    {action}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            yield process.pid, int(process.stdout.readline())
-        finally:
-            process.kill()
-
-
-def can_count(pid: int, address: int) -> None:
-    """Skip where the kernel doesn't count."""
-    try:
-        ReturnCounter(pid, address).close()
-    except OSError as error:
-        pytest.skip(f"this kernel doesn't let us count: {error}; see kernel.perf_event_paranoid")
-
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("action", "moves"), [("function()", True), ("time.sleep(60)", False)])
+@pytest.mark.parametrize(("action", "moves"), [(LOOPS, True), (OBEYS, False)])
 def test_the_kernel_counts_where_it_may(action: str, moves: bool) -> None:
     """A frame that never changes is one call after the other when its return address is reached, and else one."""
-    with child(action) as (pid, address):
-        can_count(pid, address)
+    with returning(action) as program:
+        can_count(program.call)
+        thread, address = program.call
         memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
-        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], 0.3) == [moves]
+        assert peek.changed([(memory, [(thread, PAGE + 64, 56)])], 0.3) == [moves]
     assert len(memory.fetches) == peek.FIRST_PEEKS
-
-
-@pytest.mark.alone
-def test_a_process_gets_to_a_breakpoint_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it returns meanwhile: each time may end it where a hypervisor loses what the breakpoint was."""
-    counts = []
-    monkeypatch.setattr(ReturnCounter, "close", lambda counter: counts.append(counter.count()))
-    with child("function()") as (pid, address):
-        can_count(pid, address)
-        counts.clear()
-        memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
-        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], 0.3) == [True]
-    assert counts == [1]
 
 
 def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is asked about those alone whose frames have not changed for a while."""
     asked: list[int] = []
 
-    def refuse(thread: int, address: int) -> None:
-        asked.append(thread)
-        raise OSError
+    def begin(returns: Returns, calls: Sequence[Call], seconds: float) -> set[Call]:
+        asked.extend(call.thread for call in calls)
+        return set()
 
-    monkeypatch.setattr(peek, "ReturnCounter", refuse)
+    monkeypatch.setattr(Returns, "begin", begin)
     other = (NO_THREAD - 1, *FRAME[1:])
     targets = [(Moving(2), [FRAME]), (Moving(peek.FIRST_PEEKS + 1), [other])]
     assert peek.changed(targets, SECONDS) == [True, True]
@@ -159,12 +119,15 @@ def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.Monk
     """Where a process that could run never did, it is not known whether its call would have ended."""
     monkeypatch.setattr(peek, "_time_of", lambda thread: 5)
     memory = MemoryImage({PAGE: bytes(256)})
-    with child("pass") as (pid, address):
-        can_count(pid, address)
-        assert peek.changed([(memory, [(pid, PAGE + 64, 56)])], SECONDS) == [None]
+    with returning(LOOPS) as program:
+        can_count(program.call)
+        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS) == [None]
 
 
-def test_a_thread_that_is_gone_cant_be_counted() -> None:
-    """A counter that the kernel refuses is an error, not a count of 0."""
-    with pytest.raises(OSError, match=r"."):
-        ReturnCounter(NO_THREAD, PAGE)
+def test_what_was_not_counted_to_the_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where whoever notices returns has ended before, there may have been some."""
+    monkeypatch.setattr(Returns, "end", lambda returns: None)
+    memory = MemoryImage({PAGE: bytes(256)})
+    with returning(OBEYS) as program:
+        can_count(program.call)
+        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS) == [None]

@@ -4,6 +4,8 @@ The kernel lets all go when their tracer ends. So the tracer is a process of its
 them go when it is told to, when whoever told it to stop them has ended, and when the limit is over. Should it not come
 to that, because somebody has stopped it or it hangs itself, a timer of the kernel's kills it a second later.
 
+It does the same for threads that are watched while they run (guard.py).
+
 They talk through two pipes, in pickled frames, each with its length before it. A pipe that is closed means: let go.
 
 Its own side has to begin quickly: what only ours needs is imported where it is used.
@@ -61,6 +63,23 @@ class Order(NamedTuple):
     notice that the limit is over; empty to leave it alone."""
 
 
+class Call(NamedTuple):
+    """A call that a thread is in."""
+
+    thread: int
+    returns_to: int
+    """The address that it returns to."""
+
+
+class Watch(NamedTuple):
+    """Which returns to notice, and for how long."""
+
+    calls: Sequence[Call]
+    limit: float
+    last_words: str = ""
+    """As in an Order."""
+
+
 # ---------------------------------------------------------------- our side
 
 
@@ -100,7 +119,8 @@ class Holder:
     def ask(self, what: object) -> Any:
         """Return its answer: to an Order the time of the first stop, failures and stop signals, to a PID the registers.
 
-        The time is time.monotonic()'s; the rest is as Tracer has it.
+        The time is time.monotonic()'s; the rest is as Tracer has it. To a Watch, and to None at its end, it is as Guard
+        has it.
 
         Raises:
             StopError: it has ended, and holds nothing any more.
@@ -160,10 +180,10 @@ def main() -> NoReturn:
     commander = os.getppid()
     code = 0
     try:
-        order: Order = _receive(0)
+        order: Order | Watch = _receive(0)
         end = time.monotonic() + order.limit
         disarm = _end_after(order.limit + _LAST_RESORT)
-        if _hold(order, end):
+        if _hold(order, end) if isinstance(order, Order) else _watch(order, end):
             disarm()
             code = EXIT_LIMIT
             os.close(1)
@@ -187,6 +207,39 @@ def _hold(order: Order, end: float) -> bool:
         return False
     finally:
         tracer.resume()
+
+
+def _watch(order: Watch, end: float) -> bool:
+    """Notice what is to be noticed; return whether that lasted to the end of the time."""
+    from mqs_dll.debugger.guard import Guard
+
+    guard = Guard(order.calls)
+    news = _wake_up_on(signal.SIGCHLD)  # of each signal that a thread is about to get
+    try:
+        _send(1, _try(guard.begin))
+        while (left := end - time.monotonic()) > 0:
+            told = select.select([0, news], [], [], left)[0]
+            if news in told:
+                os.read(news, select.PIPE_BUF)
+                guard.pass_on()
+            if 0 in told:
+                _receive(0)
+                _send(1, _try(guard.end))
+        return True
+    except BrokenPipeError:
+        return False
+    finally:
+        guard.end()
+
+
+def _wake_up_on(number: int) -> int:
+    """Return a descriptor that can be read whenever a signal has come."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    return reads
 
 
 def _try(act: Callable[[], Any]) -> Any:

@@ -31,6 +31,8 @@ class ProcessStatus(NamedTuple):
     """The PID of the debugger that holds it, or 0."""
     user: int
     """The effective user ID."""
+    pending: int
+    """The signals that wait for the thread itself, a bit for each, the lowest for signal 1."""
 
 
 class Mapping(NamedTuple):
@@ -91,6 +93,7 @@ def read_status(pid: int) -> ProcessStatus:
         process=int(fields["Tgid"]),
         tracer=int(fields["TracerPid"]),
         user=int(fields["Uid"].split()[1]),
+        pending=int(fields["SigPnd"], 16),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from mqs_dll.debugger.job.returns import ReturnCounter
+from mqs_dll.debugger.returns import ReturnCounter
 from mqs_dll.verdict.results import Cause, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.mpis import (

@@ -10,7 +10,7 @@
 - ``halt``: what else keeps a rank from running
 - ``function_names``: symbols and files of MPIs; ``bindings``: MPI's functions and their parameters
 - ``stacks``: the call stack of each thread
-- ``peek``: whether a rank leaves its MPI call between two looks; ``returns``: counted by the kernel
+- ``peek``: whether a rank leaves its MPI call between two looks
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 - ``saved``: a job in a file; ``codec``: its records in terms of JSON
 - ``compare``: what differs between two jobs; ``changes``: the records of that

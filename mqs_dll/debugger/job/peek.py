@@ -3,16 +3,16 @@
 Two looks can't tell a loop of the same calls from one call that lasts. So the call's frame is read time and again: its
 return address and the registers that it keeps stay as they are for as long as it lasts, and the next call may write
 others over them. Where that shows nothing for a while, and the kernel allows it, the kernel notices from then on when
-the call's return address is reached (returns.py).
+the call's return address is reached (guard.py).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
 
-from mqs_dll.debugger.job.returns import ReturnCounter
+from mqs_dll.debugger.guard import Returns
+from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.proc import read_stat, turns
 from mqs_dll.errors import TargetReadError
 from mqs_dll.interface import TargetProcess
@@ -27,6 +27,9 @@ LEAST_PEEKS = 20
 FIRST_PEEKS = 20
 _FIRST = 0.2
 """Of the time, before the kernel is asked: that nearly always shows a loop of several calls."""
+
+_SPARE = 5.0
+"""Seconds that the kernel may be asked for longer than it should take."""
 
 _GOLDEN = 0.6180339887
 """Its multiples are spread evenly, and in step with nothing that a program does at regular times."""
@@ -52,17 +55,26 @@ def changed(
         For each process whether one of its calls ended: True when that was seen, False when none did although it could
         have, None where the kernel didn't count, or gave the process no time to run.
     """
-    begin = time.monotonic()
-    end = begin + seconds
-    with ExitStack() as stack:
-        watched = [_Watched(*target) for target in targets]
-        if count:
-            _peek(watched, begin + seconds * _FIRST, FIRST_PEEKS)
-            for each in watched:
-                each.count(stack)
+    end = time.monotonic() + seconds
+    watched = [_Watched(*target) for target in targets]
+    if not count or not any(each.frames for each in watched):
         _peek(watched, end, MOST_PEEKS)
         time.sleep(max(end - time.monotonic(), 0.0))
         return [each.has_moved() for each in watched]
+    with Returns() as returns:
+        _peek(watched, end - seconds * (1 - _FIRST), FIRST_PEEKS)
+        calls = {call: each for each in watched for call in each.calls()}
+        for call in returns.begin([*calls], seconds + _SPARE):
+            calls[call].is_counted(call)
+        end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to begin
+        _peek(watched, end, MOST_PEEKS)
+        time.sleep(max(end - time.monotonic(), 0.0))
+        for each in watched:
+            each.note_turns()  # before the end, which gives each of them one
+        counts = returns.end()
+    for call, each in calls.items():
+        each.note_returns(None if counts is None else counts.get(call, 0))
+    return [each.has_moved() for each in watched]
 
 
 def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
@@ -88,21 +100,32 @@ class _Watched:
         self._process = process
         self._calls = len(frames)
         self._first: dict[CallFrame, bytes] = {}
-        self._asked = False
-        self._counters: list[ReturnCounter] = []
+        self._counted = 0
         self._ran: dict[int, int] = {}
+        self._had_turns = False
 
-    def count(self, stack: ExitStack) -> None:
-        """Have the kernel notice from now on when a call ends, unless that was seen already."""
+    def calls(self) -> list[Call]:
+        """Return its calls, for the kernel to notice when they end: none where that was seen already."""
         if self.moved:
-            return
-        self._asked = True
+            return []
         self._ran = {thread: _time_of(thread) for thread, _, _ in self.frames}
-        for frame in tuple(self.frames):
-            returns_to = int.from_bytes(self._first[frame][-_WORD:], "little")
-            with suppress(OSError):
-                self._counters.append(stack.enter_context(ReturnCounter(frame[0], returns_to)))
-                self.frames.remove(frame)
+        return [self._call(frame) for frame in self.frames]
+
+    def is_counted(self, call: Call) -> None:
+        """Have the kernel notice when a call ends; there is no need to peek at it."""
+        self.frames = [frame for frame in self.frames if self._call(frame) != call]
+        self._counted += 1
+
+    def note_turns(self) -> None:
+        """Note whether its threads have run since."""
+        self._had_turns = all(map(self._had_its_turn, self._ran))
+
+    def note_returns(self, number: int | None) -> None:
+        """Note how often one of its calls ended, None where that isn't known."""
+        if number is None:
+            self._counted = 0
+        else:
+            self.moved |= number > 0
 
     def peek(self) -> None:
         """Notice whether something else is in a frame than at first; not where it can't be read any more."""
@@ -116,10 +139,12 @@ class _Watched:
 
     def has_moved(self) -> bool | None:
         """Tell whether one of its calls ended, None where that isn't known."""
-        if self.moved or any(counter.count() for counter in self._counters):
+        if self.moved:
             return True
-        counted = self._asked and len(self._counters) == self._calls
-        return False if counted and all(map(self._had_its_turn, self._ran)) else None
+        return False if self._had_turns and self._counted == self._calls else None
+
+    def _call(self, frame: CallFrame) -> Call:
+        return Call(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
 
     def _had_its_turn(self, thread: int) -> bool:
         """Tell whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""

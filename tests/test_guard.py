@@ -1,0 +1,189 @@
+"""Threads that are watched for returns, while they run and get signals: real ones, of programs of our own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mqs_dll.debugger import holder
+from mqs_dll.debugger.guard import Returns
+from mqs_dll.debugger.holder import Call
+from mqs_dll.debugger.proc import read_status
+from mqs_dll.debugger.returns import ReturnCounter
+from tests.support.returning import LOOPS, OBEYS, Returning, can_count, returning
+from tests.support.targets import other_process, wait_until
+
+SECONDS = 60.0
+NO_THREAD = 0x7FFFFFFF
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Returning]:
+    """Give a program whose thread never gets to its address; skip where the kernel doesn't notice it if it did."""
+    with returning(OBEYS) as program:
+        can_count(program.call)
+        yield program
+
+
+def tracer_of(program: Returning) -> int:
+    """Return who holds a program's thread, 0 for nobody."""
+    return read_status(program.call.thread).tracer
+
+
+LOST = "send_as_kernel(signal.SIGTRAP, 1, address)"
+"""Sends a thread what a kernel sends it when it has lost a breakpoint's cause."""
+
+
+@pytest.mark.parametrize(("action", "count"), [(LOOPS, 1), (OBEYS, 0)])
+def test_a_return_is_noticed_once(action: str, count: int) -> None:
+    """However often a thread gets to the address: each time costs it, and is a danger to it on some machines."""
+    with returning(action) as program, Returns() as returns:
+        can_count(program.call)
+        assert returns.begin([program.call], SECONDS) == {program.call}
+        time.sleep(0.1)
+        assert returns.end() == {program.call: count}
+        assert tracer_of(program) == 0
+
+
+def test_threads_that_cant_be_watched_are_not() -> None:
+    """One that is gone, and one that another debugger has; the others are watched."""
+    with returning(LOOPS) as program, returning(LOOPS) as other, Returns() as first, Returns() as second:
+        can_count(program.call)
+        first.begin([program.call], SECONDS)
+        calls = [Call(NO_THREAD, other.call.returns_to), program.call, other.call]
+        assert second.begin(calls, SECONDS) == {other.call}
+        time.sleep(0.1)
+        assert second.end() == {other.call: 1}
+
+
+def test_a_breakpoint_without_its_cause_ends_no_thread(sleeper: Returning) -> None:
+    """The SIGTRAP that a kernel sends where a hypervisor lost what the breakpoint was doesn't reach the thread."""
+    with Returns() as returns:
+        returns.begin([sleeper.call], SECONDS)
+        assert sleeper.do(LOST) == []
+        assert returns.end() == {sleeper.call: 0}
+    assert sleeper.do("print(1)") == ["1"]
+
+
+@pytest.mark.parametrize(("lost", "said"), [(True, []), (False, ["handled"])])
+def test_a_signal_on_its_way_at_the_end(
+    sleeper: Returning, monkeypatch: pytest.MonkeyPatch, lost: bool, said: list[str]
+) -> None:
+    """What comes in the moment in which a thread is let go is delivered, but for a breakpoint without its cause."""
+    late = f"""
+import ctypes, signal, time
+from mqs_dll.debugger import proc, ptrace
+true_call = ptrace.call
+def call(request, thread, data=0):
+    answer = true_call(request, thread, data)
+    if request == ptrace.INTERRUPT:
+        while proc.read_stat(thread).state != "t":
+            time.sleep(0.001)
+        TGKILL = 234
+        assert ctypes.CDLL(None).syscall(TGKILL, thread, thread, signal.SIGTRAP) == 0
+    return answer
+ptrace.call = call
+if {lost}:
+    ptrace.signal_of = lambda thread: (1, {sleeper.call.returns_to})"""
+    monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + late)
+    sleeper.do("_ = signal.signal(signal.SIGTRAP, handle)")
+    with Returns() as returns:
+        returns.begin([sleeper.call], SECONDS)
+        assert returns.end() == {sleeper.call: 0}
+    assert sleeper.do("pass") == said
+    assert not read_status(sleeper.call.thread).pending
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "os.kill(os.getpid(), signal.SIGUSR1)",
+        "signal.raise_signal(signal.SIGTRAP)",
+        "send_as_kernel(signal.SIGTRAP, 1, address + 1)",
+        "send_as_kernel(signal.SIGTRAP, 0x80, address)",
+    ],
+)
+def test_all_other_signals_reach_the_thread(sleeper: Returning, sent: str) -> None:
+    """A handler is called for each, also for a SIGTRAP that no breakpoint of ours has caused."""
+    sleeper.do("_ = [signal.signal(each, handle) for each in (signal.SIGUSR1, signal.SIGTRAP)]")
+    with Returns() as returns:
+        returns.begin([sleeper.call], SECONDS)
+        assert sleeper.do(sent) == ["handled"]
+        returns.end()
+
+
+def test_a_signal_that_ends_the_program_does(sleeper: Returning) -> None:
+    """And its parent learns of it."""
+    with Returns() as returns:
+        returns.begin([sleeper.call], SECONDS)
+        os.kill(sleeper.pid, signal.SIGTERM)
+        assert sleeper.process.wait(60) == -signal.SIGTERM
+        assert returns.end() == {sleeper.call: 0}
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_program_can_be_stopped_and_go_on(sleeper: Returning, goes_on: bool) -> None:
+    """SIGSTOP stops it, SIGCONT has it go on; one that its user has stopped is so afterwards too."""
+    with Returns() as returns:
+        returns.begin([sleeper.call], SECONDS)
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        wait_until(lambda: read_status(sleeper.call.thread).state == "t")
+        if goes_on:
+            os.kill(sleeper.pid, signal.SIGCONT)
+            wait_until(lambda: read_status(sleeper.call.thread).state == "S")
+            assert sleeper.do("print(1)") == ["1"]
+        returns.end()
+    wait_until(lambda: read_status(sleeper.call.thread).state == ("S" if goes_on else "T"))
+
+
+def test_whoever_watches_may_be_killed() -> None:
+    """Then what it watched runs on, held by nobody, and how often it returned isn't known."""
+    with returning(LOOPS) as program, Returns() as returns:
+        can_count(program.call)
+        returns.begin([program.call], SECONDS)
+        os.kill(tracer_of(program), signal.SIGKILL)
+        assert returns.end() is None
+        wait_until(lambda: tracer_of(program) == 0)
+        assert program.process.poll() is None
+
+
+def test_who_had_it_watched_may_be_killed(sleeper: Returning) -> None:
+    """Then nobody watches any more."""
+
+    def watch() -> Iterator[None]:
+        with Returns() as returns:
+            returns.begin([sleeper.call], SECONDS)
+            yield
+
+    with other_process(watch):
+        assert tracer_of(sleeper)
+    wait_until(lambda: tracer_of(sleeper) == 0)
+    assert sleeper.do("print(1)") == ["1"]
+
+
+def test_nothing_is_watched_for_longer_than_it_may(sleeper: Returning) -> None:
+    """Whoever wanted to know may have forgotten it."""
+    with Returns() as returns:
+        returns.begin([sleeper.call], 0.1)
+        wait_until(lambda: tracer_of(sleeper) == 0)
+        assert returns.end() is None
+
+
+def test_without_a_process_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none can be started, returns aren't noticed, and nobody is told that there were none."""
+    monkeypatch.setattr("sys.executable", "/nonexistent")
+    with Returns() as returns:
+        assert returns.begin([Call(os.getpid(), 1)], SECONDS) == set()
+        assert returns.end() is None
+
+
+def test_a_thread_that_is_gone_cant_be_counted() -> None:
+    """A counter that the kernel refuses is an error, not a count of 0."""
+    with pytest.raises(OSError, match=r"."):
+        ReturnCounter(NO_THREAD, 0x1000)
