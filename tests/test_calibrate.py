@@ -283,13 +283,13 @@ def test_a_program_that_runs_with_another_library_is_refused(tmp_path: Path) -> 
 def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No rank is left behind, though its launcher is long gone, and no file."""
     monkeypatch.setattr(launch, "RUN_SECONDS", 0.5)
-    monkeypatch.setenv(TAG, tmp_path.name)
+    monkeypatch.setenv(TAG, str(tmp_path))
     mpi, odd = rank_that(
         tmp_path, 'echo "$TMPDIR" > "$0.scratch"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60'
     )
     with pytest.raises(CalibrationError, match=r"the run 'odd' took more than 0 seconds: it printed nothing"):
         launch.run(mpi, odd)
-    assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
+    assert set(processes_with_tag(str(tmp_path))) <= {os.getpid()}
     assert not Path((tmp_path / "rank.scratch").read_text().strip()).exists()
 
 
@@ -351,7 +351,7 @@ def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setattr(launch, "RUN_SECONDS", 0.1)
-    monkeypatch.setenv(TAG, tmp_path.name)
+    monkeypatch.setenv(TAG, str(tmp_path))
     mpi, odd = rank_that(tmp_path, "exec sleep 60", 'shift 2; setsid "$@" & exec sleep 60')
     where = {"mkdtemp": tempfile, "rmtree": shutil}.get(step, launch)
     struck = ctrl_c_at(monkeypatch, where, step, moment)
@@ -359,7 +359,7 @@ def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
         launch.run(mpi, replace(odd, directory=directory / "run"))
     assert struck
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert set(processes_with_tag(tmp_path.name)) <= {os.getpid()}
+    assert set(processes_with_tag(str(tmp_path))) <= {os.getpid()}
     assert not list(scratch.iterdir())
 
 
