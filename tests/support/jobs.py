@@ -145,7 +145,9 @@ class Job(Launched):
     ranks: int
     children: int = 0
 
-    def wait_until_ready(self, phase: int = 1, *, patient: bool = True) -> list[dict[str, Any]]:
+    def wait_until_ready(
+        self, phase: int = 1, *, patient: bool = True, seconds: float = READY_SECONDS
+    ) -> list[dict[str, Any]]:
         """Wait for every rank's truth file of a phase; return them by rank, spawned children last.
 
         Ranks that wait in MPI spin: from then on they leave the processor to others, if they are to be patient.
@@ -155,12 +157,12 @@ class Job(Launched):
         """
         paths = [self.directory / f"truth.{rank}.{phase}.json" for rank in range(self.ranks)]
         paths += [self.directory / f"truth.child-{rank}.{phase}.json" for rank in range(self.children)]
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + seconds
         while missing := [path.name for path in paths if not path.exists()]:
             if self.launcher.poll() is not None:
                 raise JobError(f"{self} ended before it was ready:\n{self.output()}")
             if time.monotonic() > deadline:
-                raise JobError(f"{self} did not write {', '.join(missing)} in {READY_SECONDS} s:\n{self.output()}")
+                raise JobError(f"{self} did not write {', '.join(missing)} in {seconds} s:\n{self.output()}")
             time.sleep(0.01)
         if patient:
             make_patient(processes_with_tag(self.tag))
