@@ -149,7 +149,7 @@ class NodesJob:
         return [json.loads(path.read_text()) for path in paths]
 
     def standing(self) -> list[str]:
-        """Return the ranks that don't run: those that somebody traces or has stopped."""
+        """Return the ranks that somebody traces or has stopped, with their states."""
         ranks = [pid for pid, command in self._processes() if command.startswith(f"{self.directory}/")]
         assert len(ranks) == self.ranks
         states = [re.findall(r"^(?:State|TracerPid):\t(\w+)", status_of(pid), re.MULTILINE) for pid in ranks]
