@@ -59,7 +59,6 @@ def changed(
     watched = [_Watched(*target) for target in targets]
     if not count or not any(each.frames for each in watched):
         _peek(watched, end, MOST_PEEKS)
-        time.sleep(max(end - time.monotonic(), 0.0))
         return [each.has_moved() for each in watched]
     with Returns() as returns:
         _peek(watched, end - seconds * (1 - _FIRST), FIRST_PEEKS)
@@ -68,7 +67,6 @@ def changed(
             calls[call].is_counted(call)
         end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to begin
         _peek(watched, end, MOST_PEEKS)
-        time.sleep(max(end - time.monotonic(), 0.0))
         for each in watched:
             each.note_turns()  # before the end, which gives each of them one
         counts = returns.end()
@@ -78,7 +76,7 @@ def changed(
 
 
 def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
-    """Peek at frames until a time, so often at most, at irregular times."""
+    """Let time pass until an end, and peek at frames meanwhile, so often at most, at irregular times."""
     seconds = end - time.monotonic()
     for number in range(most):
         peeked = [each for each in watched if each.frames and not each.moved]
@@ -88,6 +86,7 @@ def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
         for each in peeked:
             each.peek()
         time.sleep(min(max(left, 0.0), max(seconds, 0.0) / most * (0.5 + number * _GOLDEN % 1)))
+    time.sleep(max(end - time.monotonic(), 0.0))
 
 
 class _Watched:
