@@ -31,11 +31,6 @@ _BREAKPOINT = 1
 """TRAP_BRKPT, as si_code: what x86's exc_debug_user() says where no cause is left (Linux 6.18,
 arch/x86/kernel/traps.c). A breakpoint that a program has in its code, int3, says SI_KERNEL."""
 
-_LETTING_GO = 1.0
-"""Seconds that a thread has to stand, to be let go; when we exit the kernel does it."""
-
-_NAP = 0.00005
-
 
 # ---------------------------------------------------------------- our side
 
@@ -130,21 +125,13 @@ class Guard:
             if call.thread == thread:
                 counter.stop()
         ptrace.call(ptrace.INTERRUPT, thread)
-        deadline = time.monotonic() + _LETTING_GO
-        while time.monotonic() < deadline:
-            try:
-                seen, status = ptrace.wait(thread)
-            except ChildProcessError:
-                return
-            if not seen:
-                time.sleep(_NAP)
-            elif not os.WIFSTOPPED(status):
-                return
-            elif status >> 16 == ptrace.EVENT_STOP and _may_be_trapped(thread):
+        deadline = time.monotonic() + ptrace.LETTING_GO
+        with suppress(TimeoutError):
+            while (status := ptrace.news(thread, deadline)) is not None:
+                if status >> 16 != ptrace.EVENT_STOP or not _may_be_trapped(thread):
+                    ptrace.call(ptrace.DETACH, thread, self._to_deliver(thread, status))
+                    return
                 ptrace.call(ptrace.CONT, thread)  # as far as to that signal
-            else:
-                ptrace.call(ptrace.DETACH, thread, self._to_deliver(thread, status))
-                return
 
     def _to_deliver(self, thread: int, status: int) -> int:
         """Return the signal for which a thread stands, if it is for the thread; 0 for none."""

@@ -76,8 +76,6 @@ class Watch(NamedTuple):
 
     calls: Sequence[Call]
     limit: float
-    last_words: str = ""
-    """As in an Order."""
 
 
 # ---------------------------------------------------------------- our side
@@ -187,7 +185,7 @@ def main() -> NoReturn:
             disarm()
             code = EXIT_LIMIT
             os.close(1)
-            if order.last_words and not _is_told(_NOTICING):
+            if isinstance(order, Order) and order.last_words and not _is_told(_NOTICING):
                 _end_commander(commander, order.last_words)
     except EOFError:
         pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import time
+from collections.abc import Callable
 
 CONT = 7
 DETACH = 17
@@ -16,6 +18,12 @@ LISTEN = 0x4208
 
 EVENT_STOP = 128
 """What wait() has above a stop's signal where no signal is about to be delivered."""
+
+LETTING_GO = 1.0
+"""Seconds in which a thread that is to be let go has to stand; when its tracer exits, the kernel lets it go."""
+
+_FIRST_NAP, _LONGEST_NAP = 0.00005, 0.01
+"""Seconds between two looks for news."""
 
 _NT_PRSTATUS = 1
 _WALL = 0x40000000
@@ -58,6 +66,31 @@ def wait(thread: int) -> tuple[int, int]:
         ChildProcessError: there is none to wait for.
     """
     return os.waitpid(thread, _WALL | os.WNOHANG)
+
+
+def news(thread: int, deadline: float, nap: Callable[[float], None] = time.sleep) -> int | None:
+    """Wait until a thread stands; return its status, None for one that has ended.
+
+    Args:
+        thread: which one.
+        deadline: until when; time.monotonic().
+        nap: waits for seconds, at most.
+
+    Raises:
+        TimeoutError: it runs on.
+    """
+    pause = _FIRST_NAP
+    while True:
+        try:
+            seen, status = wait(thread)
+        except ChildProcessError:  # gone with an exec of another thread
+            return None
+        if seen:
+            return status if os.WIFSTOPPED(status) else None
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        nap(pause)
+        pause = min(pause * 2, _LONGEST_NAP)
 
 
 def registers(thread: int) -> bytes:

@@ -12,13 +12,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.proc import already_traced, not_permitted, read_stat, read_status, thread_ids
 from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
-
-_LETTING_GO = 1.0
-"""Seconds to wait for a thread that can't be detached from at once; when we exit the kernel does it."""
 
 
 class Tracer:
@@ -153,20 +151,11 @@ class _Threads:
 
     def _wait(self, thread: int, deadline: float) -> None:
         """Wait until a thread stands, and note the signal that it was about to get."""
-        nap = 0.00005
-        while True:
-            try:
-                seen, status = ptrace.wait(thread)
-            except ChildProcessError:
-                del self.held[thread]  # gone with an exec of another thread
-                return
-            if seen == thread:
-                break
-            if time.monotonic() > deadline:
-                raise StopError(self._describe_stuck(thread))
-            self._nap(nap)
-            nap = min(nap * 2, 0.01)
-        if not os.WIFSTOPPED(status):
+        try:
+            status = ptrace.news(thread, deadline, self._nap)
+        except TimeoutError:
+            raise StopError(self._describe_stuck(thread)) from None
+        if status is None:
             del self.held[thread]
         elif status >> 16 != ptrace.EVENT_STOP:
             self.held[thread] = os.WSTOPSIG(status)
@@ -188,14 +177,10 @@ class _Threads:
         if ptrace.call(ptrace.DETACH, thread, pending):
             return
         ptrace.call(ptrace.INTERRUPT, thread)
-        deadline = time.monotonic() + _LETTING_GO
-        while not ptrace.call(ptrace.DETACH, thread, pending) and time.monotonic() < deadline:
-            try:
-                seen, status = ptrace.wait(thread)
-            except ChildProcessError:
-                return
-            if seen == thread and not os.WIFSTOPPED(status):
-                return
-            if seen == thread and status >> 16 != ptrace.EVENT_STOP:
-                pending = os.WSTOPSIG(status)
-            time.sleep(0.001)
+        deadline = time.monotonic() + ptrace.LETTING_GO
+        with suppress(TimeoutError):
+            while (status := ptrace.news(thread, deadline)) is not None:
+                if status >> 16 != ptrace.EVENT_STOP:
+                    pending = os.WSTOPSIG(status)
+                if ptrace.call(ptrace.DETACH, thread, pending):
+                    return
