@@ -21,6 +21,7 @@ from typing import Any
 from cffi import FFI
 
 from mqs_dll.calibrate.exports import exports
+from mqs_dll.debugger.job.bindings import declaration
 from mqs_dll.errors import CalibrationError
 
 HANDLES = (
@@ -33,64 +34,22 @@ HANDLES = (
     "MPI_Errhandler",
     "MPI_Op",
     "MPI_Message",
+    "MPI_Session",
 )
+
+CALLBACKS = (
+    "MPI_Comm_copy_attr_function",
+    "MPI_Comm_delete_attr_function",
+    "MPI_Comm_errhandler_function",
+    "MPI_User_function",
+)
+"""Types of functions that MPI is given, and that calibration never has called."""
 
 TYPES = """
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
 typedef struct { %s } MPI_Status;
 """
-
-FUNCTIONS = {
-    "Init": "int *, char ***",
-    "Finalize": "void",
-    "Get_library_version": "char *, int *",
-    "Error_string": "int, char *, int *",
-    "Comm_rank Comm_size Comm_remote_size": "MPI_Comm, int *",
-    "Comm_dup": "MPI_Comm, MPI_Comm *",
-    "Comm_split": "MPI_Comm, int, int, MPI_Comm *",
-    "Comm_free Comm_get_parent": "MPI_Comm *",
-    "Comm_group Comm_remote_group": "MPI_Comm, MPI_Group *",
-    "Comm_set_name": "MPI_Comm, const char *",
-    "Comm_set_errhandler": "MPI_Comm, MPI_Errhandler",
-    "Comm_create_keyval": "void *, void *, int *, void *",
-    "Comm_set_attr": "MPI_Comm, int, void *",
-    "Comm_spawn": "const char *, char **, int, MPI_Info, int, MPI_Comm, MPI_Comm *, int *",
-    "Intercomm_create": "MPI_Comm, int, MPI_Comm, int, int, MPI_Comm *",
-    "Intercomm_merge": "MPI_Comm, int, MPI_Comm *",
-    "Barrier": "MPI_Comm",
-    "Group_size Group_rank": "MPI_Group, int *",
-    "Group_incl": "MPI_Group, int, const int *, MPI_Group *",
-    "Group_free": "MPI_Group *",
-    "Group_translate_ranks": "MPI_Group, int, const int *, MPI_Group, int *",
-    "Type_contiguous": "int, MPI_Datatype, MPI_Datatype *",
-    "Type_vector": "int, int, int, MPI_Datatype, MPI_Datatype *",
-    "Type_create_resized": "MPI_Datatype, MPI_Aint, MPI_Aint, MPI_Datatype *",
-    "Type_commit": "MPI_Datatype *",
-    "Type_size": "MPI_Datatype, int *",
-    "Type_set_name": "MPI_Datatype, const char *",
-    "Op_create": "void *, int, MPI_Op *",
-    "Win_create": "void *, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win *",
-    "Win_allocate": "MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *",
-    "Win_set_name": "MPI_Win, const char *",
-    "Buffer_attach": "void *, int",
-    "Send": "const void *, int, MPI_Datatype, int, int, MPI_Comm",
-    "Isend Issend Irsend Ibsend Send_init Ssend_init Bsend_init Rsend_init": (
-        "const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *"
-    ),
-    "Recv": "void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *",
-    "Irecv Recv_init": "void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *",
-    "Psend_init": "const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",
-    "Precv_init": "void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *",
-    "Start Cancel Request_free": "MPI_Request *",
-    "Request_get_status": "MPI_Request, int *, MPI_Status *",
-    "Wait": "MPI_Request *, MPI_Status *",
-    "Iprobe": "int, int, MPI_Comm, int *, MPI_Status *",
-    "Improbe": "int, int, MPI_Comm, int *, MPI_Message *, MPI_Status *",
-    "Get_count": "const MPI_Status *, MPI_Datatype, int *",
-    "Test_cancelled": "const MPI_Status *, int *",
-}
-"""Names without MPI_, and the parameters of all of them; each returns an error code."""
 
 
 @dataclass(frozen=True)
@@ -185,15 +144,16 @@ class Mpi:
         self.ffi = ffi = FFI()
         for handle in HANDLES:
             ffi.cdef(f"typedef {abi.handle} {handle};")
-        ffi.cdef(TYPES % abi.status)
+        ffi.cdef(TYPES % abi.status + "".join(f"typedef void {name};" for name in CALLBACKS))
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)  # an MPI's plugins want its symbols, cffi has no such flag
         self._library = ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
         self.NULL = ffi.NULL
-        self._declare(FUNCTIONS, abi.constants)
+        self._functions: set[str] = set()
+        """Those that are declared."""
+        self._add(abi.constants)
 
-    def _declare(self, functions: Mapping[str, str], constants: Mapping[str, tuple[str, int | str]]) -> None:
+    def _add(self, constants: Mapping[str, tuple[str, int | str]]) -> None:
         ffi = self.ffi
-        ffi.cdef("".join(f"int PMPI_{name}({types});" for names, types in functions.items() for name in names.split()))
         numbers = ("int", *HANDLES) if self.abi.handle == "int" else ("int",)
         for name, (kind, value) in constants.items():
             if isinstance(value, str):
@@ -220,7 +180,14 @@ class Mpi:
 
     def has(self, function: str) -> bool:
         """Tell whether the library has a function: "Psend_init"."""
-        return hasattr(self._library, f"PMPI_{function}")
+        return self.function(function) is not None
+
+    def function(self, name: str) -> Any:
+        """Return a function, None where the library lacks it; it is declared when it is first asked for."""
+        if name not in self._functions:
+            self.ffi.cdef(f"int P{declaration(f'MPI_{name}')};")
+            self._functions.add(name)
+        return getattr(self._library, f"PMPI_{name}", None)
 
     def do(self, function: str, *arguments: Any) -> None:
         """Call a function, named without MPI_.
@@ -228,13 +195,13 @@ class Mpi:
         Raises:
             MpiError: it returned an error.
         """
-        code = getattr(self._library, f"PMPI_{function}")(*arguments)
+        code = self.function(function)(*arguments)
         if code != 0:
             raise MpiError(f"MPI_{function}: {self._text_of(code)}")
 
     def _text_of(self, error: int) -> str:
         text = self.ffi.new("char[]", LONGEST_ERROR)
-        self._library.PMPI_Error_string(error, text, self.ffi.new("int *"))
+        self.function("Error_string")(error, text, self.ffi.new("int *"))
         return " ".join(self.ffi.string(text).decode("utf-8", "replace").split())
 
     def create(self, kind: str, function: str, *arguments: Any) -> Any:

@@ -570,7 +570,7 @@ class OpenMpiRank(Rank):
             source, target = self.allocate(size), self.allocate(2 * size)
             pointers = [mpi.number_of(each) for each in (name, source, mpi.LONG, target, position)]
             arguments = (pointers[0], pointers[1], count, pointers[2], pointers[3], 2 * size, pointers[4])
-            stack.call(mpi.ffi.cast("void *", mpi.own("PMPI_Pack_external")), *arguments)
+            stack.call(mpi.ffi.cast("void *", mpi.function("Pack_external")), *arguments)
             self.truth["packs"].append(
                 {"stack": stack.address, "stack_bytes": STACK_BYTES, "count": count, "bytes": size}
             )

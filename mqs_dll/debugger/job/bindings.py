@@ -120,6 +120,15 @@ def parameters(function: str) -> tuple[Parameter, ...] | None:
     return tuple(_parameter(function, kind, stars + brackets, name, length) for kind, stars, name, brackets in declared)
 
 
+def declaration(function: str) -> str:
+    """Return how C declares an MPI function that returns an error code, without const: "MPI_Barrier(MPI_Comm comm)".
+
+    Raises:
+        KeyError: it is not in the standard.
+    """
+    return f"{function}({_lines()[function]})"
+
+
 def functions() -> tuple[str, ...]:
     """Return the names of all functions of the table."""
     return tuple(_lines())
