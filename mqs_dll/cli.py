@@ -34,6 +34,7 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code (docs/command.md lists them)."""
+    os.environ.setdefault("DRGN_DISABLE_PLUGINS", "*")  # drgn's own commands, and what users add, are of no use here
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:

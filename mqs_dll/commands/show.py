@@ -14,6 +14,8 @@ from mqs_dll.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.nodes.wire import Shown
+    from mqs_dll.debugger.job.stacks import Captured
+    from mqs_dll.debugger.stop import stopped
 
 EXIT_SHOWN = 0
 
@@ -79,15 +81,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look_there(options: argparse.Namespace) -> Shown:
-    from mqs_dll.debugger.job.nodes import cores, hosts
-    from mqs_dll.debugger.job.nodes.wire import Shown
+    from mqs_dll.debugger.job.nodes import hosts
 
     node, pid = options.pid if isinstance(options.pid, tuple) else ("", options.pid)
-    path, seconds = options.core, options.limit + nodes.PATIENCE
+    path = options.core
     if path:
-        (node, path), seconds = hosts.of_path(path), cores.READ
+        node, path = hosts.of_path(path)
     if not node:
         return look(options)
+    from mqs_dll.debugger.job.nodes import cores
+    from mqs_dll.debugger.job.nodes.wire import Shown
+
+    seconds = cores.READ if path else options.limit + nodes.PATIENCE
     message = {"do": "show", "pid": pid, "core": path, **{name: getattr(options, name) for name in ASKED}}
     shown: Shown = nodes.ask(options, node, message, Shown, seconds)
     return shown
@@ -105,14 +110,19 @@ def look(options: argparse.Namespace) -> Shown:
 def _look_at_process(options: argparse.Namespace) -> Shown:
     from mqs_dll.debugger.collect import take_snapshot
     from mqs_dll.debugger.job.nodes.wire import Shown
-    from mqs_dll.debugger.job.stacks import Captured, capture, unwind
     from mqs_dll.debugger.live import LiveProcess, missing_files
     from mqs_dll.report.progress import communicators_done
 
+    if options.stack:  # what follows stacks takes as long to import as all else
+        from mqs_dll.debugger.job.stacks import capture, unwind
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
         library, path = open_queues(process)
         captured: list[Captured] = []
+
+        def keep(stop: stopped) -> None:
+            captured.append(capture(options.pid, stop.registers(options.pid)))
+
         try:
             snapshot = take_snapshot(
                 library,
@@ -120,9 +130,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
                 library_path=path,
                 look_further=which_library.further(windows=options.windows, datatypes=options.datatypes),
                 on_communicator=on_communicator,
-                in_stop=lambda stop: captured.extend(
-                    [capture(options.pid, stop.registers(options.pid))] if options.stack else []
-                ),
+                in_stop=keep if options.stack else None,
                 limit=limit_of(options),
             )
             return Shown(snapshot, unwind(captured[0], process) if captured else None)
@@ -134,9 +142,10 @@ def _look_at_core(options: argparse.Namespace) -> Shown:
     from mqs_dll.debugger.collect import Look
     from mqs_dll.debugger.core.process import CoreProcess
     from mqs_dll.debugger.job.nodes.wire import Shown
-    from mqs_dll.debugger.job.stacks import unwind_core
     from mqs_dll.report.progress import communicators_done
 
+    if options.stack:
+        from mqs_dll.debugger.job.stacks import unwind_core
     sysroot = Path(options.sysroot) if options.sysroot else None
     with CoreProcess(options.core, sysroot) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
