@@ -26,6 +26,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqs_dll.errors import LayoutError
@@ -142,9 +143,15 @@ def parse(document: Any, source: str) -> Profile:
 def shipped(mpi: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
     """Yield the profiles for one MPI's adapter, in alphabetical order of their files."""
     for path in _files(folder, f"{mpi}-"):
-        profile = load(path)
+        profile = _load_once(path)
         if profile.mpi == mpi:
             yield profile
+
+
+@cache
+def _load_once(path: str) -> Profile:
+    """Return a profile that stays as it is: a job has many processes, and each asks for it."""
+    return load(path)
 
 
 def _files(folder: Path | str, beginning: str = "") -> list[str]:

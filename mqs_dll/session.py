@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqs_dll import __version__
@@ -44,6 +44,7 @@ LONGEST_MESSAGE = (1 << 63) - 1
 """Bytes that the interface can express; counts and sizes of types may both be absurd."""
 
 
+@lru_cache(maxsize=256)
 def explain(code: int) -> str:
     """Return a sentence for any result code, without the details of a particular failure."""
     for standard, text in STANDARD_TEXTS.items():

@@ -65,6 +65,11 @@ class LoadedLibrary(NamedTuple):
     machine: str = ""
     """"x86_64" or "aarch64", empty for another one."""
 
+    @property
+    def end(self) -> int:
+        """Where its last segment ends. Nothing else lies before: a loader takes the whole range, holes included."""
+        return max(segment.address + segment.size for segment in self.segments)
+
     def holds(self, address: int, size: int = 1) -> bool:
         """Tell whether a range lies within one of its segments."""
         return any(segment.holds(address, size) for segment in self.segments)

@@ -52,9 +52,10 @@ def pointers(parts: Parts, first: int = 0) -> Iterator[tuple[int, int]]:
     Raises:
         TargetReadError: after them; there may be others, where something can't be read.
     """
+    base, end = parts.library.base, parts.library.end
     for address, found in words(parts, first):
         for index, word in enumerate(found):
-            if word and is_pointer(word) and not parts.library.holds(word):
+            if word and not base <= word < end and is_pointer(word):
                 yield address + WORD * index, word
 
 
