@@ -138,6 +138,20 @@ def test_isolated_it_takes_no_planted_module(planner: int, vendor: Path, tmp_pat
     assert not (tmp_path / "planted").exists()
 
 
+def test_plugins_of_drgns_do_not_run(planner: int, vendor: Path, tmp_path: Path) -> None:
+    """What somebody has installed to extend the command drgn has no say in mqs."""
+    (tmp_path / "loud.py").write_text("raise SystemExit('loud')\n")
+    facts = tmp_path / "loud-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[drgn.plugins]\nloud = loud\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("DRGN_DISABLE_PLUGINS", None)
+    show = command("show", planner, "--dll", vendor)
+    done = subprocess.run(show, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_failure_has_cause_and_cure(mqs: Command) -> None:
     """What can't be read is exit code 3, with what happened and what to do on standard error alone."""
     assert mqs("show", 4194305) == (

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from mqs_dll.debugger import holder, live, ptrace
-from mqs_dll.debugger.collect import Look, LookFurther
+from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
@@ -441,6 +442,27 @@ def test_a_ctrl_c_while_a_job_is_read(compiler: Compiler, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             read_job(found, open_core)
         assert all(states(pid) <= RUNNING for pid in pids)
+
+
+def children() -> set[str]:
+    """Return the processes that this one has started."""
+    return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
+
+
+def test_what_would_hold_a_process_ends_where_it_is_not_stopped(sleepers: list[subprocess.Popen[str]]) -> None:
+    """It is started before a look is ready to stop anything, and ends too where the look does before that."""
+
+    def interrupted(process: object) -> NoReturn:
+        assert children() > before
+        raise KeyboardInterrupt
+
+    before = children()
+    found = one_rank(sleepers[0].pid)
+    with pytest.raises(KeyboardInterrupt), JobReader(found, Here(found.ranks, interrupted)) as reader:
+        reader.look()
+    with LiveProcess(sleepers[0].pid) as process, pytest.raises(UnknownMpiError):
+        take_snapshot(Library(), process)
+    assert children() == before
 
 
 # ---------------------------------------------------------------- processes that change under our hands

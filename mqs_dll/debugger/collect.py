@@ -13,7 +13,7 @@ from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stop import begin_holder, stopped
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.names import read_marks
@@ -149,8 +149,11 @@ def take_snapshot(
         MqsError: the library can't read this image or this process.
     """
     program = read_status(process.pid).name
-    with Look(library, process, pid=process.pid, program=program, library_path=library_path) as look:
-        with stopped(process.pid, process.started, limit=limit) as stop:
+    with ExitStack() as stack:
+        if holder := begin_holder(limit):  # while the library finds its way
+            stack.callback(holder.let_go)
+        look = stack.enter_context(Look(library, process, pid=process.pid, program=program, library_path=library_path))
+        with stopped(process.pid, process.started, limit=limit, holder=holder) as stop:
             snapshot = look.read(look_further, on_communicator)
             if in_stop:
                 in_stop(stop)

@@ -25,6 +25,17 @@ _libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _libc.signal.restype = ctypes.c_void_p
 
 
+def begin_holder(limit: Limit) -> Holder | None:
+    """Start what will hold processes, which takes longer than to stop them; None where it can't be: a stop says why.
+
+    It holds nothing until they are to stop, and ends with them; where they aren't stopped after all, it is let go.
+    """
+    try:
+        return Holder(speaks=limit.ends_us)
+    except StopError:
+        return None
+
+
 class all_stopped:
     """Context manager: all threads of several processes stand still inside, and go on as they were when it ends.
 
@@ -46,6 +57,7 @@ class all_stopped:
         *,
         deadline: float = _DEADLINE,
         limit: Limit = USUAL,
+        holder: Holder | None = None,
     ) -> None:
         """Prepare; nothing happens yet.
 
@@ -55,11 +67,12 @@ class all_stopped:
                 with the same number, and is left alone. Those that aren't in it are known by their numbers alone.
             deadline: seconds that each has to stop.
             limit: for how long they may stand.
+            holder: what will hold them, of begin_holder(); without it one is started when they are to stop.
         """
         self._limit = limit
         self._pids = list(pids)
         self._order = Order(self._pids, dict(started or {}), deadline, limit.seconds, "")
-        self._holder: Holder | None = None
+        self._holder = holder
         self._began = 0.0
         self._broken = False
         self._signals: Mapping[int, int] = {}
@@ -68,18 +81,6 @@ class all_stopped:
         self.failures: dict[int, MqsError] = {}
         """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
         another debugger holds it, StopError when a thread didn't stop in time."""
-
-    def prepare(self) -> None:
-        """Start what will hold the processes, which takes longer than to stop them; ``discard`` ends it again.
-
-        Raises:
-            StopError: it can't be started.
-        """
-        self._holder = Holder(speaks=self._limit.ends_us)
-
-    def discard(self) -> None:
-        """End what was prepared, when the processes are not to be stopped after all."""
-        self._resume()
 
     def __enter__(self) -> all_stopped:
         """Stop the processes.
@@ -94,8 +95,7 @@ class all_stopped:
                 error = self._limit_error()
                 self._order = self._order._replace(last_words=f"mqs: {error}.\n     {error.help}\n")
             if self._holder is None:
-                self.prepare()
-            assert self._holder is not None
+                self._holder = Holder(speaks=self._limit.ends_us)
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException:
             self._resume()
@@ -160,10 +160,17 @@ class stopped(all_stopped):
     """
 
     def __init__(
-        self, pid: int, started: int | None = None, *, deadline: float = _DEADLINE, limit: Limit = USUAL
+        self,
+        pid: int,
+        started: int | None = None,
+        *,
+        deadline: float = _DEADLINE,
+        limit: Limit = USUAL,
+        holder: Holder | None = None,
     ) -> None:
         """Prepare; nothing happens yet. The arguments are those of all_stopped."""
-        super().__init__([pid], {} if started is None else {pid: started}, deadline=deadline, limit=limit)
+        known = {} if started is None else {pid: started}
+        super().__init__([pid], known, deadline=deadline, limit=limit, holder=holder)
 
     def __enter__(self) -> stopped:
         """Stop the process."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.facts import world_rank
 from mqs_dll.debugger.job.find.found import FoundRank
@@ -19,7 +20,7 @@ from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
 from mqs_dll.debugger.job.stacks.arguments import PATIENCE
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stop import all_stopped, begin_holder
 from mqs_dll.errors import AlreadyTracedError
 
 _HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
@@ -98,11 +99,13 @@ class Here(Closes):
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
         self._stop: all_stopped | None = None
-        self._prepared: all_stopped | None = None
+        self._holder: Holder | None = None
 
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Let the library find its way in each."""
         self._look_further = self._list_windows if windows else None
+        if self.how.stop and self._holder is None:
+            self._holder = begin_holder(self.how.limit)
         for done, rank in enumerate(self._ranks):
             if on_progress:
                 on_progress(done, len(self._ranks))
@@ -117,30 +120,16 @@ class Here(Closes):
         Raises:
             LimitError: at its end, they had to be let go before.
         """
-        prepared, self._prepared = self._prepared, None
-        with prepared or self._make_stop() as stop:
+        ready = [rank for rank in self._ranks if rank.is_open]
+        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
+        holder, self._holder = self._holder, None
+        with all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit, holder=holder) as stop:
             self._stop = stop
             try:
                 yield
             finally:
                 self._stop = None
         self.pause = stop.pause
-
-    def prepare(self) -> None:
-        """Get ready to stop those that are open, so that it begins at once."""
-        self._discard()
-        self._prepared = self._make_stop()
-        self._prepared.prepare()
-
-    def _make_stop(self) -> all_stopped:
-        ready = [rank for rank in self._ranks if rank.is_open]
-        started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
-        return all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit)
-
-    def _discard(self) -> None:
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None:
-            prepared.discard()
 
     def read(self) -> None:
         """Read those that are open."""
@@ -179,7 +168,9 @@ class Here(Closes):
 
     def close(self) -> None:
         """Let go of the ranks. Idempotent."""
-        self._discard()
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.let_go()
         for rank in self._ranks:
             rank.close()
 

@@ -161,8 +161,6 @@ class Agent(ExitStack):
             ranks = [self._found[pid] for pid in message["pids"]]
             self._here = self.enter_context(Here(ranks, self._open_queues, self._look_further, how))
         self._here.open(windows=bool(message["windows"]))
-        if self._here.how.stop:
-            self._here.prepare()
         return len(self._found)
 
     def _stop(self, message: Mapping[str, Any]) -> None:
