@@ -38,6 +38,9 @@ AFTER_ALL = "after_all"
 LONG = {"test_calibrate", "test_wheel"}
 """Files whose tests take so long that none of them may be the last."""
 
+SLOW = "slow"
+"""The marker of tests that take seconds although they start no MPI process."""
+
 ALONE = "alone"
 """The marker, and the group, of tests that run while no other does."""
 
@@ -59,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "root: becomes another user, chooses numbers of processes, or makes a Debian, as only root can"
     )
+    config.addinivalue_line("markers", f"{SLOW}: builds, emulates, follows many programs, or searches for seconds")
     config.addinivalue_line("markers", f"{ALONE}: measures times, so that no other test may run beside it")
     config.stash[WORKERS] = Workers(config)
     config.stash[MATRIX] = Matrix(find_mpis())

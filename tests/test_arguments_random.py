@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.random_programs.harness import OPTIONS, compile_program, outcomes
 
+pytestmark = pytest.mark.slow
+
 UNITS = 13
 """Programs that are compiled together: with all the ways to compile them, more than 300."""
 

@@ -13,6 +13,8 @@ from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
 from tests.support.mpis import Mpi, find_mpis, first_of, open_mpis
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_benchmark_counts_and_times_a_sweep(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

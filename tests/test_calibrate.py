@@ -511,6 +511,7 @@ def members(profile: dict[str, Any]) -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("calibrate")
 def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't tell."""
@@ -532,6 +533,7 @@ def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: py
     assert not list((tmp_path / "profiles").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("calibrate")
 def test_the_layouts_of_an_unknown_libfabric_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the provider that the job goes by."""

@@ -311,6 +311,7 @@ def test_a_closed_rank() -> None:
         if child == 0:
             libc.prctl(PR_SET_NAME, b"rank")
             signal.pause()
+        wait_until(lambda: Path(f"/proc/{child}/comm").read_text() == "rank\n")
         try:
             for pid in (os.getpid(), child):
                 [rank] = find_job(pid).ranks

@@ -454,11 +454,15 @@ while True:
 assert start_time(pid) != looked_at.started
 
 def naps():
-    "Return how often each thread has gone to sleep, once all of them are asleep: a stop is a sleep, too."
-    while {read_stat(thread).state for thread in thread_ids(pid)} != {"S"}:
-        time.sleep(0.01)
-    lines = [line for path in Path(f"/proc/{pid}/task").glob("*/status") for line in path.read_text().splitlines()]
-    return [line for line in lines if line.startswith("voluntary_ctxt_switches")]
+    "Return how often each thread has gone to sleep, once all of them are asleep for good: a stop is a sleep, too."
+    before = None
+    while True:
+        lines = [line for path in Path(f"/proc/{pid}/task").glob("*/status") for line in path.read_text().splitlines()]
+        counts = [line for line in lines if line.startswith("voluntary_ctxt_switches")]
+        if counts == before and {read_stat(thread).state for thread in thread_ids(pid)} == {"S"}:
+            return counts
+        before = counts
+        time.sleep(0.1)
 
 before = naps()
 for act in (lambda: stopped(pid, looked_at.started).__enter__(), lambda: LiveProcess(pid, looked_at.started)):

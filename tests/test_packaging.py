@@ -20,6 +20,8 @@ from mqs_dll.errors import DllError
 from tests.support.embedding import ROOT, copy_of_package, minor_of, misuse, other_pythons
 from tests.support.packaging import copy_of_sources, load_build
 
+pytestmark = pytest.mark.slow
+
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 GENERATED = "csrc/generated/_libmqs.c"
 OLDEST = 10

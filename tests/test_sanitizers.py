@@ -16,6 +16,8 @@ import pytest
 from mqs_dll.abi import ResultCode
 from tests.support.embedding import ENVIRONMENT, ROOT, copy_of_package, misuse, program
 
+pytestmark = pytest.mark.slow
+
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
 MADE_UP = (Path(__file__).parent / "support/made_up_session.py").read_text()
 SECONDS = 300

@@ -20,6 +20,7 @@ SCREEN = 50
 """Lines."""
 
 
+@pytest.mark.slow
 def test_the_one_wrong_tag_among_ten_thousand_ranks_is_named_on_a_screen() -> None:
     """Everybody else waits behind the two whom it is about."""
     job = synthetic_job.halo(10_000)

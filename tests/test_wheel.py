@@ -37,7 +37,7 @@ from tests.support.gallery import Scene, read_page
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.packaging import debian, done_well, load_build, skip_without, wheel_of_tools
 
-pytestmark = pytest.mark.root  # who alone makes a Debian with devices, and mounts a /proc in it
+pytestmark = [pytest.mark.root, pytest.mark.slow]  # root alone makes a Debian with devices, and mounts a /proc in it
 
 DEBIAN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
 COMPILERS = ("cc", "c99", "gcc", "clang", "tcc")
