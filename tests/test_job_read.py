@@ -453,7 +453,7 @@ def test_what_would_hold_a_process_ends_where_it_is_not_stopped(sleepers: list[s
     """It is started before a look is ready to stop anything, and ends too where the look does before that."""
 
     def interrupted(process: object) -> NoReturn:
-        assert children() > before
+        assert children() - before
         raise KeyboardInterrupt
 
     before = children()
@@ -462,7 +462,7 @@ def test_what_would_hold_a_process_ends_where_it_is_not_stopped(sleepers: list[s
         reader.look()
     with LiveProcess(sleepers[0].pid) as process, pytest.raises(UnknownMpiError):
         take_snapshot(Library(), process)
-    assert children() == before
+    assert not children() - before
 
 
 # ---------------------------------------------------------------- processes that change under our hands
