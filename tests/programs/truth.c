@@ -351,14 +351,19 @@ static int all_has_arrived(void)
     return arrived == operation_count;
 }
 
+static void ask_about_all(void)
+{
+    for (int i = 0; i < operation_count; i++)
+        ask_whether_done(&operations[i]);
+}
+
 void settle(void)
 {
     while (!all_has_arrived())
         nap();
     for (double end = MPI_Wtime() + SETTLE_SECONDS; MPI_Wtime() < end;)
         make_progress();
-    for (int i = 0; i < operation_count; i++)
-        ask_whether_done(&operations[i]);
+    ask_about_all();
 }
 
 static void signal_path(char *path, size_t size, const char *word)
@@ -408,6 +413,7 @@ void leave_together(const char *word, MPI_Comm comm)
         snprintf(name, sizeof name, "%s.%d", word, others);
         progress_until(name);
     }
+    ask_about_all(); /* a large send may have ended since it settled */
 }
 
 void sleep_until_phase(int phase)
