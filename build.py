@@ -1,11 +1,12 @@
-"""Builds libmqs.so, libmqs_python.so and libmqs_dll_name.so, and the C that cffi makes for the second of them.
+"""Builds libmqs.so, libmqs_python.so and libmqs_dll_name.so, and what cffi makes of the interface for each side.
 
 ``python build.py``             builds them in place, into mqs_dll/, for developers
 ``python build.py --generate``  writes csrc/generated/ anew, after a change of include/ or csrc/glue.h
 ``python build.py --check``     fails when csrc/generated/ is not what --generate would write
 
-``pip install .`` builds with the same classes, through setup.py. cffi itself is needed for the generated file
-alone, in the version that pyproject.toml pins: another one writes another file.
+``pip install .`` builds with the same classes, through setup.py. cffi itself is needed twice: for the generated C, in
+the version that pyproject.toml pins, as another one writes another file; and with each build for the debugger's side,
+which is Python (mqs_dll/debugger/_declared.py).
 
 ``MQS_WHEEL=any`` makes ``pip wheel .`` leave libmqs_python.so out, and tag the wheel for all Pythons (tools/wheel).
 
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from setuptools import Distribution, Extension
@@ -34,6 +36,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 GENERATED = Path("csrc/generated/_libmqs.c")
 EMBEDDED_MODULE = "mqs_dll._libmqs"
+DECLARED = "mqs_dll.debugger._declared"
 IN_PROCESS = "mqs_dll.libmqs_python"
 """What libmqs.so loads where Python can run in the debugger's own process."""
 PYTHON_HEADER = "Python.h"
@@ -83,11 +86,27 @@ def generate() -> str:
     ffi.embedding_api("")
     ffi.embedding_init_code("# csrc/python_start.c imports mqs_dll._glue itself, to see why when it fails.")
     ffi.set_source(EMBEDDED_MODULE, PREAMBLE)
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / GENERATED.name
-        with contextlib.redirect_stdout(io.StringIO()):  # it announces each file
-            ffi.emit_c_code(str(target))
-        return HEADLINE.format(cffi=cffi.__version__) + target.read_text()
+    return HEADLINE.format(cffi=cffi.__version__) + emitted(ffi.emit_c_code)
+
+
+def declared() -> str:
+    """Return the Python source of the debugger's side of the interface, with the C library's malloc and free."""
+    import cffi
+
+    from mqs_dll.library_path import declarations as interface
+
+    ffi = cffi.FFI()
+    ffi.cdef("".join(interface()) + "void *malloc(unsigned long); void free(void *);")
+    ffi.set_source(DECLARED, None)
+    return emitted(ffi.emit_python_code)
+
+
+def emitted(emit: Callable[[str], object]) -> str:
+    """Return what cffi writes."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):  # it announces each file
+        target = Path(folder) / "emitted"
+        emit(str(target))
+        return target.read_text()
 
 
 # ---------------------------------------------------------------- what the machine must have
@@ -229,6 +248,9 @@ class BuildLibraries(build_ext):
                 if not is_searched_by_the_linker(libpython.parent):
                     extension.runtime_library_dirs = [str(libpython.parent)]
         super().run()
+        source = Path(self.get_ext_fullpath(DECLARED)).with_suffix(".py")
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(declared())
 
     def get_ext_filename(self, fullname: str) -> str:
         """Return the name that debuggers know, without the suffix of an extension module."""

@@ -57,5 +57,10 @@ def declarations() -> tuple[str, str]:
 def _built(name: str) -> Path:
     path = PACKAGE / name
     if not path.is_file():
-        raise DllError(f"{name} is not in {PACKAGE}: install libmqs again, or run `python build.py` in a checkout")
+        raise DllError(not_built(name))
     return path
+
+
+def not_built(name: str) -> str:
+    """Return what to say where a file of the package is not there that building makes."""
+    return f"{name} is not in {PACKAGE}: install libmqs again, or run `python build.py` in a checkout"

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "mqs_dll"
 MODULES = {
     ".".join(("mqs_dll", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
+    if not path.with_suffix(".pyi").exists()  # cffi writes those that have a stub
 }
 
 BELOW = {
@@ -159,7 +160,7 @@ def test_each_folder_says_what_its_rooms_are() -> None:
     for init in (
         path for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE
     ):  # docs/architecture.md has those
-        beside = {path.stem for path in init.parent.glob("*.py")} | {
+        beside = {path.stem for path in init.parent.glob("*.py*")} | {
             path.parent.name for path in init.parent.glob("*/__init__.py")
         }
         text = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""

@@ -77,6 +77,7 @@ def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
         "mqs_dll/libmqs.so",
         "mqs_dll/libmqs_python.so",
         "mqs_dll/libmqs_dll_name.so",
+        "mqs_dll/debugger/_declared.py",
         "mqs_dll/include/mqs_interface.h",
     }
 
@@ -97,6 +98,13 @@ def test_the_debugger_side_works_where_the_wheel_is_unpacked(wheel: Path, tmp_pa
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith(f"{tmp_path}/mqs_dll/include/mqs_interface.h libmqs {__version__}"), done.stderr
+
+
+def test_a_checkout_that_is_not_built_says_so(sources: Path) -> None:
+    """Where nothing was built, the debugger side says what is missing, and what to run."""
+    script = "from mqs_dll.debugger.dll import DynamicLibrary"
+    done = subprocess.run([sys.executable, "-c", script], cwd=sources, capture_output=True, text=True, check=False)
+    assert re.search(r"DllError: debugger/_declared.py is not in .+ or run `python build.py`", done.stderr)
 
 
 def test_the_library_finds_its_libpython(sources: Path, tmp_path: Path) -> None:
@@ -190,7 +198,7 @@ def test_a_python_without_a_shared_library_needs_no_headers_either(
     command.ensure_finalized()
     command.run()
     built = {path.name for path in (tmp_path / "lib/mqs_dll").iterdir()}
-    assert built == {"libmqs.so", "libmqs_dll_name.so"}
+    assert built == {"libmqs.so", "libmqs_dll_name.so", "debugger"}
     package = copy_of_package(tmp_path)
     package.with_name("libmqs_python.so").unlink()
     text = misuse(package, ["version_string"])[0]["text"]

@@ -8,7 +8,8 @@
   ``ptrace``: what the kernel offers for that; ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
 - ``guard``: noticing that running threads return from calls, and what else may come of that; ``returns``: the kernel's
   part in it
-- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms
+- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms;
+  ``_declared``: what cffi made of the header for that
 - ``counting``: how much a library reads
 - ``library_file``: a library's file as a target, before anything runs
 - ``strings``: strings in a target's memory

@@ -1,6 +1,7 @@
-"""The MQS interface in C's terms, for cffi in ABI mode: include/mqs_interface.h from the debugger's side.
+"""The MQS interface in C's terms, from the debugger's side: include/mqs_interface.h as cffi wrote it down.
 
-Only layouts and signatures are here; dll.py makes the calls, callbacks.py answers them.
+Only layouts and signatures are here; dll.py makes the calls, callbacks.py answers them. It is written down when libmqs
+is built: to parse the header takes cffi longer than to look at a process.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import cffi
-
 from mqs_dll import library_path
+from mqs_dll.errors import DllError
+
+try:
+    from mqs_dll.debugger import _declared
+except ImportError:
+    raise DllError(library_path.not_built("debugger/_declared.py")) from None
+
+ffi: Any = _declared.ffi
 
 _OPTIONAL_CALLS = ("mqs_get_global_rank", "libmqs_get_comm_label")
 """Not of MQS 1.0, and libmqs's own."""
 
-_types, _functions = library_path.declarations()
-
-ffi: Any = cffi.FFI()
-ffi.cdef(_types + _functions + "void *malloc(unsigned long); void free(void *);")
-
-REQUIRED_CALLS = [name for name in re.findall(r"^extern .*?(\w+)\(", _functions, re.M) if name not in _OPTIONAL_CALLS]
+REQUIRED_CALLS = [
+    name
+    for name in re.findall(r"^extern .*?(\w+)\(", library_path.declarations()[1], re.M)
+    if name not in _OPTIONAL_CALLS
+]
 """What a library must export."""
 
 TADDR_WIDTH: int = ffi.sizeof("mqs_taddr_t")

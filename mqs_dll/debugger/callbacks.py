@@ -20,13 +20,6 @@ from mqs_dll.interface import TargetImage, TargetProcess
 _log = logging.getLogger(__name__)
 _per_thread = threading.local()
 _libc: Any = ffi.dlopen(None)
-_BASIC, _IMAGE, _PROCESS = "mqs_basic_callbacks", "mqs_image_callbacks", "mqs_process_callbacks"
-_types: dict[str, Any] = {
-    member.removesuffix("_fp"): field.type
-    for table in (_BASIC, _IMAGE, _PROCESS)
-    for member, field in ffi.typeof(table).fields
-}
-"""Of the callbacks: cffi takes a millisecond to find each by its name in C."""
 _made: dict[str, Any] = {"mqs_malloc": ffi.addressof(_libc, "malloc"), "mqs_free": ffi.addressof(_libc, "free")}
 """The callbacks as C functions, by the interface's names for them."""
 
@@ -103,7 +96,7 @@ def _callback(name: str, failure: Any = None) -> Callable[[Callable[..., Any]], 
     """Make a callback of a function, which answers ``failure`` after an exception."""
 
     def make(function: Callable[..., Any]) -> None:
-        _made[name] = ffi.callback(_types[name], function, error=failure, onerror=_note_trouble)
+        _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=_note_trouble)
 
     return make
 
@@ -125,7 +118,7 @@ def _hands_over(*names: str, failure: Any = None) -> Callable[[Callable[..., Any
             return function(*(trace.tb_frame.f_locals[name] for name in arguments))
 
         for name in names:
-            _made[name] = ffi.callback(_types[name], function, error=failure, onerror=note_and_repeat)
+            _made[name] = ffi.callback(f"{name}_ft", function, error=failure, onerror=note_and_repeat)
 
     return make
 
@@ -142,7 +135,7 @@ def _answers_code(name: str) -> Callable[[Callable[..., bool]], None]:
                 return MqsError.code
             return ResultCode.OK if function(*arguments) else ResultCode.NO_INFORMATION
 
-        _made[name] = ffi.callback(_types[name], answer, error=MqsError.code, onerror=_note_and_answer_code)
+        _made[name] = ffi.callback(f"{name}_ft", answer, error=MqsError.code, onerror=_note_and_answer_code)
 
     return make
 
@@ -275,6 +268,6 @@ def _table(struct: str) -> Any:
     return ffi.new(f"{struct} *", {member: _made[member.removesuffix("_fp")] for member in members})
 
 
-BASIC_CALLBACKS = _table(_BASIC)
-IMAGE_CALLBACKS = _table(_IMAGE)
-PROCESS_CALLBACKS = _table(_PROCESS)
+BASIC_CALLBACKS = _table("mqs_basic_callbacks")
+IMAGE_CALLBACKS = _table("mqs_image_callbacks")
+PROCESS_CALLBACKS = _table("mqs_process_callbacks")

@@ -55,7 +55,7 @@ class DynamicLibrary:
         """
         self.path = str(path)
         self.calls = _open(self.path)
-        missing = [name for name in REQUIRED_CALLS if not hasattr(self.calls, name)]
+        missing = [name for name in REQUIRED_CALLS if not self.has(name)]
         if missing:
             raise DllError(f"{self.path} is no MQS library: it lacks {_enumerate(missing)}")
         revision, width = self.calls.mqs_version_compatibility(), self.calls.mqs_dll_taddr_width()
@@ -65,6 +65,14 @@ class DynamicLibrary:
             raise DllError(f"{self.path} was built for addresses of {width} bytes")
         self.calls.mqs_setup_basic_callbacks(BASIC_CALLBACKS)
         self._is_libmqs = self.version_string().startswith("libmqs")
+
+    def has(self, name: str) -> bool:
+        """Tell whether the library exports a call."""
+        try:
+            getattr(self.calls, name)
+        except ffi.error:
+            return False
+        return True
 
     def version_string(self) -> str:
         """Return the library's own description of itself."""
@@ -248,7 +256,7 @@ class DynamicProcess(_Session):
         Raises:
             NoInformation: the library isn't libmqs.
         """
-        if not hasattr(self._library.calls, "libmqs_get_comm_label"):
+        if not self._library.has("libmqs_get_comm_label"):
             raise NoInformation("the library has no libmqs_get_comm_label")
         self._call("libmqs_get_comm_label", self._label)
         label = self._label
@@ -307,7 +315,7 @@ class DynamicProcess(_Session):
             NoInformation: the library lacks the call, which is optional, or doesn't know.
         """
         self._check_open()
-        if not hasattr(self._library.calls, "mqs_get_global_rank"):
+        if not self._library.has("mqs_get_global_rank"):
             raise NoInformation("the library has no mqs_get_global_rank")
         rank = self._library.try_call("mqs_get_global_rank", self._handle.c)
         if rank < 0:

@@ -46,10 +46,11 @@ def load_build() -> ModuleType:
 
 def copy_of_sources(folder: Path) -> Path:
     """Copy what pip needs of the checkout into a new folder, with nothing that was built; return that."""
+    built = shutil.ignore_patterns("*.so", "_declared.py", "__pycache__")
     folder.mkdir()
     for name in NEEDED_TO_BUILD:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, ignore=built)
         else:
             shutil.copy(ROOT / name, folder)
     return folder

@@ -1,8 +1,8 @@
 """What an agent needs, as an archive for nodes that have a Python and nothing else.
 
-It is this package and what it imports there: cffi, drgn, capstone, and pystack where it is installed here. They are
-compiled, so that the node's Python has to be of the same minor version. libmqs.so is left out: it needs a shared
-libpython; the agent uses the Python core (--direct).
+It is this package and what it imports there: drgn, capstone, and pystack where it is installed here. They are compiled,
+so that the node's Python has to be of the same minor version. libmqs.so and cffi are left out: the agent uses the
+Python core (--direct), which needs neither.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 from mqs_dll.errors import NodesError
 
-_MODULES = ("mqs_dll", "cffi", "_cffi_backend", "pycparser", "drgn", "_drgn", "_drgn_util", "capstone", "pystack")
-_OPTIONAL = ("_drgn", "_drgn_util", "pycparser", "pystack")
-"""Not every release of drgn and cffi has the first three; without pystack there are no lines of Python."""
-_BESIDE = ("drgn.libs", "cffi.libs", "pystack.libs")
+_MODULES = ("mqs_dll", "drgn", "_drgn", "_drgn_util", "capstone", "pystack")
+_OPTIONAL = ("_drgn", "_drgn_util", "pystack")
+"""Not every release of drgn has the first two; without pystack there are no lines of Python."""
+_BESIDE = ("drgn.libs", "pystack.libs")
 """Folders of libraries that wheels bring along."""
 
 
