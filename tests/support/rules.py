@@ -78,9 +78,10 @@ class Rules:
         return False
 
     def may_be_internal(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown as one that may be a collective's: a send that is done."""
+        """Tell whether an operation is shown as one that may be a collective's: one that is done."""
         lines = operation.extra_text[:1]
-        return operation.status is Status.COMPLETE and any(line.endswith(b"or a collective's") for line in lines)
+        endings = (b"or a collective's", b"or a collective operation's")
+        return operation.status is Status.COMPLETE and any(line.endswith(endings) for line in lines)
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Return an operation as this MPI carries it out; None for one of which it makes no object.
@@ -298,8 +299,8 @@ class Ch4(Mpich):
     """MPICH's ch4 over shared memory.
 
     The tag of a send is only in the header of its message, in a cell of shared memory; of a small synchronous send
-    there is nothing else. On a communicator of one process it isn't kept which source a receive had asked for, nor the
-    mode of a send.
+    there is nothing else. Of a receive that is done only what it got is kept. On a communicator of one process it
+    isn't kept which source a receive had asked for, nor the mode of a send.
     """
 
     other_call = b"|or in another mode"
@@ -331,6 +332,8 @@ class Ch4(Mpich):
         return found if fits or true.status is not Status.MATCHED else found | {"actual_length"}
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
+        if true.queue is Queue.RECEIVES and true.done and "init" not in true.call:
+            found |= BUFFER
         """Refuse what goes to another job: it doesn't go through shared memory."""
         return communicator.has_strangers
 

@@ -1,10 +1,10 @@
 """Receives of active messages, in every state.
 
 When a message matches a receive, its source and tag replace those that were asked for; whether a wildcard stood there
-is lost, but for a persistent receive. A small message that came before its receive even leaves the address of ch4's own
-buffer in the place of the program's.
-Source: src/mpid/ch4/src/mpidig_recv.h, mpidig_pt2pt_callbacks.c, src/mpid/common/genq/mpidu_genq_private_pool.c of
-4.0.3 to 5.0.1.
+is lost, but for a persistent receive. Of one that is complete nothing else can be believed either: a small message that
+came before its receive leaves the address of ch4's own buffer in the place of the program's, and since 4.1 a receive
+from any source that finds its message there is complete in a request which still says what it was used for before.
+Source: src/mpid/ch4/src/ch4_recv.h, mpidig_recv.h, mpidig_pt2pt_callbacks.c of 4.0.3 to 5.0.1.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
-from mqs_dll.errors import TargetReadError
-from mqs_dll.memory import Memory
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.describe import buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.mpi.mpich import contexts, operations, views
+from mqs_dll.mpi.mpich import operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.phrases import How
-
-CELL_HEADER = 16
-"""Bytes before a buffer of ch4's own: the address of its block, and a link."""
-
-LARGEST_BLOCK = 1 << 26
 
 
 class Asked(NamedTuple):
@@ -63,8 +56,9 @@ class Receives:
         self._traffic.check_receives()
 
     def datatypes(self) -> list[int]:
-        """Return the handle of the datatype of each receive."""
-        return [message.am.datatype for each in self._traffic.all() for message in (*each.with_message, *each.posted)]
+        """Return the handle of the datatype of each receive that is not complete."""
+        receives = (message for each in self._traffic.all() for message in (*each.with_message, *each.posted))
+        return [message.am.datatype for message in receives if not message.complete]
 
     def _receive(self, message: Message, entry: Entry) -> Operation:
         asked = self._asked(message)
@@ -100,16 +94,7 @@ class Receives:
         am = message.am
         if message.waits or message.by_network is not None:
             return Asked(message.source, message.tag, am.buffer, am.count, am.datatype)
-        buffer = None if self._has_other_buffer(message) else am.buffer
-        return Asked(None, None, buffer, am.count, am.datatype)
-
-    def _has_other_buffer(self, message: Message) -> bool:
-        """Tell whether the buffer of a complete receive is the one that its message lay in before."""
-        facts = self._parts.datatypes.at(message.am.datatype)
-        length = message.common.length
-        if not message.complete or facts is None or message.am.count * facts.size != length:
-            return False
-        return bool(length) and is_own_buffer(self._parts.memory, message.am.buffer)
+        return Asked(None, None, None if message.complete else am.buffer, am.count, am.datatype)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
         request = self._traffic.request_text(message.common)
@@ -148,33 +133,17 @@ def _has_forgotten(message: Message, asked: Asked) -> bool:
 def _keeps_context(message: Message, entry: Entry) -> bool:
     """Tell whether a receive's context id is still there.
 
-    Since 5.0 the sender's rank is in its place when the message was copied out of the sender's memory, which is over at
-    once.
+    In one that is complete there may be that of what it was used for before; since 5.0 also the sender's rank, when the
+    message was copied out of the sender's memory, which is over at once.
     """
-    if not message.complete or message.cancelled or isinstance(message.am, views.NarrowAmRequest):
+    if not message.complete or message.cancelled:
         return True
     context_id = message.am.context_id
-    return contexts.communicator_of(context_id) == entry.receives_in and context_id != message.source
+    may_be_rank = context_id == message.source and not isinstance(message.am, views.NarrowAmRequest)
+    return context_id == entry.receives_in and not may_be_rank
 
 
 def _collective_text(message: Message, entry: Entry) -> str | None:
     if not _keeps_context(message, entry):
         return None
     return operations.collective_text(message.am.context_id, message.tag)
-
-
-def is_own_buffer(memory: Memory, buffer: int) -> bool:
-    """Tell whether a buffer is one of those that ch4 keeps for unexpected messages, or isn't there any more.
-
-    They lie in blocks, and each refers to the record of its block, which knows where the block begins.
-    """
-    cell = buffer - CELL_HEADER
-    try:
-        block = memory.pointer(cell)
-    except TargetReadError:
-        return True
-    try:
-        slab = memory.pointer(block)
-        return 0 <= cell - slab < LARGEST_BLOCK and memory.pointer(slab) == block
-    except TargetReadError:
-        return False
