@@ -102,7 +102,7 @@ class Intel(Device):
 
     def _receive(self, message: Message, entry: Entry) -> Operation:
         peers = entry.peers()
-        wanted = asked(message, world_rank(peers, message.common.status_source))
+        wanted = asked(message)
         facts = self._parts.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled

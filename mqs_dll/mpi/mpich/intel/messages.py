@@ -78,14 +78,14 @@ class Message(OfRequest):
             return self.is_receiving and not self.is_posted
         return self.cancelled or (self.common.status_source, self.common.status_tag) == (self.am.source, self.am.tag)
 
-    def has_waited_for(self, process: int) -> bool:
-        """Tell whether a receive with a message of a process was there first, so that its buffer is its own.
+    @property
+    def has_waited(self) -> bool:
+        """Whether a receive with a message was there first, so that its buffer is its own.
 
-        A message that was there first has a count in bytes; where all agrees with that, nobody can tell.
+        Of a complete one only the count tells, which for a message that was there first is in bytes: where both agree,
+        nobody can tell. What it asked for doesn't: another use of the request may have left that.
         """
-        if self.asked_process or process:
-            return self.asked_process != 0
-        return self.am.count != self.length
+        return self.am.count != self.length if self.complete else not self.state & UNEXPECTED
 
     @property
     def is_receiving(self) -> bool:
@@ -114,15 +114,15 @@ class Asked(NamedTuple):
     datatype: int
 
 
-def asked(message: Message, sender: int) -> Asked:
-    """Return what a receive asked for; its message, from a rank of MPI_COMM_WORLD, has taken the place of a part."""
+def asked(message: Message) -> Asked:
+    """Return what a receive asked for; its message has taken the place of a part."""
     if message.persistent is not None:
         kept = message.persistent
         return Asked(kept.rank, kept.tag, kept.buffer, kept.count, kept.datatype)
     am = message.am
     if message.is_posted or message.cancelled:
         return Asked(am.source, am.tag, am.buffer, am.count, am.datatype)
-    if message.has_waited_for(sender):
+    if message.has_waited:
         source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
         return Asked(source, None, am.buffer, am.count, am.datatype)
     return Asked(None, None, 0, None, am.datatype)
