@@ -470,8 +470,9 @@ static void write_operation(FILE *out, const struct operation *o)
     write_string(out, "call", o->call);
     write_string(out, "status", o->status);
     write_bytes(out, "datatype", o->datatype, (int)strlen(o->datatype));
-    fprintf(out, "\"optional\": %s, \"freed\": %s, \"overwritten\": %s, \"done\": %d, ",
-            o->optional ? "true" : "false", o->freed ? "true" : "false", o->overwritten ? "true" : "false", o->done);
+    fprintf(out, "\"optional\": %s, \"freed\": %s, \"late\": %s, \"overwritten\": %s, \"done\": %d, ",
+            o->optional ? "true" : "false", o->freed ? "true" : "false", o->late ? "true" : "false",
+            o->overwritten ? "true" : "false", o->done);
     fprintf(out, "\"peer\": %d, \"world_peer\": %d, \"tag\": %d, \"length\": %zu, ", o->peer, o->world_peer, o->tag,
             o->bytes);
     fprintf(out, "\"buffer\": %lu, \"datatype_size\": %d, \"count\": %d, \"request\": %lu, \"pattern\": %d, ",

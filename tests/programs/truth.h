@@ -36,6 +36,7 @@ struct operation {
     MPI_Comm comm;
     MPI_Request handle;    /* to ask MPI whether it is complete; MPI_REQUEST_NULL where the program can't ask */
     int freed;             /* by MPI_Request_free: the handle's value may serve another request once this one is done */
+    int late;              /* of a receive: its message was there before it was posted */
     int overwritten;       /* what the transport keeps of it may have made room for later messages */
     int followed;          /* by another message of the same sender, which can't arrive before this one */
     int done;              /* what MPI answered, -1 when it was not asked */

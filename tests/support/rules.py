@@ -128,7 +128,8 @@ class OverUcx(Rules):
 
     def is_internal(self, operation: Operation) -> bool:
         """Tell by the tag; what is left of a neighborhood collective's looks like a program's, and a line says so."""
-        return super().is_internal(operation) or any(b"neighborhood" in line for line in operation.extra_text)
+        tagged = super().is_internal(operation) or operation.actual_tag < -1
+        return tagged or any(b"neighborhood" in line for line in operation.extra_text)
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Take UCX's word for whether a message is matched: its receiver does nothing before its next call."""
@@ -143,9 +144,12 @@ class OverUcx(Rules):
         return true
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
-        """Leave open what a receive got that UCX has not matched, and the tag of a send that is under way."""
+        """Leave open what a receive got that UCX has not matched, and the tag of a send that is under way.
+
+        And what a receive asked for that was done at once.
+        """
         if true.status is not None:
-            return NOTHING
+            return ASKED | BUFFER if true.late else NOTHING
         return ACTUAL | BUFFER if true.queue is Queue.RECEIVES else TAG
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
@@ -154,7 +158,7 @@ class OverUcx(Rules):
 
     def texts(self, true: TrueOperation) -> Sequence[bytes]:
         """Return the expressions; the standard, ready and buffered modes are one."""
-        wanted = [rb"\b%d bytes\b" % true.length]
+        wanted = [] if true.late else [rb"\b%d bytes\b" % true.length]
         if "init" in true.call:
             wanted += [re.escape(true.call.encode()), rb"\bpersistent\b", datatype_text(true)]
         elif true.queue is Queue.SENDS and "ssend" in true.call.lower():
@@ -328,12 +332,12 @@ class Ch4(Mpich):
         if is_small_synchronous(true):
             return RANK | BUFFER
         found = super().may_be_unknown(true, communicator)
+        if true.queue is Queue.RECEIVES and true.done and "init" not in true.call:
+            found |= BUFFER
         fits = self.length_of_matched or true.length == true.actual_length
         return found if fits or true.status is not Status.MATCHED else found | {"actual_length"}
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
-        if true.queue is Queue.RECEIVES and true.done and "init" not in true.call:
-            found |= BUFFER
         """Refuse what goes to another job: it doesn't go through shared memory."""
         return communicator.has_strangers
 

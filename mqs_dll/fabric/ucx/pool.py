@@ -83,11 +83,14 @@ class Received(NamedTuple):
     length: int
     """Bytes that it asked for."""
     message_tag: int
-    """0 where it is done, as its length: the MPI keeps both then."""
+    """0 where it is done but not late, as its length: the MPI keeps both then."""
     message_length: int
     in_pieces: bool
     """Its data, which still come, don't lie in one piece."""
     done: bool
+    late: bool
+    """Its message was there before it, whole: it was done at once, and what it asked for never written down. Its tag is
+    the message's then, all else of that empty (ucp_tag_recv_common in src/ucp/tag/tag_recv.c, 1.13.1 to 1.20.1)."""
     freed: bool
     user_data: int | None
 
@@ -246,19 +249,21 @@ class Requests:
         """Yield what is a receive that has its message among requests; leave out those that wait for one."""
         for address in addresses:
             request = self._request.at(self._memory, address)
-            if request.flags & RECV_TAG and request.recv_worker == self._worker.address:
+            late = request.flags & ~RELEASED == COMPLETED | RECV_TAG  # the MPI was told at once, not called
+            if late or (request.flags & RECV_TAG and request.recv_worker == self._worker.address):
                 done = bool(request.flags & COMPLETED)
-                info = None if done else self._info.at(self._memory, address)
+                info = self._info.at(self._memory, address) if late or not done else None
                 yield Received(
                     address,
-                    request.recv_tag,
-                    request.recv_tag_mask,
-                    request.recv_buffer,
-                    request.recv_length,
+                    info.sender_tag if late and info else request.recv_tag,
+                    0 if late else request.recv_tag_mask,
+                    0 if late else request.recv_buffer,
+                    0 if late else request.recv_length,
                     info.sender_tag if info else 0,
                     info.length if info else 0,
                     bool(info and info.dt & CLASS_BITS),
                     done,
+                    late,
                     bool(request.flags & RELEASED),
                     request.user_data,
                 )

@@ -228,14 +228,15 @@ class Ucx(Pml):
         progress: str | None,
     ) -> Operation:
         source = _source(asked.tag) if asked.mask & SOURCE else INVALID_RANK
-        any_tag = not asked.mask & TAG
-        tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
+        late = isinstance(asked, Received) and asked.late
+        any_tag = not late and not asked.mask & TAG
+        tag = UNKNOWN if late else tags.ANY_TAG if any_tag else _tag(asked.tag)
         made = self._asked(own)
-        text = self._buffer_text(made, asked.length)
+        text = "its buffer is not kept" if late else self._buffer_text(made, asked.length)
         has_other = status is Status.MATCHED and isinstance(asked, Received) and asked.in_pieces
         return envelopes.receive(
             status,
-            Envelope(source, tag, asked.length),
+            Envelope(source, tag, UNKNOWN if late else asked.length),
             got,
             entry.peers(),
             0 if has_other else asked.buffer,
@@ -243,7 +244,8 @@ class Ucx(Pml):
             f"{asked.length} bytes; its buffer and datatype are not kept" if has_other else text,
             self._request_text(own, made),
             phrases.FREED() if asked.freed else progress,
-            self._tag_text(got.tag if any_tag else tag, entry),
+            self._tag_text(got.tag if any_tag or late else tag, entry),
+            envelopes.NOT_KEPT if late else None,
             tag_wild=any_tag,
         )
 

@@ -73,6 +73,8 @@ class TrueOperation:
     optional: bool
     freed: bool
     """Whether the program freed the request; its handle may then be that of another one, once this one is done."""
+    late: bool
+    """Of a receive: whether its message was there before it was posted."""
     overwritten: bool
     """Whether the transport has had such a transfer since that it need not keep anything of this send."""
     peer: int
