@@ -203,27 +203,22 @@ def test_a_receive_that_had_to_wait_has_lost_its_tag(process: Process) -> None:
     am = {"tag": 50, "source": 3}
     address = process.make(Kind.RECV, am, {"status": IN_PROGRESS}, status_source=3, status_tag=50, status_count_lo=8)
     process.put(views.IntelReceive, address, asked_process=-2)
-    address = process.make(Kind.RECV, am, None, cc=0, status_source=3, status_tag=50, status_count_lo=4)
-    process.put(views.IntelReceive, address, asked_process=1)  # a number that is no rank of this communicator's
-    matched, complete = process.receives()
-    for each in (matched, complete):
-        assert (each.desired_tag, each.tag_wild, each.desired_length, each.buffer) == (-1, False, 8, 0x5555)
-        assert (each.actual_local_rank, each.actual_global_rank, each.actual_tag) == (3, 3, 50)
-        assert "tag that it asked for is not kept" in text(each)
-    assert (matched.status, matched.desired_local_rank, matched.actual_length) == (Status.MATCHED, -1, 8)
-    assert (complete.status, complete.desired_local_rank, complete.actual_length) == (Status.COMPLETE, 3, 4)
-
-
-@pytest.mark.parametrize(("length", "kept"), [(2, False), (8, True)])
-def test_a_receive_whose_message_waited_has_lost_its_buffer(process: Process, length: int, *, kept: bool) -> None:
-    """The count and the buffer are the message's, unless the count can't be the message's bytes."""
-    status = {"status_source": 3, "status_tag": 50, "status_count_lo": length}
-    address = process.make(Kind.RECV, {"tag": 50, "source": 3}, None, cc=0, **status)
-    process.put(views.IntelReceive, address, asked_process=3)  # of an earlier use
     (shown,) = process.receives()
-    assert (shown.buffer, shown.desired_length) == ((0x5555, 8) if kept else (0, -1))
-    assert shown.desired_local_rank == (3 if kept else -1)
-    assert ("0x4c000405: buffer and count are not kept" in text(shown)) is not kept
+    assert (shown.desired_tag, shown.tag_wild, shown.desired_length, shown.buffer) == (-1, False, 8, 0x5555)
+    assert (shown.actual_local_rank, shown.actual_global_rank, shown.actual_tag) == (3, 3, 50)
+    assert (shown.status, shown.desired_local_rank, shown.actual_length) == (Status.MATCHED, -1, 8)
+    assert "tag that it asked for is not kept" in text(shown)
+
+
+def test_of_a_complete_receive_only_the_message_is_believed(process: Process) -> None:
+    """Its request may still have the buffer, the count and the source of an earlier use."""
+    am = {"tag": 50, "source": 3}
+    address = process.make(Kind.RECV, am, None, cc=0, status_source=3, status_tag=50, status_count_lo=4)
+    process.put(views.IntelReceive, address, asked_process=3)
+    (shown,) = process.receives()
+    assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.COMPLETE, 3, 50, 4)
+    assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (-1, -1, -1, 0)
+    assert "its buffer is not kept" in text(shown)
 
 
 def test_a_persistent_receive_keeps_what_it_asks_for(process: Process) -> None:

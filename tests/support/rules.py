@@ -373,7 +373,8 @@ class Intel(Ch4):
         if true.call in BUFFERED:
             return replace(self._buffered(true), optional=True)
         found = super().as_it_is(true, communicator)
-        return replace(found, optional=True) if found is not None and is_done_send(found) else found
+        is_lost = is_done_send(true) or (true.late and true.peer == -1)  # its communicator isn't told any more
+        return replace(found, optional=True) if found is not None and is_lost else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
         """Leave open the buffer of a send to oneself, and that of a receive which found its message already there."""

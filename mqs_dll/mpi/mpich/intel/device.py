@@ -61,7 +61,9 @@ class Intel(Device):
         traffic = self._traffic()
         receives = chain(*traffic.with_message.values(), *traffic.posted.values())
         sends = chain(*traffic.sends.values())
-        used = [each.am.datatype for each in receives] + [each.persistent.datatype for each in sends]
+        used = [each.am.datatype for each in receives if not each.complete] + [
+            each.persistent.datatype for each in sends
+        ]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
     def requests_of(self, entry: Entry) -> int:
@@ -103,7 +105,7 @@ class Intel(Device):
     def _receive(self, message: Message, entry: Entry) -> Operation:
         peers = entry.peers()
         wanted = asked(message)
-        facts = self._parts.datatypes.at(wanted.datatype)
+        facts = None if wanted.datatype is None else self._parts.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled
         rank = INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source
@@ -245,7 +247,9 @@ class Intel(Device):
         )
 
 
-def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> bytes:
+def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:
+    if asked.datatype is None:
+        return "its buffer is not kept"
     if asked.elements is not None:
         return buffer_text(facts, asked.elements, asked.datatype)
     name = facts.name if facts is not None and facts.name else b"datatype %#x" % asked.datatype

@@ -1,7 +1,8 @@
 """Receives of Intel MPI, and messages that have come.
 
 A receive that had to wait loses its tag to that of its message; one that finds its message waiting takes over the
-message's request, with the buffer and the count of that. What a persistent one asks for stays in its own request.
+message's request, with the buffer and the count of that. Of a complete one only what it got is believed (ch4/receives).
+What a persistent one asks for stays in its own request.
 """
 
 from __future__ import annotations
@@ -72,20 +73,12 @@ class Message(OfRequest):
     def is_past_waiting(self) -> bool:
         """Whether it is a receive that has its message, or was cancelled.
 
-        A complete request is believed when its status agrees with it: some were used for something else before.
+        A complete request is believed when its status agrees with it: some were used for something else before. So one
+        from any source that found its message there isn't found: it still says what it was used for before.
         """
         if not self.complete:
             return self.is_receiving and not self.is_posted
         return self.cancelled or (self.common.status_source, self.common.status_tag) == (self.am.source, self.am.tag)
-
-    @property
-    def has_waited(self) -> bool:
-        """Whether a receive with a message was there first, so that its buffer is its own.
-
-        Of a complete one only the count tells, which for a message that was there first is in bytes: where both agree,
-        nobody can tell. What it asked for doesn't: another use of the request may have left that.
-        """
-        return self.am.count != self.length if self.complete else not self.state & UNEXPECTED
 
     @property
     def is_receiving(self) -> bool:
@@ -111,7 +104,7 @@ class Asked(NamedTuple):
     buffer: int
     """0 where that isn't kept."""
     elements: int | None
-    datatype: int
+    datatype: int | None
 
 
 def asked(message: Message) -> Asked:
@@ -122,7 +115,9 @@ def asked(message: Message) -> Asked:
     am = message.am
     if message.is_posted or message.cancelled:
         return Asked(am.source, am.tag, am.buffer, am.count, am.datatype)
-    if message.has_waited:
-        source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
-        return Asked(source, None, am.buffer, am.count, am.datatype)
-    return Asked(None, None, 0, None, am.datatype)
+    if message.complete:  # what it was used for before may look the same
+        return Asked(None, None, 0, None, None)
+    if message.state & UNEXPECTED:
+        return Asked(None, None, 0, None, am.datatype)
+    source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
+    return Asked(source, None, am.buffer, am.count, am.datatype)
