@@ -66,6 +66,9 @@ class Receives:
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
         has_buffer = asked.buffer is not None
+        # An error, noted in a request that was filled in; what the receive had room for explains it.
+        was_too_small = message.common.status_error and _keeps_context(message, entry)
+        has_room = has_buffer or bool(was_too_small)
         room = UNKNOWN if facts is None else asked.elements * facts.size
         length = UNKNOWN if message.waits else message.length(room)
         half = message.by_network
@@ -74,7 +77,7 @@ class Receives:
             got = Envelope(half.status_source, half.status_tag, half.length)
         return envelopes.receive(
             message.status,
-            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room if has_buffer else UNKNOWN),
+            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room if has_room else UNKNOWN),
             NOTHING if message.waits else got,
             entry.peers(),
             asked.buffer or 0,
