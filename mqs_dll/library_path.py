@@ -18,7 +18,7 @@ def library() -> Path:
     Raises:
         DllError: it is not there.
     """
-    return _built("libmqs.so")
+    return built("libmqs.so")
 
 
 def dll_name_library() -> Path:
@@ -27,7 +27,7 @@ def dll_name_library() -> Path:
     Raises:
         DllError: it is not there.
     """
-    return _built("libmqs_dll_name.so")
+    return built("libmqs_dll_name.so")
 
 
 def header() -> Path:
@@ -54,13 +54,13 @@ def declarations() -> tuple[str, str]:
     return text[begin:end], text[end : text.index("#ifdef __cplusplus", end)]
 
 
-def _built(name: str) -> Path:
+def built(name: str) -> Path:
+    """Return the path of a file of the package that building makes.
+
+    Raises:
+        DllError: it is not there.
+    """
     path = PACKAGE / name
     if not path.is_file():
-        raise DllError(not_built(name))
+        raise DllError(f"{name} is not in {PACKAGE}: install libmqs again, or run `python build.py` in a checkout")
     return path
-
-
-def not_built(name: str) -> str:
-    """Return what to say where a file of the package is not there that building makes."""
-    return f"{name} is not in {PACKAGE}: install libmqs again, or run `python build.py` in a checkout"

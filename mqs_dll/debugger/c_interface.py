@@ -10,12 +10,12 @@ import re
 from typing import Any
 
 from mqs_dll import library_path
-from mqs_dll.errors import DllError
 
 try:
     from mqs_dll.debugger import _declared
 except ImportError:
-    raise DllError(library_path.not_built("debugger/_declared.py")) from None
+    library_path.built("debugger/_declared.py")  # else it is cffi's own part that can't be imported
+    raise
 
 ffi: Any = _declared.ffi
 
