@@ -249,21 +249,26 @@ class Requests:
         """Yield what is a receive that has its message among requests; leave out those that wait for one."""
         for address in addresses:
             request = self._request.at(self._memory, address)
-            late = request.flags & ~RELEASED == COMPLETED | RECV_TAG  # the MPI was told at once, not called
-            if late or (request.flags & RECV_TAG and request.recv_worker == self._worker.address):
+            freed = bool(request.flags & RELEASED)
+            if request.flags & ~RELEASED == COMPLETED | RECV_TAG:  # the MPI was told at once, not called
+                info = self._info.at(self._memory, address)
+                yield Received(
+                    address, info.sender_tag, 0, 0, 0, info.sender_tag, info.length, False, True, True, freed, None
+                )
+            elif request.flags & RECV_TAG and request.recv_worker == self._worker.address:
                 done = bool(request.flags & COMPLETED)
-                info = self._info.at(self._memory, address) if late or not done else None
+                under_way = None if done else self._info.at(self._memory, address)
                 yield Received(
                     address,
-                    info.sender_tag if late and info else request.recv_tag,
-                    0 if late else request.recv_tag_mask,
-                    0 if late else request.recv_buffer,
-                    0 if late else request.recv_length,
-                    info.sender_tag if info else 0,
-                    info.length if info else 0,
-                    bool(info and info.dt & CLASS_BITS),
+                    request.recv_tag,
+                    request.recv_tag_mask,
+                    request.recv_buffer,
+                    request.recv_length,
+                    under_way.sender_tag if under_way else 0,
+                    under_way.length if under_way else 0,
+                    bool(under_way and under_way.dt & CLASS_BITS),
                     done,
-                    late,
-                    bool(request.flags & RELEASED),
+                    False,
+                    freed,
                     request.user_data,
                 )

@@ -210,7 +210,9 @@ class Ucx(Pml):
                 message = Envelope(own.status_source, own.status_tag, own.status_ucount)
             else:
                 message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
-            if got.done and own is not None and own.status_cancelled:
+            if got.late:
+                yield self._done_at_once(got, own, entry, message)
+            elif got.done and own is not None and own.status_cancelled:
                 yield self._receive(Status.COMPLETE, got, own, entry, NOTHING, phrases.CANCELLED())
             else:
                 yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
@@ -228,15 +230,14 @@ class Ucx(Pml):
         progress: str | None,
     ) -> Operation:
         source = _source(asked.tag) if asked.mask & SOURCE else INVALID_RANK
-        late = isinstance(asked, Received) and asked.late
-        any_tag = not late and not asked.mask & TAG
-        tag = UNKNOWN if late else tags.ANY_TAG if any_tag else _tag(asked.tag)
+        any_tag = not asked.mask & TAG
+        tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
         made = self._asked(own)
-        text = "its buffer is not kept" if late else self._buffer_text(made, asked.length)
+        text = self._buffer_text(made, asked.length)
         has_other = status is Status.MATCHED and isinstance(asked, Received) and asked.in_pieces
         return envelopes.receive(
             status,
-            Envelope(source, tag, UNKNOWN if late else asked.length),
+            Envelope(source, tag, asked.length),
             got,
             entry.peers(),
             0 if has_other else asked.buffer,
@@ -244,9 +245,24 @@ class Ucx(Pml):
             f"{asked.length} bytes; its buffer and datatype are not kept" if has_other else text,
             self._request_text(own, made),
             phrases.FREED() if asked.freed else progress,
-            self._tag_text(got.tag if any_tag or late else tag, entry),
-            envelopes.NOT_KEPT if late else None,
+            self._tag_text(got.tag if any_tag else tag, entry),
             tag_wild=any_tag,
+        )
+
+    def _done_at_once(self, late: Received, own: views.Request | None, entry: Entry, got: Envelope) -> Operation:
+        made = self._asked(own)
+        return envelopes.receive(
+            Status.COMPLETE,
+            NOTHING,
+            got,
+            entry.peers(),
+            0,
+            _receive_kind(own, made),
+            "its buffer is not kept",
+            self._request_text(own, made),
+            phrases.FREED() if late.freed else None,
+            self._tag_text(got.tag, entry),
+            envelopes.NOT_KEPT,
         )
 
     # ------------------------------------------------------------ sends

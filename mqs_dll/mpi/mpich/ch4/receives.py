@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.mpi import envelopes
-from mqs_dll.mpi.describe import buffer_text
+from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     source: int | None
     tag: int | None
     buffer: int | None
-    elements: int
+    elements: int | None
     datatype: int
 
 
@@ -61,15 +61,11 @@ class Receives:
         return [message.am.datatype for message in receives if not message.complete]
 
     def _receive(self, message: Message, entry: Entry) -> Operation:
-        asked = self._asked(message)
+        asked = self._asked(message, entry)
         facts = self._parts.datatypes.at(asked.datatype)
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
-        has_buffer = asked.buffer is not None
-        # An error, noted in a request that was filled in; what the receive had room for explains it.
-        was_too_small = message.common.status_error and _keeps_context(message, entry)
-        has_room = has_buffer or bool(was_too_small)
-        room = UNKNOWN if facts is None else asked.elements * facts.size
+        room = UNKNOWN if facts is None or asked.elements is None else asked.elements * facts.size
         length = UNKNOWN if message.waits else message.length(room)
         half = message.by_network
         got = Envelope(message.source, message.tag, length)
@@ -77,19 +73,19 @@ class Receives:
             got = Envelope(half.status_source, half.status_tag, half.length)
         return envelopes.receive(
             message.status,
-            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room if has_room else UNKNOWN),
+            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room),
             NOTHING if message.waits else got,
             entry.peers(),
             asked.buffer or 0,
             self._call(message, entry),
-            buffer_text(facts, asked.elements, asked.datatype) if has_buffer else "its buffer is not kept",
+            _buffer_text(facts, asked),
             self._traffic.request_text(message.common),
             _progress(message, length),
             _collective_text(message, entry) or (operations.NOT_KEPT if _has_forgotten(message, asked) else None),
             tag_wild=any_tag,
         )
 
-    def _asked(self, message: Message) -> Asked:
+    def _asked(self, message: Message, entry: Entry) -> Asked:
         """Return what a receive asked for, as far as that is kept."""
         arguments = self._traffic.asked(message.common)
         if arguments is not None:
@@ -97,7 +93,11 @@ class Receives:
         am = message.am
         if message.waits or message.by_network is not None:
             return Asked(message.source, message.tag, am.buffer, am.count, am.datatype)
-        return Asked(None, None, None if message.complete else am.buffer, am.count, am.datatype)
+        if not message.complete:
+            return Asked(None, None, am.buffer, am.count, am.datatype)
+        # An error is noted in a request that was filled in; what there was room for explains it.
+        was_too_small = message.common.status_error and _keeps_context(message, entry)
+        return Asked(None, None, None, am.count if was_too_small else None, am.datatype)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
         request = self._traffic.request_text(message.common)
@@ -114,6 +114,12 @@ class Receives:
         if message.complete or message.freed:
             return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
         return phrases.made_by("MPI_Recv", "MPI_Irecv")
+
+
+def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:
+    if asked.buffer is None or asked.elements is None:
+        return "its buffer is not kept"
+    return buffer_text(facts, asked.elements, asked.datatype)
 
 
 def _progress(message: Message, length: int) -> str | None:

@@ -61,9 +61,8 @@ class Intel(Device):
         traffic = self._traffic()
         receives = chain(*traffic.with_message.values(), *traffic.posted.values())
         sends = chain(*traffic.sends.values())
-        used = [each.am.datatype for each in receives if not each.complete] + [
-            each.persistent.datatype for each in sends
-        ]
+        used = [each.am.datatype for each in receives if not each.complete]
+        used += [each.persistent.datatype for each in sends]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
     def requests_of(self, entry: Entry) -> int:
