@@ -40,6 +40,9 @@ def compare_queue(truth: Truth, key: str, queue: QueueSnapshot, fetch: Fetch) ->
     own = [each for each in queue.operations if not truth.rules.is_internal(each)]
     if queue.queue is Queue.SENDS and not any(each.queue is Queue.SENDS for each in truth.operations):
         own = [each for each in own if not truth.rules.may_be_internal(each)]
+    if queue.queue is Queue.RECEIVES and any(each.communicator == key for each in truth.collectives):
+        requests = {each.request for each in truth.operations}
+        own = [one for one in own if not truth.rules.may_be_internal(one) or key_of_shown(queue.queue, one) in requests]
     shown = [each for each in own if not truth.rules.is_of_any(each)]
     traffic = [each for each in queue.operations if truth.rules.is_internal(each)]
     differences = compare_collectives(truth, communicator, traffic)
@@ -99,10 +102,7 @@ def compare_paired(
     pairs, missing, made_up = pair_operations(queue, true, shown, compare)
     differences = [f"{queue.name} ({true[one]}): {text}" for one, at in pairs for text in compare(true[one], shown[at])]
     differences += [f"{queue.name} ({true[one]}): not shown" for one in missing if not true[one].optional]
-    surplus = [shown[at] for at in made_up]
-    if queue is Queue.RECEIVES:
-        surplus = [each for each in surplus if not compare.rules.may_be_internal(each)]
-    differences += [f"{queue.name}: made up: {each}" for each in surplus]
+    differences += [f"{queue.name}: made up: {shown[at]}" for at in made_up]
     lines: dict[int, list[int]] = {}
     for one, at in sorted(pairs, key=lambda pair: pair[1]):
         if queue is Queue.SENDS and tells_order(shown[at]):
