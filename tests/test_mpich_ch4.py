@@ -420,6 +420,19 @@ def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
     assert "MPI_Ssend_init, persistent, started" in text(shown)
 
 
+def test_a_persistent_send_that_was_done_at_once_is_known_whole(process: Process) -> None:
+    """What did its work is a request of the library's own, which all such share and which is in no pool."""
+    asked = {"p_type": 1, "rank": 2, "buffer": 0x7777, "count": 16, "datatype": MPI_INT}
+    for tag in (32, 33):
+        process.persistent(Kind.PREQUEST_SEND, 0x5555000, tag=tag, **asked)
+    process.persistent(Kind.PREQUEST_SEND, 0, tag=34, **asked)
+    shown = process.sends()
+    assert [(each.status, each.desired_local_rank, each.desired_tag, each.desired_length) for each in shown] == [
+        (Status.COMPLETE, 2, 32, 64),
+        (Status.COMPLETE, 2, 33, 64),
+    ]
+
+
 def test_a_message_that_found_no_cell_is_known_whole(process: Process) -> None:
     """The record of a postponed message has its arguments and its header."""
     request = process.send(data_sz_left=8)

@@ -23,7 +23,7 @@ from mqs_dll.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.links import in_list_order
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
+from mqs_dll.mpi.mpich.persistent import send_call
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.phrases import How
 
@@ -134,7 +134,7 @@ class Alone:
 
     def _send(self, own: Own, entry: Entry) -> Operation:
         dev = own.dev
-        asked = self._traffic.asked(own.common)
+        asked = self._traffic.started.asked(own.common)
         call = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_READY)
         return envelopes.send(
             Status.PENDING,
@@ -143,15 +143,15 @@ class Alone:
             dev.tag,
             self._length(dev),
             dev.buf,
-            call if asked is None else operations.persistent(PERSISTENT_SENDS.get(asked.p_type, "MPI_Send_init")),
+            call if asked is None else send_call(asked),
             buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
-            self._traffic.request_text(own.common),
+            self._traffic.started.text(own.common),
             "no receive has matched it",
         )
 
     def _receive(self, own: Own, entry: Entry) -> Operation:
         common, dev = own
-        asked = self._traffic.asked(common)
+        asked = self._traffic.started.asked(common)
         values = self._parts.requests.values
         source = INVALID_RANK if asked is None or asked.rank == values.any_source else asked.rank
         done = common.cc == 0
@@ -166,7 +166,7 @@ class Alone:
             dev.buf,
             operations.persistent("MPI_Recv_init") if asked else phrases.made_by("MPI_Recv", "MPI_Irecv"),
             buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
-            self._traffic.request_text(common),
+            self._traffic.started.text(common),
             phrases.CANCELLED() if common.cancelled else None,
             lost,
             tag_wild=any_tag,
@@ -175,5 +175,5 @@ class Alone:
     def _held(self, own: Own, entry: Entry) -> Operation:
         """Return what a matched probe holds: the send's request has all of it."""
         sent = self._dev.at(self._memory, own.dev.match_req)
-        request = self._traffic.request_text(own.common)
+        request = self._traffic.started.text(own.common)
         return operations.held(entry.peers(), OWN_RANK, sent.tag, self._length(sent), request)

@@ -74,7 +74,10 @@ class Ch4(Device):
         Raises:
             NoInformation: at once or after them, the netmod may have others.
         """
-        own = self._partitioned.sends(self._traffic.of(entry.view.address).partitioned, entry)
+        own = chain(
+            self._partitioned.sends(self._traffic.of(entry.view.address).partitioned, entry),
+            self._traffic.started.done_at_once(entry.view.address, entry.peers()),
+        )
         if entry.is_alone:
             return chain(own, self._alone.sends(entry))
         of_network = self._of_network(entry, Kind.SEND)
@@ -135,7 +138,7 @@ class Ch4(Device):
     def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""
         requests = [each for each in self._traffic.of(entry.view.address).others if each.cc]
-        return [self._traffic.request_text(each) for each in requests if self._parts.requests.kind(each) is kind]
+        return [self._traffic.started.text(each) for each in requests if self._parts.requests.kind(each) is kind]
 
 
 def _up_to(refusal: NoInformation | None, walk: Iterator[Operation]) -> Iterator[Operation]:

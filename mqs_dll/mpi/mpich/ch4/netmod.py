@@ -22,7 +22,7 @@ from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.mpich import contexts, early, operations, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
+from mqs_dll.mpi.mpich.persistent import Started, send_call
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
@@ -91,14 +91,12 @@ class Message(NamedTuple):
 class OwnRequests(Protocol):
     """The requests of one process that shared memory doesn't carry."""
 
+    @property
+    def started(self) -> Started:
+        """Return those of them that are persistent."""
+
     def others(self, comm: int) -> Sequence[views.Request]:
         """Return the sends and receives of the communicator at an address."""
-
-    def asked(self, request: views.Request) -> views.PersistentRequest | None:
-        """Return the arguments of the persistent request that a request does the work of."""
-
-    def request_text(self, request: views.Request) -> str:
-        """Return the handle that the program has for a request."""
 
 
 class Netmod(ABC):
@@ -164,7 +162,7 @@ class Netmod(ABC):
         for each in posted:
             half = each.request
             whole = self._request(half.anysrc_partner) if half and half.anysrc_partner else None
-            place = None if whole is None else places.get(self._traffic.request_text(whole).encode())
+            place = None if whole is None else places.get(self._traffic.started.text(whole).encode())
             if place is None:
                 yield self._receive(Status.PENDING, each, whole or half, entry)
             elif place >= done:
@@ -177,27 +175,29 @@ class Netmod(ABC):
 
     def _done_receive(self, request: views.Request, entry: Entry) -> Iterator[Operation]:
         """Yield a receive that is done, or a message that a matched probe holds: the library has forgotten both."""
-        kind, text = self._parts.requests.kind(request), self._traffic.request_text(request)
+        kind, started = self._parts.requests.kind(request), self._traffic.started
         if kind is Kind.MPROBE:
             if (message := self.held(request)) is not None:
-                yield operations.held(entry.peers(), *message, text)
+                yield operations.held(entry.peers(), *message, started.text(request))
         elif kind is Kind.RECV and request.cc == 0:
+            made = started.asked(request)
             got = Envelope(request.status_source, request.status_tag, request.length)
             yield envelopes.receive(
                 Status.COMPLETE,
-                NOTHING,
+                started.wanted(made) if made else NOTHING,
                 NOTHING if request.cancelled else got,
                 entry.peers(),
-                0,
-                phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
-                "its buffer is not kept",
-                text,
+                made.buffer if made else 0,
+                operations.persistent("MPI_Recv_init") if made else phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
+                self._buffer_text(_arguments(made), UNKNOWN, 0),
+                started.text(request),
                 phrases.CANCELLED() if request.cancelled else None,
-                operations.NOT_KEPT,
+                None if made else operations.NOT_KEPT,
+                tag_wild=made is not None and made.tag == self._parts.requests.values.any_tag,
             )
 
     def _receive(self, status: Status, each: Receive, request: views.Request | None, entry: Entry) -> Operation:
-        made = None if request is None else self._traffic.asked(request)
+        made = None if request is None else self._traffic.started.asked(request)
         tag = each.got.tag if status is Status.MATCHED else each.asked.tag
         progress, *more = each.texts or (None,)
         return envelopes.receive(
@@ -208,7 +208,7 @@ class Netmod(ABC):
             each.buffer,
             operations.persistent("MPI_Recv_init") if made else phrases.made_by("MPI_Recv", "MPI_Irecv"),
             self._buffer_text(each.arguments or _arguments(made), each.asked.length, each.buffer),
-            None if request is None else self._traffic.request_text(request),
+            None if request is None else self._traffic.started.text(request),
             phrases.FREED() if _is_freed(request) else progress,
             operations.collective_text(each.context_id, tag),
             *more,
@@ -234,19 +234,22 @@ class Netmod(ABC):
         yield from sorted(found, key=lambda each: (each.desired_local_rank, each.desired_tag))
         for done in self._traffic.others(entry.view.address):
             if self._parts.requests.kind(done) is Kind.SEND and done.cc == 0:
-                unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0
-                call = phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE)
-                texts = call, "what it sent where is not known", self._traffic.request_text(done), "done"
-                yield envelopes.send(Status.COMPLETE, *unknown, *texts)
+                yield self._traffic.started.send(done, entry.peers()) or self._done_send(done)
         if lost := self.lost_sends():
             raise lost
 
+    def _done_send(self, request: views.Request) -> Operation:
+        unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0
+        call = phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE)
+        text = self._traffic.started.text(request)
+        return envelopes.send(Status.COMPLETE, *unknown, call, "what it sent where is not known", text, "done")
+
     def _send(self, each: Send, entry: Entry) -> Operation:
         request, peers = each.request, entry.peers()
-        made = None if request is None else self._traffic.asked(request)
+        made = None if request is None else self._traffic.started.asked(request)
         rank = made.rank if made and each.rank == INVALID_RANK else each.rank
         if made is not None:
-            call = operations.persistent(PERSISTENT_SENDS.get(made.p_type, "MPI_Send_init"))
+            call = send_call(made)
         elif each.synchronous:
             call = phrases.made_by("MPI_Ssend", "MPI_Issend")
         else:
@@ -261,7 +264,7 @@ class Netmod(ABC):
             each.buffer,
             call,
             self._buffer_text(_arguments(made), each.length, each.buffer),
-            None if request is None else self._traffic.request_text(request),
+            None if request is None else self._traffic.started.text(request),
             phrases.FREED() if _is_freed(request) else each.progress,
             collective or (NO_ORDER if rank != INVALID_RANK else "its receiver is not known"),
         )

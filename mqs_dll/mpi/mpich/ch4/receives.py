@@ -79,7 +79,7 @@ class Receives:
             asked.buffer or 0,
             self._call(message, entry),
             _buffer_text(facts, asked),
-            self._traffic.request_text(message.common),
+            self._traffic.started.text(message.common),
             _progress(message, length),
             _collective_text(message, entry) or (operations.NOT_KEPT if _has_forgotten(message, asked) else None),
             tag_wild=any_tag,
@@ -87,7 +87,7 @@ class Receives:
 
     def _asked(self, message: Message, entry: Entry) -> Asked:
         """Return what a receive asked for, as far as that is kept."""
-        arguments = self._traffic.asked(message.common)
+        arguments = self._traffic.started.asked(message.common)
         if arguments is not None:
             return Asked(arguments.rank, arguments.tag, arguments.buffer, arguments.count, arguments.datatype)
         am = message.am
@@ -100,14 +100,14 @@ class Receives:
         return Asked(None, None, None, am.count if was_too_small else None, am.datatype)
 
     def _held(self, message: Message, entry: Entry) -> Operation:
-        request = self._traffic.request_text(message.common)
+        request = self._traffic.started.text(message.common)
         return operations.held(entry.peers(), message.source, message.tag, message.am.count, request)
 
     # ------------------------------------------------------------ words
 
     def _call(self, message: Message, entry: Entry) -> str:
         """Name the call that made a receive; one that is complete or freed can't belong to a blocking call."""
-        if self._traffic.persistent(message.common):
+        if self._traffic.started.of(message.common):
             return operations.persistent("MPI_Recv_init")
         if not _keeps_context(message, entry):
             return phrases.made_by("MPI_Irecv", how=How.OR_COLLECTIVE)

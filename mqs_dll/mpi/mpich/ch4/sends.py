@@ -26,7 +26,7 @@ from mqs_dll.mpi.mpich.ch4.postponed import Postponed, PostponedSends
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
+from mqs_dll.mpi.mpich.persistent import send_call
 from mqs_dll.phrases import How
 
 # flags of a message's header
@@ -122,7 +122,7 @@ class Sends:
             sent.buffer,
             operations.BUFFERED_SEND if copied else sent.call,
             sent.missing if sent.datatype is None else buffer_text(sent.facts, sent.elements, sent.datatype),
-            operations.COPY if copied else self._traffic.request_text(message.common),
+            operations.COPY if copied else self._traffic.started.text(message.common),
             phrases.FREED() if message.freed and not copied else progress,
             operations.collective_text(sent.context_id, sent.tag),
             NO_TAG_NO_ORDER if sent.lost and no_order else sent.lost or no_order,
@@ -136,7 +136,7 @@ class Sends:
     # ------------------------------------------------------------ what is known of a send
 
     def _sent(self, message: Message, postponed: Postponed | None, entry: Entry) -> Sent:
-        arguments = self._traffic.asked(message.common)
+        arguments = self._traffic.started.asked(message.common)
         queued = None if message.complete else self._postponed.queued(message.common.address)
         found = queued or self._departure(message, entry)
         place = None if found is None else found.place
@@ -217,9 +217,8 @@ class Sends:
 
     def _from_persistent(self, arguments: views.PersistentRequest) -> Sent:
         facts = self._parts.datatypes.at(arguments.datatype)
-        call = PERSISTENT_SENDS.get(arguments.p_type, "MPI_Send_init")
         return Sent(
-            operations.persistent(call),
+            send_call(arguments),
             arguments.rank,
             arguments.tag,
             length=UNKNOWN if facts is None else arguments.count * facts.size,

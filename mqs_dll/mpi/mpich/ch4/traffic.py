@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mqs_dll import phrases
 from mqs_dll.abi import UNKNOWN, Status
 from mqs_dll.errors import BrokenStructureError, TargetReadError
 from mqs_dll.memory import remembered
@@ -20,7 +19,7 @@ from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import started
+from mqs_dll.mpi.mpich.persistent import Started
 from mqs_dll.mpi.mpich.requests import Kind, OfRequest
 
 ACTIVE_MESSAGE = 1
@@ -122,8 +121,6 @@ class Sorted:
         """Messages that no receive has matched, by the context id of their communicator without the bit of collectives,
         in the order in which they came."""
         self.arrived_in_order = True
-        self.started: dict[int, views.Request] = {}
-        """Persistent requests by the address of what does the work."""
         self.broken: list[int] = []
         """Handles of requests that can't be read."""
 
@@ -135,7 +132,7 @@ class Traffic:
         self._parts = parts
         self._memory = parts.memory
         layouts = parts.layouts
-        self._asked = views.PersistentRequest.bind(layouts)
+        self.started = Started(parts)
         self.has_shared_memory = layouts.offset(views.Request.struct, "dev.is_local") is not None
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
@@ -188,19 +185,6 @@ class Traffic:
         """Return ``Sorted.arrived``."""
         return self._sorted().arrived
 
-    def persistent(self, request: views.Request) -> views.Request | None:
-        """Return the persistent request that a request does the work of."""
-        return self._sorted().started.get(request.address)
-
-    def asked(self, request: views.Request) -> views.PersistentRequest | None:
-        """Return the arguments of the persistent request that a request does the work of."""
-        persistent = self.persistent(request)
-        return None if persistent is None else self._asked.at(self._memory, persistent.address)
-
-    def request_text(self, request: views.Request) -> str:
-        """Return the handle that the program has for a request."""
-        return phrases.request(self._parts.requests.handle(self.persistent(request) or request))
-
     # ------------------------------------------------------------ sorting
 
     @remembered
@@ -223,8 +207,8 @@ class Traffic:
                 found.broken.append(request.handle)
                 continue
             if message is None:
-                if request.comm and not _is_hidden_half(request):
-                    found.of[request.comm].others.append(request)
+                if (comm := self.started.comm(request)) and not _is_hidden_half(request):
+                    found.of[comm].others.append(request)
             elif kind is Kind.RECV:
                 _sort_receive(message, found, posted, arrived, stands_for)
             elif request.comm:
@@ -237,7 +221,6 @@ class Traffic:
         arrived, found.arrived_in_order = _in_order(arrived)
         for message in arrived:
             found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
-        found.started = started(requests)
         return found
 
     def _message(self, request: views.Request) -> Message | None:

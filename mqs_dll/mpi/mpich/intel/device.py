@@ -20,10 +20,9 @@ from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.device import Device
 from mqs_dll.mpi.mpich.intel.messages import Asked, Message, asked
 from mqs_dll.mpi.mpich.intel.network import Network, find
-from mqs_dll.mpi.mpich.intel.traffic import Send, Traffic, TrafficReader
+from mqs_dll.mpi.mpich.intel.traffic import Traffic, TrafficReader
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import PERSISTENT_SENDS
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.names import fit
@@ -60,9 +59,9 @@ class Intel(Device):
         """Return the handle of the datatype of each receive, and of each send that is known."""
         traffic = self._traffic()
         receives = chain(*traffic.with_message.values(), *traffic.posted.values())
-        sends = chain(*traffic.sends.values())
         used = [each.am.datatype for each in receives if not each.complete]
-        used += [each.persistent.datatype for each in sends]
+        sends = map(self._reader.started.asked, chain(*traffic.sends.values()))
+        used += [asked.datatype for asked in sends if asked]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
     def requests_of(self, entry: Entry) -> int:
@@ -141,7 +140,9 @@ class Intel(Device):
         """
         traffic = self._traffic()
         shown = [self._send_to_self(request, message, entry) for request, message in traffic.to_self[entry.receives_in]]
-        shown += [self._send(each, entry) for each in traffic.sends[entry.view.address]]
+        sends = (self._reader.started.send(each, entry.peers()) for each in traffic.sends[entry.view.address])
+        shown += filter(None, sends)
+        shown += self._reader.started.done_at_once(entry.view.address, entry.peers())
         shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
         if entry.view.handle == WORLD:
             shown += [_done(handle) for handle in traffic.done]
@@ -170,23 +171,6 @@ class Intel(Device):
             phrases.made_by("MPI_Ssend", "MPI_Issend"),
             f"{message.am.count} bytes; buffer and datatype are not kept",
             phrases.request(request.handle),
-        )
-
-    def _send(self, send: Send, entry: Entry) -> Operation:
-        asked = send.persistent
-        facts = self._parts.datatypes.at(asked.datatype)
-        calls = (PERSISTENT_SENDS[asked.p_type],) if asked.p_type in PERSISTENT_SENDS else ()
-        return envelopes.send(
-            Status.COMPLETE if send.complete else Status.PENDING,
-            asked.rank,
-            world_rank(entry.peers(), asked.rank),
-            asked.tag,
-            UNKNOWN if facts is None else asked.count * facts.size,
-            asked.buffer,
-            operations.persistent(*calls),
-            buffer_text(facts, asked.count, asked.datatype),
-            phrases.request(send.outer.handle),
-            "done" if send.complete else None,
         )
 
     def _refuse_sends(self, handles: list[int]) -> NoReturn:

@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK
 from mqs_dll.errors import LayoutError, TargetReadError
 from mqs_dll.fabric.ofi.endpoint import Endpoint
 from mqs_dll.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
 from mqs_dll.fabric.ofi.providers import find_endpoint
-from mqs_dll.memory import WORD, remembered
+from mqs_dll.memory import WORD
 from mqs_dll.mpi.mpich import environment, handles, views
 from mqs_dll.mpi.mpich.ch4 import interfaces, ofi, variables
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import started
+from mqs_dll.mpi.mpich.persistent import Started
 
 # of a context's record, in words; a variable leads to the first one
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 7
@@ -43,27 +42,14 @@ class OfNetwork:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._memory = parts.memory
-        self._asked = views.PersistentRequest.bind(parts.layouts)
+        self.started = Started(parts)
 
     def others(self, comm: int) -> Sequence[views.Request]:
         """Return the sends and receives of the communicator at an address; a receive of any source once."""
         known = self._parts.requests
-        found = (each for each in known.live().values() if each.comm == comm and known.kind(each) in TRANSFERS)
-        return [each for each in found if not each.is_local and not each.anysrc_partner]
-
-    def asked(self, request: views.Request) -> views.PersistentRequest | None:
-        """Return the arguments of the persistent request that a request does the work of."""
-        persistent = self._started().get(request.address)
-        return None if persistent is None else self._asked.at(self._memory, persistent.address)
-
-    def request_text(self, request: views.Request) -> str:
-        """Return the handle that the program has for a request."""
-        return phrases.request((self._started().get(request.address) or request).handle)
-
-    @remembered
-    def _started(self) -> dict[int, views.Request]:
-        return started(self._parts.requests)
+        found = (each for each in known.live().values() if known.kind(each) in TRANSFERS)
+        own = (each for each in found if not each.is_local and not each.anysrc_partner)
+        return [each for each in own if self.started.comm(each) == comm]
 
 
 class Network(ofi.Ofi):

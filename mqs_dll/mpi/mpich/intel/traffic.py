@@ -8,28 +8,17 @@ message has come to this process itself. What goes over a network is with libfab
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
 
 from mqs_dll.mpi.mpich import environment, views
 from mqs_dll.mpi.mpich.intel.messages import Message
 from mqs_dll.mpi.mpich.links import lists_of
 from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.persistent import started
+from mqs_dll.mpi.mpich.persistent import Started
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
 
 TRANSFERS = (Kind.SEND, Kind.RECV, Kind.MPROBE)
-
-
-class Send(NamedTuple):
-    """A send behind a persistent request."""
-
-    outer: views.Request
-    """The persistent request."""
-    persistent: views.PersistentRequest
-    """What it asks for."""
-    complete: bool
 
 
 class Traffic:
@@ -48,8 +37,8 @@ class Traffic:
         """Messages, by context id, in the order of their arrival."""
         self.held: defaultdict[int, list[Message]] = defaultdict(list)
         """Messages that a matched probe took, by the address of the communicator."""
-        self.sends: defaultdict[int, list[Send]] = defaultdict(list)
-        """Sends that are known, by the address of the communicator."""
+        self.sends: defaultdict[int, list[views.Request]] = defaultdict(list)
+        """Sends behind persistent requests, by the address of the communicator."""
         self.to_self: defaultdict[int, list[tuple[views.Request, Message]]] = defaultdict(list)
         """Sends to this process, each with the message that refers to it, by context id."""
         self.nameless: list[int] = []
@@ -72,7 +61,7 @@ class TrafficReader:
         self._am = views.AmRequest.bind(layouts)
         self._extension = views.LinkedExtension.bind(layouts)
         self._receive = views.IntelReceive.bind(layouts)
-        self._persistent = views.PersistentRequest.bind(layouts)
+        self.started = Started(parts)
         self._shares_memory = environment.shares_memory(parts.image, parts.memory)
 
     def uses_network(self) -> bool:
@@ -81,8 +70,7 @@ class TrafficReader:
 
     def read(self, *, network_is_read: bool) -> Traffic:
         """Return the requests in use, sorted; without the network's where these are read elsewhere."""
-        requests, memory = self._parts.requests, self._parts.memory
-        outer = started(requests)
+        requests = self._parts.requests
         traffic = Traffic()
         receives: list[Message] = []
         sends: dict[int, views.Request] = {}
@@ -90,9 +78,8 @@ class TrafficReader:
             kind = requests.kind(request)
             if network_is_read and not request.is_local and kind in TRANSFERS:
                 continue
-            if kind is Kind.SEND and address in outer:
-                asked = self._persistent.at(memory, outer[address].address)
-                traffic.sends[outer[address].comm].append(Send(outer[address], asked, request.cc == 0))
+            if kind is Kind.SEND and (outer := self.started.of(request)):
+                traffic.sends[outer.comm].append(request)
             elif kind is Kind.SEND and request.cc:
                 sends[address] = request
             elif kind is Kind.SEND and request.is_local:  # those that the library keeps for itself are not
@@ -100,9 +87,9 @@ class TrafficReader:
             elif kind in (Kind.PART_SEND, Kind.PART_RECV):
                 traffic.partitioned[request.comm].append(request)
             elif kind is Kind.MPROBE and request.comm:
-                traffic.held[request.comm].append(self._message(request, None))
+                traffic.held[request.comm].append(self._message(request))
             elif kind is Kind.RECV and request.is_local:
-                receives.append(self._message(request, outer.get(address)))
+                receives.append(self._message(request))
             elif kind is Kind.RECV and request.cc and self._is_remote(request):
                 traffic.remote.append(request.handle)
         _sort_receives(receives, traffic)
@@ -125,15 +112,15 @@ class TrafficReader:
                 if message.common.status_source == own.get(context_id) and message.sender in sends:
                     traffic.to_self[context_id].append((sends.pop(message.sender), message))
 
-    def _message(self, request: views.Request, outer: views.Request | None) -> Message:
+    def _message(self, request: views.Request) -> Message:
         memory = self._parts.memory
         am = self._am.at(memory, request.address)
         return Message(
             request,
             am,
             self._extension.at(memory, am.req) if am.req else None,
-            None if outer is None else self._persistent.at(memory, outer.address),
-            (outer or request).handle,
+            self.started.asked(request),
+            (self.started.of(request) or request).handle,
             self._receive.at(memory, request.address).asked_process,
         )
 
