@@ -420,6 +420,17 @@ def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
     assert "MPI_Ssend_init, persistent, started" in text(shown)
 
 
+def test_what_only_looks_like_a_predefined_datatype_is_none(process: Process) -> None:
+    """Besides index and size a handle has a form, that of programs or one of 5.0's own; else it is none."""
+    datatypes = process.parts("ch4").datatypes
+    assert [datatypes.at(handle) is None for handle in (MPI_INT, 0x4C810400, 0x4DD742A0, 0x4C010400)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
 def test_a_persistent_send_that_was_done_at_once_is_known_whole(process: Process) -> None:
     """What did its work is a request of the library's own, which all such share and which is in no pool."""
     asked = {"p_type": 1, "rank": 2, "buffer": 0x7777, "count": 16, "datatype": MPI_INT}

@@ -26,6 +26,8 @@ FLOAT_INT, DOUBLE_INT = 0x8C000000, 0x8C000001
 
 PAIRS = 5
 INDEX = 0xFF
+FORM, PUBLIC, INTERNAL = 0x3FF, 0, range(0x80, 0x100)
+"""Of the handle of a predefined datatype, above index and size: as programs have it, or 5.0 inside the library."""
 
 
 class Datatypes:
@@ -49,8 +51,11 @@ class Datatypes:
         except MqsError:
             return None
 
-    def _builtin(self, handle: int) -> DatatypeFacts:
+    def _builtin(self, handle: int) -> DatatypeFacts | None:
         """Return what is known of a predefined datatype; one of the library's own, which has no index, is of bytes."""
+        form = handle >> 16 & FORM
+        if form != PUBLIC and form not in INTERNAL:
+            return None
         index, size = handle & INDEX, handle >> 8 & 0xFF
         name = b"MPI_BYTE" if index == 0 and size == 1 else b""
         begin = self._array(CHAR, UNSIGNED_CHAR)
