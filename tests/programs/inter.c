@@ -13,9 +13,12 @@ static int in_upper(void)
 
 static void make_communicators(void)
 {
-    MPI_Comm half;
+    MPI_Comm half, more = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, in_upper(), world_rank, &half);
     truth_communicator(in_upper() ? "half-upper" : "half-lower", half);
+    if (!in_upper()) /* its number may be that by which the other group receives on the inter-communicator */
+        MPI_Comm_dup(half, &more);
+    truth_communicator("more-lower", more);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, in_upper() ? 0 : LOWER, 1, &inter);
     truth_communicator("inter", inter);
     truth_set_name(inter, "coupling");

@@ -161,21 +161,26 @@ class Ucx(Netmod):
     # ------------------------------------------------------------ sends
 
     def sent(self, entry: Entry) -> Iterator[Send]:
-        """Yield the sends of a communicator that are not done."""
+        """Yield the sends of a communicator that are not done.
+
+        Their context id is the receivers', who here may have no part in a communicator with the same one.
+        """
+        peers = entry.peers()
         for address, sent in self._held().sent.get(entry.sends_in, ()):
-            if sent.tag is None or _source(sent.tag) == entry.view.rank:
-                yield self._send_of(self._request(address), sent, entry)
+            world = self._processes().get(sent.endpoint, INVALID_RANK)
+            is_to_peer = world == INVALID_RANK or world in peers
+            if is_to_peer and (sent.tag is None or _source(sent.tag) == entry.view.rank):
+                yield self._send_of(self._request(address), sent, world, peers)
 
     def lost_sends(self) -> NoInformation | None:
         """Return that a send is under way of which nothing tells the communicator; to 4.1 there are such."""
         return LOST if self._held().sent.get(NO_CONTEXT) else None
 
-    def _send_of(self, request: views.Request | None, sent: Sent, entry: Entry) -> Send:
-        world, peers = self._processes().get(sent.endpoint, INVALID_RANK), entry.peers()
+    def _send_of(self, request: views.Request | None, sent: Sent, world: int, peers: Sequence[int]) -> Send:
         return Send(
             request,
             (sent.tag or 0) >> CONTEXT_SHIFT,
-            peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK,
+            INVALID_RANK if world == INVALID_RANK else peers.index(world),
             UNKNOWN if sent.tag is None else self._tag(sent.tag),
             sent.length,
             sent.buffer,
