@@ -1,8 +1,9 @@
 """pml/ucx, which leaves the matching of messages to UCX: what UCX's worker holds, in terms of Open MPI.
 
 A tag of UCX's is 24 bits of tag, 20 of the source's rank and 20 of the communicator's number; a receive says by a mask
-which of them count. UCX keeps bytes: of datatypes and counts only a persistent request knows. A blocking MPI_Send or
-MPI_Recv has its request on the stack; that of a receive hangs in UCX's queues all the same, that of a send nowhere.
+which of them count. UCX keeps bytes: of datatypes and counts only a persistent request knows, which is all that is left
+when it is done. A blocking MPI_Send or MPI_Recv has its request on the stack; that of a receive hangs in UCX's queues
+all the same, that of a send nowhere.
 Source: ompi/mca/pml/ucx/pml_ucx.c, pml_ucx_request.h, pml_ucx_request.c of 4.1.4, 4.1.8 and 5.0.11.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from mqs_dll.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.mpi.openmpi import tags, views
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.mpi.openmpi.describe import CALLS, request_text, tag_text
+from mqs_dll.mpi.openmpi.describe import CALLS, COMPLETE, request_text, tag_text
 from mqs_dll.mpi.openmpi.groups import ProcName
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden
@@ -50,9 +50,14 @@ SOURCE = (1 << SOURCE_BITS) - 1 << SLOT_BITS
 TAG = (1 << TAG_BITS - 1) - 1 << SLOT_BITS + SOURCE_BITS
 """Without the sign: MPI_ANY_TAG never matches Open MPI's own messages, whose tags are negative."""
 
-PERSISTENT = struct.Struct("<Q8xQQQQQI")
-"""mca_pml_ucx_persistent_request_t behind its ompi_request_t: the request that does its work, buffer, count,
-UCX's and Open MPI's datatype, the tag, the mode of a send."""
+PERSISTENT = struct.Struct("<QIxxxxQQQQQIxxxxQQ")
+"""mca_pml_ucx_persistent_request_t behind its ompi_request_t: the request that does its work, flags, buffer, count,
+UCX's and Open MPI's datatype, UCX's tag, mode and endpoint of a send, the mask of a receive's tag."""
+
+SEND = 1
+"""Of its flags (MCA_PML_UCX_REQUEST_FLAG_SEND)."""
+ACTIVE = 2
+"""Of an ompi_request_t that is started and not collected (ompi/request/request.h)."""
 
 COMMUNICATOR = 152
 """Of req_mpi_object in ompi_request_t."""
@@ -68,16 +73,25 @@ MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED = bytes(4), b"\1\0\0\0"
 
 
 class Asked(NamedTuple):
-    """What a persistent request was made with."""
+    """What a persistent request that is started was made with."""
 
-    request: int
-    """The handle."""
+    own: views.Request
+    """Its address is the handle."""
+    work: int
+    """The address of the request that does its work, 0 for none: that is given back as soon as it is done."""
+    is_send: bool
     buffer: int
     elements: int
     datatype: int
+    length: int
+    """Bytes; -1 where nothing tells the size of the datatype."""
     tag: int
+    """UCX's."""
+    mask: int
     mode: int
     """Of a send."""
+    endpoint: int
+    freed: bool = False
 
 
 class Held(NamedTuple):
@@ -86,6 +100,8 @@ class Held(NamedTuple):
     posted: Mapping[int, Sequence[Posted]]
     received: Mapping[int, Sequence[Received]]
     sent: Mapping[int, Sequence[Sent]]
+    done: Mapping[int, Sequence[Asked]]
+    """Persistent requests that are done."""
     in_pool: frozenset[int]
     """The addresses of the requests that Open MPI has a part of."""
     no_other: bool
@@ -112,7 +128,8 @@ class Ucx(Pml):
         self._matching = Matching(self._worker)
         self._requests = Requests(self._worker)
         self._processes = Processes(parts)
-        self._persistent_class = symbols.get("mca_pml_ucx_persistent_request_t_class")
+        self._containers = parts.containers
+        self._pool = _pool_of_persistent(symbols, memory, parts)
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
@@ -146,7 +163,11 @@ class Ucx(Pml):
             received[_slot(got.tag)].append(got)
         for send in chain(self._requests.sends(others), blocking):
             sent[self._slot_of(send, in_pool)].append(send)
-        return Held(posted, received, sent, in_pool, no_other)
+        done: defaultdict[int, list[Asked]] = defaultdict(list)
+        for asked in self._persistent().values():
+            if not asked.work and asked.own.req_complete == COMPLETE:
+                done[_slot(asked.tag)].append(asked)
+        return Held(posted, received, sent, done, in_pool, no_other)
 
     def _blocking(self, receives: bool) -> tuple[list[Sent], bool]:
         """Return the blocking send of the first thread, if it is seen on its stack, and whether there is no other.
@@ -175,7 +196,7 @@ class Ucx(Pml):
         if request is None:
             return NO_SLOT
         made = self._asked(request)
-        communicator = self._memory.pointer((made.request if made else request.address) + COMMUNICATOR)
+        communicator = self._memory.pointer((made.own if made else request).address + COMMUNICATOR)
         return next((each.slot for each in self._communicators.read() if each.view.address == communicator), NO_SLOT)
 
     def _own_part(self, address: int, in_pool: frozenset[int]) -> views.Request | None:
@@ -183,17 +204,24 @@ class Ucx(Pml):
         return self._request.at(self._memory, address + self._worker.request_size) if address in in_pool else None
 
     def _asked(self, request: views.Request | None) -> Asked | None:
-        """Return what a persistent request was made with, given the request that does its work; None for another."""
-        if self._persistent_class is None or request is None:
-            return None
-        for pointer in self._memory.pointers(request.address + COMMUNICATOR - WORD, 2):
-            with suppress(TargetReadError):
-                if self._memory.pointer(pointer) == self._persistent_class:
-                    values = self._memory.unpack(PERSISTENT, pointer + USER_BYTES)
-                    work, buffer, count, _, datatype, bits, mode = values
-                    if work == request.address:
-                        return Asked(pointer, buffer, count, datatype, _tag(bits), mode)
-        return None
+        """Return what a persistent request was made with, given it or what does its work; None for another."""
+        return None if request is None else self._persistent().get(request.address)
+
+    @remembered
+    def _persistent(self) -> dict[int, Asked]:
+        """Return the persistent requests that are started, by the address of what does their work, or their own."""
+        found: dict[int, Asked] = {}
+        pool = self._containers.pool_elements(self._pool, self._request) if self._pool else []
+        for own in pool:
+            if own.req_state == ACTIVE:
+                values = self._memory.unpack(PERSISTENT, own.address + USER_BYTES)
+                work, flags, buffer, count, _, datatype, tag, mode, endpoint, mask = values
+                facts = self._datatypes.at(datatype)
+                length = UNKNOWN if facts is None else count * facts.size
+                found[work or own.address] = Asked(
+                    own, work, bool(flags & SEND), buffer, count, datatype, length, tag, mask, mode, endpoint
+                )
+        return found
 
     # ------------------------------------------------------------ receives
 
@@ -204,26 +232,31 @@ class Ucx(Pml):
             BrokenStructureError: UCX's queues contradict themselves.
         """
         held = self._held()
+        for asked in held.done.get(entry.slot, ()):
+            if not asked.is_send:
+                yield self._done(asked, asked.own, entry)
         for got in held.received.get(entry.slot, ()):
             own = self._own_part(got.address, held.in_pool)
-            if got.done and own is not None:
-                message = Envelope(own.status_source, own.status_tag, own.status_ucount)
-            else:
-                message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
+            message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
             if got.late:
-                yield self._done_at_once(got, own, entry, message)
-            elif got.done and own is not None and own.status_cancelled:
-                yield self._receive(Status.COMPLETE, got, own, entry, NOTHING, phrases.CANCELLED())
+                yield self._done_at_once(got, own, entry, _status(own) if own else message)
+            elif got.done and own is not None:
+                yield self._done(got, own, entry)
             else:
                 yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
             yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
+    def _done(self, asked: Received | Asked, own: views.Request, entry: Entry) -> Operation:
+        if own.status_cancelled:
+            return self._receive(Status.COMPLETE, asked, own, entry, NOTHING, phrases.CANCELLED())
+        return self._receive(Status.COMPLETE, asked, own, entry, _status(own), None)
+
     def _receive(
         self,
         status: Status,
-        asked: Posted | Received,
+        asked: Posted | Received | Asked,
         own: views.Request | None,
         entry: Entry,
         got: Envelope,
@@ -275,7 +308,10 @@ class Ucx(Pml):
                 deep in a stack; or nothing tells the communicator of another one.
         """
         held = self._held()
-        found = [self._send(each, held, entry) for each in held.sent.get(entry.slot, ())]
+        sent = held.sent.get(entry.slot, ())
+        found = [self._send(each, self._own_part(each.address, held.in_pool), entry) for each in sent]
+        done = (each for each in held.done.get(entry.slot, ()) if each.is_send)
+        found += [self._send(_done_send(each), each.own, entry) for each in done]
         found.sort(key=lambda each: (each.desired_local_rank, each.desired_tag))
         if held.sent.get(NO_SLOT):
             refusal = NoInformation(NO_COMMUNICATOR)
@@ -287,12 +323,11 @@ class Ucx(Pml):
             raise refusal
         return chain(found, _raise(refusal))
 
-    def _send(self, sent: Sent, held: Held, entry: Entry) -> Operation:
-        own = self._own_part(sent.address, held.in_pool)
+    def _send(self, sent: Sent, own: views.Request | None, entry: Entry) -> Operation:
         made = self._asked(own)
         name = self._endpoint_names().get(sent.endpoint)
         rank = next((rank for rank, each in enumerate(entry.peer_names()) if each == name), INVALID_RANK)
-        known = made.tag if made else UNKNOWN
+        known = _tag(made.tag) if made else UNKNOWN
         tag = known if sent.tag is None else _tag(sent.tag)
         status = Status.MATCHED if sent.tag is None else Status.PENDING
         return envelopes.send(
@@ -375,7 +410,8 @@ class Ucx(Pml):
     def _request_text(self, own: views.Request | None, made: Asked | None) -> str | None:
         if own is None:
             return None
-        return request_text(self._memory, made.request if made else own.address, own.req_complete)
+        known = made.own if made else own  # the one that the program has, and waits for
+        return request_text(self._memory, known.address, known.req_complete)
 
 
 def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
@@ -391,6 +427,42 @@ def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
         if pointer and is_worker(memory, pointer):
             return find_worker(image, memory, pointer, USER_BYTES, "openmpi")
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
+
+
+def _pool_of_persistent(symbols: Symbols, memory: Memory, parts: Parts) -> int | None:
+    """Return the address of the pool of persistent requests, an opal_free_list_t in ompi_pml_ucx; None without any.
+
+    Raises:
+        LayoutError: it isn't there.
+    """
+    module = symbols.get("ompi_pml_ucx")
+    kind = symbols.get("mca_pml_ucx_persistent_request_t_class")
+    if module is None or kind is None:
+        return None
+    for place, word in enumerate(memory.pointers(module, MODULE_BYTES // WORD)):
+        if word == kind:
+            return module + WORD * place - views.OpalFreeList.bind(parts.layouts).offsets["fl_frag_class"]
+    raise LayoutError("ompi_pml_ucx has no pool of persistent requests")
+
+
+def _done_send(asked: Asked) -> Sent:
+    """Return the send of a persistent request that is done."""
+    return Sent(
+        asked.own.address,
+        asked.tag,
+        asked.length,
+        asked.buffer,
+        asked.endpoint,
+        synchronous=False,
+        done=True,
+        is_announced=True,
+        is_whole_sent=True,
+        freed=False,
+    )
+
+
+def _status(own: views.Request) -> Envelope:
+    return Envelope(own.status_source, own.status_tag, own.status_ucount)
 
 
 def _only_stack(memory: Memory, symbols: Symbols) -> int | None:
