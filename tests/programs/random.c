@@ -2,8 +2,8 @@
  *
  * Every rank draws the same plan from the seed and carries out its part of it. What may be drawn never leaves open what
  * becomes of it: each pair of a communicator and a receiver has either receives that nothing matches (wildcards among
- * them), or messages that nothing receives, or both with tags of their own, some of which meet. Messages are sent in
- * turn, each when the one before has arrived, so that their order is known, too. */
+ * them), or messages that nothing receives, or both with tags of their own, some of which meet, or only such as meet.
+ * Messages are sent in turn, each when the one before has arrived, so that their order is known, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static void make_rooms(void)
 
 /* ------------------------------------------------------------------ the plan */
 
-enum habit { RECEIVES_ONLY, MESSAGES_ONLY, MIXED };
+enum habit { RECEIVES_ONLY, MESSAGES_ONLY, MIXED, MEETING, HABITS };
 enum kind { WAITING, PERSISTENT, IDLE, CANCELLED, MESSAGE, MATCHED };
 
 struct event {
@@ -146,8 +146,9 @@ struct event {
     int receiving, sending;       /* the same in MPI_COMM_WORLD */
     int any_source, any_tag, tag; /* of the receive */
     int late;                     /* it is posted when its message has arrived, else before that is sent */
-    int synchronous, large, persistent;
-    int type, count;
+    int synchronous, large, ready, persistent; /* of the send */
+    int starts;                                /* the receive of a synchronous message is persistent */
+    int type, count, spare;                    /* elements that are sent, and what there is room for besides */
 };
 
 static const MPI_Datatype *datatype(int number)
@@ -176,49 +177,53 @@ static struct event draw_event(int index)
     e.receiving = e.room->members[side][e.receiver];
     e.sending = e.room->members[other][e.sender];
     enum habit habit = habits[number][e.receiving];
-    if (habit == MESSAGES_ONLY || (habit == MIXED && draw(2)))
+    if (habit == MEETING)
+        e.kind = MATCHED;
+    else if (habit == MESSAGES_ONLY || (habit == MIXED && draw(2)))
         e.kind = habit == MIXED && draw(2) ? MATCHED : MESSAGE;
     else
         e.kind = (enum kind)draw(MESSAGE);
     if (e.sending == e.receiving && e.kind >= MESSAGE) /* messages to oneself are made on MPI_COMM_SELF */
         e.kind = WAITING;
     e.any_source = one_in(3);
-    e.any_tag = habit == RECEIVES_ONLY && one_in(4);
+    e.any_tag = (habit == RECEIVES_ONLY || (habit == MEETING && e.kind == MATCHED)) && one_in(4);
     e.tag = FIRST_TAG + index;
     e.late = e.kind == MATCHED && draw(2) && !is_lost(&e);
-    e.synchronous = draw(2);
-    e.large = e.kind == MESSAGE && one_in(3);
-    e.persistent = e.kind == MESSAGE && one_in(4);
+    e.starts = e.kind == MATCHED && one_in(3);
+    e.large = e.kind >= MESSAGE && one_in(3);
+    e.ready = e.kind == MATCHED && !e.late && !e.starts && one_in(4);
+    e.synchronous = !e.ready && (e.starts || draw(2));
+    e.persistent = e.kind >= MESSAGE && !e.ready && !e.starts && one_in(4);
     e.type = draw(4);
     e.count = e.large ? LARGE / 8 : 1 + draw(SMALL / 8);
+    if (!e.large && !e.synchronous && one_in(8)) /* over sockets a synchronous one of no bytes never ends */
+        e.count = 0;
+    e.spare = e.large ? 0 : draw(2) * draw(SMALL / 8);
     return e;
 }
 
 /* ------------------------------------------------------------------ carrying it out */
 
-static char incoming[EVENTS][SMALL], outgoing[EVENTS][LARGE];
+static char incoming[EVENTS][LARGE], outgoing[EVENTS][LARGE];
 
-static void receive(const struct event *e, int index)
+static struct operation *receive(const struct event *e, int index)
 {
     MPI_Comm comm = e->room->comm;
     MPI_Datatype type = *datatype(e->type);
     int source = e->any_source ? MPI_ANY_SOURCE : e->sender, tag = e->any_tag ? MPI_ANY_TAG : e->tag;
+    int count = e->count + e->spare;
     MPI_Request request;
-    if (e->kind == PERSISTENT) {
-        struct operation *o = truth_operation(RECEIVES, "MPI_Recv_init", incoming[index], e->count, type, source, tag,
-                                              comm);
-        MPI_Recv_init(incoming[index], e->count, type, source, tag, comm, &request);
-        MPI_Start(&request);
-        truth_request(o, request);
-    } else if (e->kind == IDLE) {
-        MPI_Recv_init(incoming[index], e->count, type, source, tag, comm, &request);
-    } else {
-        struct operation *o = post_irecv(incoming[index], e->count, type, source, tag, comm);
-        if (e->kind == CANCELLED) {
-            MPI_Cancel(&o->handle);
-            o->status = "complete";
-        }
+    if (e->kind == IDLE) {
+        MPI_Recv_init(incoming[index], count, type, source, tag, comm, &request);
+        return NULL;
     }
+    if (e->kind != PERSISTENT && !e->starts)
+        return post_irecv(incoming[index], count, type, source, tag, comm);
+    struct operation *o = truth_operation(RECEIVES, "MPI_Recv_init", incoming[index], count, type, source, tag, comm);
+    MPI_Recv_init(incoming[index], count, type, source, tag, comm, &request);
+    MPI_Start(&request);
+    truth_request(o, request);
+    return o;
 }
 
 static struct operation *send(const struct event *e, int index)
@@ -228,6 +233,12 @@ static struct operation *send(const struct event *e, int index)
     void *buffer = outgoing[index];
     MPI_Request request;
     struct operation *o;
+    if (e->ready) {
+        o = truth_operation(SENDS, "MPI_Irsend", buffer, e->count, type, e->receiver, e->tag, comm);
+        MPI_Irsend(buffer, e->count, type, e->receiver, e->tag, comm, &request);
+        truth_request(o, request);
+        return o;
+    }
     if (!e->persistent)
         return e->synchronous ? post_issend(buffer, e->count, type, e->receiver, e->tag, comm)
                               : post_isend(buffer, e->count, type, e->receiver, e->tag, comm);
@@ -246,7 +257,13 @@ static int size_of(const struct event *e)
     return e->count * size;
 }
 
-static void send_in_turn(const struct event *e, int index, const char *posted, const char *arrived)
+static void wait_until_done(const struct operation *o)
+{
+    for (int flag = 0; !flag;)
+        MPI_Request_get_status(o->handle, &flag, MPI_STATUS_IGNORE);
+}
+
+static void send_in_turn(const struct event *e, int index, const char *posted, const char *matched, const char *arrived)
 {
     if (e->kind == MATCHED && !e->late)
         progress_until(posted);
@@ -259,14 +276,18 @@ static void send_in_turn(const struct event *e, int index, const char *posted, c
         o->status = "complete";
         o->optional = 1;
     }
-    o->overwritten = e->synchronous && !e->large && !e->persistent; /* by what this rank sends later */
+    o->overwritten = (e->synchronous || e->large) && !e->persistent; /* by what this rank sends later */
+    if (e->starts) {
+        wait_until_done(o);
+        say(matched);
+    }
     progress_until(arrived);
 }
 
-static void receive_in_turn(const struct event *e, int index, const char *posted, const char *arrived)
+static void receive_in_turn(const struct event *e, int index, const char *posted, const char *matched, const char *arrived)
 {
     MPI_Comm comm = e->room->comm;
-    int flag = 0, source = e->any_source ? MPI_ANY_SOURCE : e->sender;
+    int flag = 0;
     if (e->kind == MESSAGE) {
         enum protocol protocol = e->large ? RENDEZVOUS : e->synchronous ? SYNCHRONOUS : EAGER;
         truth_unexpected(e->sender, e->tag, (size_t)size_of(e), protocol, comm)->pattern = index;
@@ -274,29 +295,35 @@ static void receive_in_turn(const struct event *e, int index, const char *posted
     while ((e->kind == MESSAGE || e->late) && !flag)
         MPI_Iprobe(e->sender, e->tag, comm, &flag, MPI_STATUS_IGNORE);
     if (e->kind == MATCHED) {
-        struct operation *o = post_irecv(incoming[index], e->count, *datatype(e->type), source, e->tag, comm);
+        struct operation *o = receive(e, index);
         truth_matched(o, e->sender, e->tag, size_of(e));
         o->status = "complete";
         o->late = e->late;
         say(posted);
-        for (flag = 0; !flag;)
-            MPI_Request_get_status(o->handle, &flag, MPI_STATUS_IGNORE);
+        if (o->handle == MPI_REQUEST_NULL) /* it can't be asked */
+            progress_until(matched);
+        else
+            wait_until_done(o);
     }
     say(arrived);
 }
 
 static void carry_out(const struct event *e, int index)
 {
-    char posted[32], arrived[32];
+    char posted[32], matched[32], arrived[32];
     snprintf(posted, sizeof posted, "posted.%d", index);
+    snprintf(matched, sizeof matched, "matched.%d", index);
     snprintf(arrived, sizeof arrived, "arrived.%d", index);
     if (e->kind < MESSAGE) {
-        if (world_rank == e->receiving)
-            receive(e, index);
+        struct operation *o = world_rank == e->receiving ? receive(e, index) : NULL;
+        if (o != NULL && e->kind == CANCELLED) {
+            MPI_Cancel(&o->handle);
+            o->status = "complete";
+        }
     } else if (world_rank == e->receiving) {
-        receive_in_turn(e, index, posted, arrived);
+        receive_in_turn(e, index, posted, matched, arrived);
     } else if (world_rank == e->sending) {
-        send_in_turn(e, index, posted, arrived);
+        send_in_turn(e, index, posted, matched, arrived);
     } else {
         progress_until(arrived);
     }
@@ -314,22 +341,54 @@ static void talk_to_oneself(void)
     }
 }
 
+static void end_all(MPI_Request *requests, int count)
+{
+    for (int i = 0; i < count; i++) {
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        if (requests[i] != MPI_REQUEST_NULL)
+            MPI_Request_free(&requests[i]);
+    }
+}
+
+static void use_by_collectives(MPI_Comm comm)
+{
+    MPI_Request requests[3];
+    int one = 1, sum;
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+    MPI_Ibarrier(comm, &requests[1]);
+    MPI_Ibcast(incoming[0], SMALL, MPI_CHAR, 0, comm, &requests[2]);
+    end_all(requests, 3);
+}
+
 /* What an earlier use has left in a request is not to be taken for its own. */
 static void use_requests(const struct room *room)
 {
-    MPI_Request requests[PAST];
+    static int (*const sends[])(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) = {
+        MPI_Irsend, MPI_Issend, MPI_Send_init, MPI_Ssend_init, MPI_Isend};
+    MPI_Comm comm = room->comm;
+    MPI_Request past[2 * PAST];
     int rank, size;
-    if (room->comm == MPI_COMM_NULL || room->inter)
+    if (comm == MPI_COMM_NULL || room->inter)
         return;
-    MPI_Comm_rank(room->comm, &rank);
-    MPI_Comm_size(room->comm, &size);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    int from = (rank + 1) % size, to = (rank + size - 1) % size;
     for (int i = 0; i < PAST; i++)
-        MPI_Irecv(incoming[i], 2 + i, MPI_INT, (rank + 1) % size, i, room->comm, &requests[i]);
-    MPI_Barrier(room->comm);
+        MPI_Recv_init(incoming[i], 2 + i, MPI_DOUBLE, from, i, comm, &past[i]);
+    MPI_Startall(PAST, past);
     for (int i = 0; i < PAST; i++)
-        MPI_Send(outgoing[i], 1, MPI_INT, (rank + size - 1) % size, i, room->comm);
+        MPI_Irecv(incoming[PAST + i], 2 + i, MPI_INT, from, PAST + i, comm, &past[PAST + i]);
+    MPI_Barrier(comm);
     for (int i = 0; i < PAST; i++)
-        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        MPI_Send(outgoing[i], 1, MPI_INT, to, PAST + i, comm);
+    end_all(&past[PAST], PAST);
+    for (int i = 0; i < PAST; i++) {
+        sends[i](outgoing[i], 1, MPI_DOUBLE, to, i, comm, &past[PAST + i]);
+        if (sends[i] == MPI_Send_init || sends[i] == MPI_Ssend_init)
+            MPI_Start(&past[PAST + i]);
+    }
+    use_by_collectives(comm);
+    end_all(past, 2 * PAST);
 }
 
 /* Open MPI begins each search behind the source where the last one ended, which may have been a collective's. */
@@ -353,7 +412,7 @@ int main(int argc, char **argv)
     make_rooms();
     for (int room = 0; room < room_count; room++)
         for (int rank = 0; rank < world_size; rank++)
-            habits[room][rank] = (enum habit)draw(3);
+            habits[room][rank] = (enum habit)draw(HABITS);
     for (int room = 0; room < room_count; room++)
         use_requests(&rooms[room]);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -75,7 +75,7 @@ struct operation *post_issend(const void *buffer, int count, MPI_Datatype type, 
                               MPI_Comm comm);
 
 /* Write down an operation that the program posts itself, and the handle that it got; with MPI_Request_free, MPI
- * can't be asked about it any more. */
+ * can't be asked about it any more, nor about a persistent one where an answer ends it. */
 struct operation *truth_operation(enum queue queue, const char *call, const void *buffer, int count, MPI_Datatype type,
                                   int peer, int tag, MPI_Comm comm);
 void truth_request(struct operation *operation, MPI_Request request);

@@ -1,4 +1,5 @@
-/* Every rank has sent to every other and received from it; all is done, and no rank has collected any of it. 4 ranks.
+/* Every rank has sent to every other and received from it, persistent requests among them; all is done, and no rank has
+ * collected any of it. 4 ranks.
  * The tags are those of MPICH's collectives. Rank 0's requests were used before, in another order. */
 #include <stdlib.h>
 
@@ -8,6 +9,7 @@ enum { SMALL = 500, LARGE = 1 << 16, RANKS = 4, KINDS = 3 };
 
 static const int tags[KINDS] = {9, 11, 12};
 static const int sizes[KINDS] = {LARGE, SMALL, LARGE / 2};
+static char given[SMALL], taken[SMALL];
 static char out[RANKS][KINDS][LARGE], in[2][RANKS][KINDS][LARGE];
 
 static void receive(MPI_Comm comm, int set)
@@ -31,6 +33,29 @@ static void send(MPI_Comm comm)
         }
 }
 
+static void start_receive(MPI_Comm comm)
+{
+    MPI_Request request;
+    struct operation *o = truth_operation(RECEIVES, "MPI_Recv_init", taken, SMALL, MPI_CHAR, MPI_ANY_SOURCE,
+                                          MPI_ANY_TAG, comm);
+    MPI_Recv_init(taken, SMALL, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &request);
+    MPI_Start(&request);
+    truth_request(o, request);
+    truth_matched(o, (world_rank + RANKS - 1) % RANKS, tags[0], SMALL / 2);
+    o->status = "complete";
+}
+
+static void start_send(MPI_Comm comm)
+{
+    int target = (world_rank + 1) % RANKS;
+    MPI_Request request;
+    struct operation *o = truth_operation(SENDS, "MPI_Ssend_init", given, SMALL / 2, MPI_CHAR, target, tags[0], comm);
+    MPI_Ssend_init(given, SMALL / 2, MPI_CHAR, target, tags[0], comm, &request);
+    MPI_Start(&request);
+    truth_request(o, request);
+    o->status = "complete";
+}
+
 /* What is done and was collected, or freed, leaves nothing. */
 static void send_and_collect(void)
 {
@@ -50,17 +75,22 @@ static void send_and_collect(void)
 
 int main(int argc, char **argv)
 {
-    MPI_Comm field;
+    MPI_Comm field, ring;
     truth_begin(&argc, &argv, "uncollected", MPI_THREAD_SINGLE);
     MPI_Comm_dup(MPI_COMM_WORLD, &field);
     truth_communicator("field", field);
     truth_set_name(field, "field");
+    MPI_Comm_dup(MPI_COMM_WORLD, &ring);
+    truth_communicator("ring", ring);
+    truth_set_name(ring, "ring");
     send_and_collect();
     receive(MPI_COMM_WORLD, 0);
     receive(field, 1);
+    start_receive(ring);
     leave_together("posted", MPI_COMM_WORLD);
     send(MPI_COMM_WORLD);
     send(field);
+    start_send(ring);
     settle();
     leave_together("done", MPI_COMM_WORLD);
     truth_write(1);

@@ -40,8 +40,9 @@ and not collected, are in its message's header, and known while that lies in sha
 its request alone, and over libfabric what MPICH does. Over libfabric Open MPI keeps no destination of a send that has
 left, unless it is synchronous, and not what a receive that is done had asked for; over rxm, of a send that waits no
 destination, either. Over libfabric MPICH keeps of a synchronous send its receiver (over rxm since libfabric 2.0 not
-even that) and its tag alone, and of one that has left nothing that tells its communicator. Sends to one rank come in
-the order of sending; where it isn't known, as in ch3, each of them says so.
+even that) and its tag alone, and of one that has left nothing that tells its communicator. In ch4, and in Open MPI
+over UCX, a persistent request keeps what it was made with, also when it is done. Sends to one rank come in the order of
+sending; where it isn't known, as in ch3, each of them says so.
 
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|
