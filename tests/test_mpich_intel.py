@@ -211,7 +211,7 @@ def test_a_receive_that_had_to_wait_has_lost_its_tag(process: Process) -> None:
 
 
 def test_of_a_complete_receive_only_the_message_is_believed(process: Process) -> None:
-    """Its request may still have the buffer, the count and the source of an earlier use."""
+    """Its request may still have the buffer, the count, the datatype and the source of an earlier use."""
     am = {"tag": 50, "source": 3}
     address = process.make(Kind.RECV, am, None, cc=0, status_source=3, status_tag=50, status_count_lo=4)
     process.put(views.IntelReceive, address, asked_process=3)
@@ -219,6 +219,7 @@ def test_of_a_complete_receive_only_the_message_is_believed(process: Process) ->
     assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.COMPLETE, 3, 50, 4)
     assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (-1, -1, -1, 0)
     assert "its buffer is not kept" in text(shown)
+    assert process.device().datatypes_in_use() == []
 
 
 def test_a_persistent_receive_keeps_what_it_asks_for(process: Process) -> None:
