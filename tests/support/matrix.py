@@ -33,8 +33,9 @@ release is another, those of most interest.
 In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network, whatever the job's own transport.
 
 What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it
-had asked for; of one that is done ch4 and Intel MPI keep no buffer either, and Intel MPI loses sight of one from any
-source whose message was there before it. Open MPI over UCX keeps of a receive whose message was there only that.
+had asked for; of one that is done ch4 and Intel MPI keep no buffer either, and Intel MPI loses sight of one that left
+source or tag open and whose message was there before it. Open MPI over UCX keeps of a receive whose message was there
+only that.
 ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done
 and not collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send
 its request alone, and over libfabric what MPICH does. Over libfabric Open MPI keeps no destination of a send that has

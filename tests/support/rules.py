@@ -373,7 +373,7 @@ class Intel(Ch4):
         if true.call in BUFFERED:
             return replace(self._buffered(true), optional=True)
         found = super().as_it_is(true, communicator)
-        is_lost = is_done_send(true) or (true.late and true.peer == -1)  # its communicator isn't told any more
+        is_lost = is_done_send(true) or (true.late and -1 in (true.peer, true.tag))  # its communicator isn't told
         return replace(found, optional=True) if found is not None and is_lost else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:

@@ -74,7 +74,7 @@ class Message(OfRequest):
         """Whether it is a receive that has its message, or was cancelled.
 
         A complete request is believed when its status agrees with it: some were used for something else before. So one
-        from any source that found its message there isn't found: it still says what it was used for before.
+        of any source or tag that found its message there isn't found: it may still say what it was used for before.
         """
         if not self.complete:
             return self.is_receiving and not self.is_posted
