@@ -5,6 +5,7 @@ Source: src/include/mpir_request.h, src/mpid/ch3/src/mpid_startall.c of 3.4.3, s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from mqs_dll import phrases
@@ -91,12 +92,20 @@ class Started:
 
         Behind all of them is one request of the library's own, which is in no pool.
         """
+        for each in self._without_work().get(comm, ()):
+            yield self._send(each, peers, done=True)
+
+    @remembered
+    def _without_work(self) -> dict[int, list[views.Request]]:
+        """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
         requests = self._parts.requests
         live = requests.live()
+        found: defaultdict[int, list[views.Request]] = defaultdict(list)
         for each in live.values():
-            is_send = each.comm == comm and requests.kind(each) is Kind.PREQUEST_SEND
-            if is_send and each.real_request and each.real_request not in live and _waits(each):
-                yield self._send(each, peers, done=True)
+            is_started = requests.kind(each) is Kind.PREQUEST_SEND and each.real_request and _waits(each)
+            if is_started and each.real_request not in live:
+                found[each.comm].append(each)
+        return found
 
     def _send(self, persistent: views.Request, peers: Sequence[int], *, done: bool) -> Operation:
         asked = self._arguments.at(self._memory, persistent.address)
