@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,14 @@ from mqs_dll.calibrate.document import differences, document
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Solution
 from mqs_dll.calibrate.launch import Installation
-from mqs_dll.calibrate.mpich import processes
+from mqs_dll.calibrate.mpich import allocation, processes
 from mqs_dll.calibrate.mpich.family import Mpich
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
 from mqs_dll.calibrate.solver import Unsolved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
+from mqs_dll.mpi.mpich import handles
 from mqs_dll.profiles import FOLDER, load, parse
 from tests.support.mpis import WHEELS_DIRECTORY, mpichs
 
@@ -74,6 +77,27 @@ def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None
 def test_the_profile_names_the_build_of_the_library(learnt: Learnt) -> None:
     """All processes of all runs had the same one, and it is the one that the shipped profile was made from."""
     assert tuple(learnt.solution.subject.builds) == load(f"{FOLDER}/{SHIPPED[learnt.name]}.json").builds
+
+
+def test_a_few_handles_at_equal_distances_are_not_taken_for_a_pool(
+    learnt: Learnt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where some stand behind a pool's objects, but are fewer, its objects are as large as without them."""
+    arrays = allocation._arrays
+
+    def with_others(*given: Any) -> Iterator[Array]:
+        for array in arrays(*given):
+            yield array
+            if handles.kind_of(array.first_handle) == handles.DIRECT:
+                yield replace(array, count=allocation.LEAST, stride=array.stride + 8)
+
+    monkeypatch.setattr(allocation, "_arrays", with_others)
+    ledger = PoolLedger(learnt.dumps)
+    allocation.find_pools(ledger)
+    sizes = learnt.solution.ledger.sizes
+    assert {name: sizes[name] for name in handles.CLASSES.values() if name in sizes} == {
+        name: ledger.sizes[name] for name in handles.CLASSES.values() if name in ledger.sizes
+    }
 
 
 def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:

@@ -53,8 +53,10 @@ def find_pools(ledger: PoolLedger) -> None:
     for cls in (*handles.CLASSES, OP):
         for dump in ledger.dumps:
             firsts, seconds = (ledger.variables(dump, _word32(handles.first(handles.DIRECT, cls) + n)) for n in (0, 1))
-            for array in _arrays(dump, firsts, seconds, handles.first(handles.DIRECT, cls), strides.get(cls)):
-                strides[cls] = array.stride
+            arrays = list(_arrays(dump, firsts, seconds, handles.first(handles.DIRECT, cls), strides.get(cls)))
+            if arrays:  # a few handles that stand somewhere at equal distances look like objects, too
+                strides[cls] = max(arrays, key=lambda array: array.count).stride
+            for array in (each for each in arrays if each.stride == strides[cls]):
                 pointers = ledger.variables(dump, array.address.to_bytes(WORD, "little"), WORD)
                 records += [Record(dump, cls, place, array) for place in pointers]
     _find_members(ledger, _find_kind_and_size(ledger, records))
