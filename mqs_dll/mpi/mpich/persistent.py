@@ -32,11 +32,13 @@ def started(requests: Requests) -> dict[int, views.Request]:
 
     A buffered send that was started is complete for the program, and what is behind it goes on like that of MPI_Bsend.
     """
-    return {
-        request.real_request: request
-        for request in requests.live().values()
-        if requests.kind(request) in PERSISTENT and request.real_request and _waits(request)
-    }
+    return {request.real_request: request for request in _started(requests)}
+
+
+def _started(requests: Requests) -> Iterator[views.Request]:
+    for request in requests.live().values():
+        if requests.kind(request) in PERSISTENT and request.real_request and _waits(request):
+            yield request
 
 
 def send_call(asked: views.PersistentRequest) -> str:
@@ -99,11 +101,9 @@ class Started:
     def _without_work(self) -> dict[int, list[views.Request]]:
         """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
         requests = self._parts.requests
-        live = requests.live()
         found: defaultdict[int, list[views.Request]] = defaultdict(list)
-        for each in live.values():
-            is_started = requests.kind(each) is Kind.PREQUEST_SEND and each.real_request and _waits(each)
-            if is_started and each.real_request not in live:
+        for each in _started(requests):
+            if requests.kind(each) is Kind.PREQUEST_SEND and each.real_request not in requests.live():
                 found[each.comm].append(each)
         return found
 

@@ -129,7 +129,7 @@ class Ucx(Pml):
         self._requests = Requests(self._worker)
         self._processes = Processes(parts)
         self._containers = parts.containers
-        self._pool = _pool_of_persistent(symbols, memory, parts)
+        self._pool = _pool_of_persistent(parts)
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
@@ -429,17 +429,17 @@ def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 
-def _pool_of_persistent(symbols: Symbols, memory: Memory, parts: Parts) -> int | None:
+def _pool_of_persistent(parts: Parts) -> int | None:
     """Return the address of the pool of persistent requests, an opal_free_list_t in ompi_pml_ucx; None without any.
 
     Raises:
         LayoutError: it isn't there.
     """
-    module = symbols.get("ompi_pml_ucx")
-    kind = symbols.get("mca_pml_ucx_persistent_request_t_class")
+    module = parts.symbols.get("ompi_pml_ucx")
+    kind = parts.symbols.get("mca_pml_ucx_persistent_request_t_class")
     if module is None or kind is None:
         return None
-    for place, word in enumerate(memory.pointers(module, MODULE_BYTES // WORD)):
+    for place, word in enumerate(parts.memory.pointers(module, MODULE_BYTES // WORD)):
         if word == kind:
             return module + WORD * place - views.OpalFreeList.bind(parts.layouts).offsets["fl_frag_class"]
     raise LayoutError("ompi_pml_ucx has no pool of persistent requests")
