@@ -27,7 +27,7 @@ HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 120.0
-PATIENT = 10
+PATIENT = 19
 """The niceness of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
