@@ -1,8 +1,9 @@
 """What is found among a stripped library's variables: the pointers out of it, and the table of processes.
 
-The table has an entry for each process of MPI_COMM_WORLD, with what the netmod reaches it by.
-Source: src/mpid/ch4/include/mpidpre.h (MPIDI_av_table_t, MPIDI_av_entry_t), src/mpid/ch4/src/mpidig_init.c of 4.0.3 to
-5.0.1; sizes from live processes.
+The table has an entry for each process of MPI_COMM_WORLD, with what the netmod reaches it by. Much else in a process
+looks like one, but behind the pointer to it lies that to a list of tables, of which it is the first.
+Source: src/mpid/ch4/include/mpidpre.h (MPIDI_av_table_t, MPIDI_av_entry_t), src/mpid/ch4/src/ch4_types.h
+(MPIDIU_avt_manager), ch4_proc.c of 4.0.3 to 5.0.1; sizes from live processes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import product
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import WORD
@@ -21,13 +21,13 @@ from mqs_dll.mpi.mpich.parts import Parts
 LARGEST = 1 << 24
 """Bytes of a library's variables that are searched."""
 
-OLD_HEADERS, NEW_HEADERS = ((4, 8, 16), (0, 4, 8)), ((None, 0, 8),)
-"""Where the table has its count of references (none since 5.0), its size and its first entry: to 4.1, to 4.3; since."""
+HEADERS = {"4.0": (8, 16), "4.1": (8, 16), "4.2": (4, 8), "4.3": (4, 8)}
+NEW_HEADER = (0, 8)
+"""Where the table has its size and its first entry, by release, and since 5.0."""
 
 OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
 """From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
 
-MOST_REFERENCES = 1 << 20
 _INT = struct.Struct("<i")
 
 
@@ -82,29 +82,26 @@ def processes(
         read: returns by what each interface of this process reaches another one, given its entry's address.
         is_entry: tells whether that may be one; an interface reaches no two processes by the same.
     """
-    headers = OLD_HEADERS if is_old(parts) else NEW_HEADERS
-    strides = OLD_STRIDES if parts.release.version.startswith("4.0") else STRIDES
+    release = parts.release.version[:3]
+    size_at, first_at = HEADERS.get(release, NEW_HEADER)
     with suppress(TargetReadError):
-        for _, table in pointers(parts) if size else ():
-            for header, stride in product(headers, strides):
+        for place, table in pointers(parts) if size else ():
+            if not _is_table(parts, place, table, table + size_at, size):
+                continue
+            for stride in OLD_STRIDES if release == "4.0" else STRIDES:
+                found = [*range(table + first_at, table + first_at + stride * size, stride)]
                 with suppress(TargetReadError):
-                    first = _first_entry(parts, table, size, header)
-                    if first is None or not is_entry(parts.memory.pointer(first)):
-                        continue
-                    found = [*range(first, first + stride * size, stride)]
                     if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
                         return found
     return []
 
 
-def _first_entry(parts: Parts, table: int, size: int, header: tuple[int | None, int, int]) -> int | None:
-    """Return where the first entry is of what may be a table: communicators refer to it."""
-    references, size_at, first = header
-    if parts.memory.unpack(_INT, table + size_at)[0] != size:
-        return None
-    if references is not None and not 0 < parts.memory.unpack(_INT, table + references)[0] < MOST_REFERENCES:
-        return None
-    return table + first
+def _is_table(parts: Parts, place: int, table: int, size_at: int, size: int) -> bool:
+    """Tell whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
+    with suppress(TargetReadError):
+        if parts.memory.unpack(_INT, size_at)[0] == size:
+            return parts.memory.pointer(parts.memory.pointer(place + WORD)) == table
+    return False
 
 
 def _are_entries(column: Sequence[int], is_entry: Callable[[int], bool]) -> bool:

@@ -1,0 +1,37 @@
+"""The table of processes among the variables of an MPICH: what looks like one, and the one that is."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mqs_dll.memory import PAGE, Memory
+from mqs_dll.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.mpi.mpich.ch4.variables import HEADERS, NEW_HEADER, STRIDES, processes
+from mqs_dll.mpi.mpich.release import Release
+from tests.support.memory_image import MemoryImage
+from tests.support.mpich_process import MpichProcess, layouts_with
+
+LIBRARY, HEAP = 0x7F0000000000, 0x550000000000
+FALSE_TABLE, TABLE, LIST = HEAP, HEAP + (1 << 18), HEAP + (1 << 19)
+SIZE = 3
+
+
+@pytest.mark.parametrize("release", ["4.1.3", "4.2.3", "4.3.2", "5.0.2"])
+def test_the_table_of_processes_is_that_of_the_list_of_tables(release: str) -> None:
+    """Other memory with the right size and entries, to which a variable leads first, is none."""
+    size_at, first = HEADERS.get(release[:3], NEW_HEADER)
+    heap = bytearray(1 << 20)
+    for table, entries in ((FALSE_TABLE, (2, 1, 0)), (TABLE, (0, 1, 2))):
+        struct.pack_into("<i", heap, table - HEAP + size_at, SIZE)
+        for rank, entry in enumerate(entries):
+            struct.pack_into("<Q", heap, table - HEAP + first + STRIDES[0] * rank, entry)
+    struct.pack_into("<Q", heap, LIST - HEAP, TABLE)
+    variables = struct.pack("<5Q", FALSE_TABLE, LIST, 0, TABLE, LIST).ljust(PAGE, b"\0")
+    memory = Memory(MemoryImage({LIBRARY: variables, HEAP: bytes(heap)}))
+    parts = MpichProcess(layouts_with("MPIR_Request", "dev.match.parts.tag")).parts("ch4:ofi")
+    parts.memory, parts.release = memory, Release(release, "ch4:ofi")
+    parts.library = LoadedLibrary(LIBRARY, (Segment(LIBRARY, PAGE, PAGE, writable=True, executable=False),), "")
+    found = processes(parts, SIZE, lambda entry: (memory.pointer(entry),), lambda word: word < SIZE)
+    assert [memory.pointer(entry) for entry in found] == [0, 1, 2]
