@@ -37,9 +37,8 @@ SYNCHRONOUS_SEND = 72
 EVENT = 64
 """Bytes from the context in a request to what is done when libfabric is done with it."""
 
-OLD_DATATYPE, OLD_ARGUMENTS, ARGUMENTS = 72, 96, 88
-"""Bytes from the context in a receive (MPIDI_OFI_request_t): to 4.2 to its datatype, and to the arguments of one that
-MPICH unpacks itself; since 4.3 to the arguments."""
+OLD_DATATYPE, ARGUMENTS = 72, 88
+"""Bytes from the context in a receive (MPIDI_OFI_request_t): to 4.2 to its datatype, since 4.3 to its arguments."""
 
 OLD_CONTEXT_ID, CONTEXT_ID = 68, 112
 """The same to its context id, of which 16 bits are read."""
@@ -121,6 +120,8 @@ class Ofi(Netmod):
     """Of the protocol's bits: the sender waits for an answer."""
     SEND_EVENT = 1
     """The request alone ends: what libfabric sends is the program's buffer, no copy (MPIDI_OFI_EVENT_SEND)."""
+    UNPACKED = 96
+    """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
 
     def __init__(self, parts: Parts, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
         """Begin; ``endpoints`` are those of all interfaces."""
@@ -307,16 +308,19 @@ class Ofi(Netmod):
     def _given(self, request: views.Request, posted: Posted | None) -> Arguments | None:
         """Return the program's arguments of a receive, None where they are not kept."""
         at = request.address + self._base
-        buffer, elements, handle = self._memory.pointers(at + (OLD_ARGUMENTS if self._is_old else ARGUMENTS), 3)
-        given = Arguments(buffer, elements, handle & HANDLE_BITS)
-        facts = self._parts.datatypes.at(given.datatype)
-        if facts is not None and (posted is None or elements * facts.size == posted.length):
-            return given
-        if not self._is_old or posted is None:
-            return None
+        if not self._is_old:
+            buffer, elements, handle = self._memory.pointers(at + ARGUMENTS, 3)
+            facts = self._parts.datatypes.at(handle & HANDLE_BITS)
+            fits = facts is not None and (posted is None or elements * facts.size == posted.length)
+            return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
         facts = self._parts.datatypes.at(handle)
-        if facts is None or not facts.size or posted.length % facts.size:
+        buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
+        if facts is None or not facts.size:
+            return None
+        if unpacked_as & HANDLE_BITS == handle and (posted is None or comes_to == posted.buffer):
+            return Arguments(buffer, elements, handle)
+        if posted is None or posted.length % facts.size:
             return None
         return Arguments(posted.buffer, posted.length // facts.size, handle)
 

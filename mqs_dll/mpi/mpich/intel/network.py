@@ -57,6 +57,7 @@ class Network(ofi.Ofi):
 
     SYNCHRONOUS = 2
     SEND_EVENT = 2
+    UNPACKED = 80
 
     def __init__(self, parts: Parts, endpoint: Endpoint) -> None:
         super().__init__(parts, OfNetwork(parts), [endpoint])
