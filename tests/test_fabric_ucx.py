@@ -262,6 +262,18 @@ def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
 
 
 @IN_A_DOZEN
+@pytest.mark.parametrize("done", [0, COMPLETED], ids=["under way", "done"])
+def test_a_send_that_was_answered_tells_neither_tag_nor_mode(target: Tampered, done: int) -> None:
+    """What the new protocols kept of both is overwritten by then: it may be any nonblocking send."""
+    First.of(target).become(OP_RENDEZVOUS, CALLBACK | done)
+    queues = [each.queues[Queue.SENDS].operations for each in look(target).communicators]
+    (shown,) = [each for operations in queues for each in operations if each.desired_tag == -1]
+    text = b"\n".join(shown.extra_text)
+    assert b"MPI_Isend, MPI_Issend, MPI_Irsend" in text
+    assert b"its tag is not kept" in text
+
+
+@IN_A_DOZEN
 @pytest.mark.parametrize(
     "change",
     [

@@ -52,7 +52,8 @@ class Sent(NamedTuple):
     length: int
     buffer: int
     endpoint: int
-    synchronous: bool
+    synchronous: bool | None
+    """None as the tag, by the protocols since 1.16."""
     done: bool
     is_announced: bool
     """Its message or the head of it has this request's address, and has left or is about to; else it waits for room."""
@@ -64,7 +65,7 @@ class Sent(NamedTuple):
     def progress(self) -> str:
         """Return how far it is, in words."""
         if self.done:
-            return "done"
+            return "done" if self.tag is not None else "done; its tag is not kept"
         if self.tag is None:
             return "under way; its tag is not kept"
         if not self.is_announced:
@@ -212,6 +213,7 @@ class Requests:
 
     def _sent(self, request: views.Send) -> Sent | None:
         tag: int | None = request.tag
+        synchronous: bool | None
         if request.flags & NEW_SEND:
             new = self._new.at(self._memory, request.address)
             op = self._config.at(self._memory, new.proto_config).op & OP_BITS
@@ -219,7 +221,7 @@ class Requests:
                 tag = None
             elif op not in (OP_SEND, OP_SYNC):
                 return None
-            synchronous, buffer, length = op == OP_SYNC, new.buffer, new.length
+            synchronous, buffer, length = None if tag is None else op == OP_SYNC, new.buffer, new.length
         elif request.flags & OLD_SEND:
             old = self._old.at(self._memory, request.address)
             synchronous, buffer, length = bool(request.flags & SYNC), old.buffer, old.length

@@ -504,6 +504,8 @@ def _send_kind(sent: Sent, own: views.Request | None, made: Asked | None) -> str
         return phrases.made_by("MPI_Send", "MPI_Rsend", "MPI_Sendrecv")
     if made is not None:
         return phrases.made_by(f"{CALLS.get(made.mode, CALLS[1])[0]}_init", how=How.PERSISTENT)
+    if sent.synchronous is None:
+        return phrases.made_by("MPI_Isend", "MPI_Issend", "MPI_Irsend", how=How.OR_BUFFERED)
     if sent.synchronous:
         return phrases.made_by("MPI_Issend", how=How.NONBLOCKING) if sent.done else phrases.made_by(*CALLS[0])
     return phrases.made_by("MPI_Isend", "MPI_Irsend", how=How.OR_BUFFERED)

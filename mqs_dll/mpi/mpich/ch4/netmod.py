@@ -66,7 +66,8 @@ class Send(NamedTuple):
     tag: int
     length: int
     buffer: int
-    synchronous: bool
+    synchronous: bool | None
+    """None where nothing tells that any more."""
     status: Status
     progress: str | None
 
@@ -250,6 +251,8 @@ class Netmod(ABC):
         rank = made.rank if made and each.rank == INVALID_RANK else each.rank
         if made is not None:
             call = send_call(made)
+        elif each.synchronous is None:
+            call = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_BUFFERED)
         elif each.synchronous:
             call = phrases.made_by("MPI_Ssend", "MPI_Issend")
         else:
