@@ -255,6 +255,17 @@ def test_sends_come_by_destination(process: Process) -> None:
     assert "4 of 8 bytes are sent" in text(shown[2])
 
 
+def test_a_message_with_gaps_leaves_unasked(process: Process) -> None:
+    """The bytes of an eager one that have left are counted, and tell nothing of a receive; those of a large one do."""
+    process.send(7, SYNCHRONOUS_SEND, msg_offset=8)
+    process.send(8, SYNCHRONOUS_SEND, msg_offset=4)
+    process.send(9, SYNCHRONOUS_SEND, user_count=1 << 20, msg_offset=4)
+    shown = process.sends()
+    assert [each.status for each in shown] == [Status.PENDING, Status.PENDING, Status.MATCHED]
+    assert "no receive has matched it" in text(shown[0])
+    assert "4 of 8 bytes are sent" in text(shown[1])
+
+
 def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> None:
     """A send of MPI_PACKED is a buffered one only where the words before its buffer refer to it."""
     buffer = process.next_address() + 2048

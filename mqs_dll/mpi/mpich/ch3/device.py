@@ -41,6 +41,8 @@ from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 from mqs_dll.phrases import How
 
 PACKED = 0x4C00010F
+LARGEST_EAGER = 1 << 17
+"""Bytes of a message that goes without being asked for, unless the user sets MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE."""
 
 
 class Ch3(Device):
@@ -120,7 +122,7 @@ class Ch3(Device):
         facts = self._parts.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
         copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
-        under_way = Status.MATCHED if dev.msg_offset else Status.PENDING
+        under_way = Status.MATCHED if _is_answered(request, length) else Status.PENDING
         return envelopes.send(
             Status.COMPLETE if request.complete else under_way,
             request.rank,
@@ -187,6 +189,15 @@ class Ch3(Device):
         return phrases.request(self._parts.requests.handle(common))
 
 
+def _is_answered(request: Request, length: int) -> bool:
+    """Tell whether the receiver of a send that is under way has asked for its data.
+
+    Of an eager message with gaps the bytes that have left are counted, too (ch3u_eagersync.c: MPIDI_CH3_SendNoncontig).
+    """
+    goes_asked = request.message == RENDEZVOUS or length > LARGEST_EAGER  # a blocking send doesn't note it
+    return goes_asked and 0 < request.dev.msg_offset != length
+
+
 def _receive_progress(request: Request) -> str | None:
     if request.complete or request.message == NO_MESSAGE:
         return None
@@ -200,7 +211,7 @@ def _receive_progress(request: Request) -> str | None:
 def _send_progress(request: Request, length: int) -> str | None:
     if request.complete:
         return "done"
-    if request.dev.msg_offset:
+    if 0 < request.dev.msg_offset != length:
         return f"{request.dev.msg_offset} of {length} bytes are sent"
     if request.message == RENDEZVOUS:
         return "rendezvous: the receiver has not answered"
