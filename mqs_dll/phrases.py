@@ -227,6 +227,14 @@ def made_by(*calls: str, how: How = How.EITHER, fate: Fate = Fate.NONE, error: i
     return f"{names}{how.value}{fate.value}{_FAILED.format(error) if error else ''}"
 
 
+_AFTER_PROBE = {"MPI_Recv": "MPI_Mrecv", "MPI_Irecv": "MPI_Imrecv"}
+
+
+def received_by(*calls: str, how: How = How.EITHER, has_message: bool) -> str:
+    """Return the same line for a receive: one that has its message may have it from a matched probe."""
+    return made_by(*calls, *(_AFTER_PROBE[each] for each in calls if has_message), how=how)
+
+
 @cache
 def _made_by() -> re.Pattern[str]:
     """Return what reads the lines that made_by writes."""

@@ -238,7 +238,7 @@ class CmOverOfi(Cm):
             NOTHING if message is None else self._envelope(message),
             entry.peers(),
             buffer,
-            phrases.made_by("MPI_Recv", how=How.BLOCKING),
+            phrases.received_by("MPI_Recv", how=How.BLOCKING, has_message=message is not None),
             _bytes_text(asked.length) if convertor is None else buffer_text(facts, convertor.count, convertor.datatype),
             None if posted is None else self._number(posted),
             "tag: not known" if tag is None else "source: not known" if source is None else None,

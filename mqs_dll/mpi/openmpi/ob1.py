@@ -91,7 +91,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
             Envelope(request.status_source, request.status_tag, length) if matched else NOTHING,
             entry.peers(),
             request.req_addr if has_buffer else 0,
-            self._receive_kind(request),
+            self._receive_kind(request, has_message=status is not Status.PENDING),
             buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
             request_text(self._memory, request.address, request.req_complete),
             _receive_progress(request, status),
@@ -101,7 +101,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
             tag_wild=request.req_tag == tags.ANY_TAG,
         )
 
-    def _receive_kind(self, request: views.RecvRequest) -> str:
+    def _receive_kind(self, request: views.RecvRequest, *, has_message: bool) -> str:
         if request.pml_type == PROBE:
             return phrases.made_by("MPI_Probe", how=How.BLOCKING)
         if request.pml_type in HELD and not request.req_match_received:
@@ -110,17 +110,17 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
             return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
         if request.req_persistent:
             return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
-        return self._call(("MPI_Recv", "MPI_Irecv"), self._cached_recv, request)
+        if self._is_nonblocking(self._cached_recv, request):
+            return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
+        return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
-    def _call(self, calls: tuple[str, str], cached_request: int | None, request: views.PmlRequest) -> str:
-        """Name the call that made a request: blocking or nonblocking, as far as ob1 lets one tell.
+    def _is_nonblocking(self, cached_request: int | None, request: views.PmlRequest) -> bool:
+        """Tell whether a nonblocking call made a request, as far as ob1 lets one tell.
 
         ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
         first one. A request that is complete or freed can't belong to a blocking call.
         """
-        if request.req_complete == COMPLETE or request.free_called or self._holds_request(cached_request):
-            return phrases.made_by(calls[1], how=How.NONBLOCKING)
-        return phrases.made_by(*calls)
+        return request.req_complete == COMPLETE or bool(request.free_called) or self._holds_request(cached_request)
 
     @remembered
     def _holds_request(self, variable: int | None) -> bool:
@@ -162,7 +162,12 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
     def _send_kind(self, request: views.SendRequest) -> str:
         mode = request.req_send_mode
         kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
-        return kind or self._call(CALLS[mode], self._cached_send, request)
+        if kind is not None:
+            return kind
+        blocking, nonblocking = CALLS[mode]
+        if self._is_nonblocking(self._cached_send, request):
+            return phrases.made_by(nonblocking, how=How.NONBLOCKING)
+        return phrases.made_by(blocking, nonblocking)
 
 
 def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:

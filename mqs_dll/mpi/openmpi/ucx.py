@@ -274,7 +274,7 @@ class Ucx(Pml):
             got,
             entry.peers(),
             0 if has_other else asked.buffer,
-            _receive_kind(own, made),
+            _receive_kind(own, made, has_message=status is not Status.PENDING),
             f"{asked.length} bytes; its buffer and datatype are not kept" if has_other else text,
             self._request_text(own, made),
             phrases.FREED() if asked.freed else progress,
@@ -290,7 +290,7 @@ class Ucx(Pml):
             got,
             entry.peers(),
             0,
-            _receive_kind(own, made),
+            _receive_kind(own, made, has_message=True),
             "its buffer is not kept",
             self._request_text(own, made),
             phrases.FREED() if late.freed else None,
@@ -489,13 +489,13 @@ def _tag(bits: int) -> int:
     return tag - (1 << TAG_BITS) if tag >> TAG_BITS - 1 else tag
 
 
-def _receive_kind(own: views.Request | None, made: Asked | None) -> str:
+def _receive_kind(own: views.Request | None, made: Asked | None, *, has_message: bool) -> str:
     """Name the call: a blocking receive has no request of Open MPI's; MPI_Sendrecv makes a nonblocking one."""
     if own is None:
-        return phrases.made_by("MPI_Recv", how=How.BLOCKING)
+        return phrases.received_by("MPI_Recv", how=How.BLOCKING, has_message=has_message)
     if made is not None:
         return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
-    return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
+    return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
 
 
 def _send_kind(sent: Sent, own: views.Request | None, made: Asked | None) -> str:

@@ -96,7 +96,7 @@ class Ch3(Device):
             Envelope(common.status_source, common.status_tag, request.length) if matched else NOTHING,
             entry.peers(),
             dev.user_buf,
-            self._kind(request, ("MPI_Recv", "MPI_Irecv")),
+            self._kind(request, ("MPI_Recv", "MPI_Irecv"), has_message=matched),
             buffer_text(facts, dev.user_count, dev.datatype),
             self._request_text(request),
             request.given_up or _receive_progress(request),
@@ -169,7 +169,7 @@ class Ch3(Device):
 
     # ------------------------------------------------------------ words
 
-    def _kind(self, request: Request, calls: tuple[str, str]) -> str:
+    def _kind(self, request: Request, calls: tuple[str, str], *, has_message: bool = False) -> str:
         """Name the collective operation, or the call, that made a request.
 
         One that is complete or freed can't belong to a blocking call, and only nonblocking sends note a rendezvous.
@@ -181,8 +181,8 @@ class Ch3(Device):
         if request.common.address in self._queues().started:
             return operations.persistent(f"{blocking}_init")
         if request.complete or request.freed or (request.is_send and request.message == RENDEZVOUS):
-            return phrases.made_by(nonblocking, how=How.NONBLOCKING)
-        return phrases.made_by(blocking, nonblocking)
+            return phrases.received_by(nonblocking, how=How.NONBLOCKING, has_message=has_message)
+        return phrases.received_by(blocking, nonblocking, has_message=has_message)
 
     def _request_text(self, request: Request) -> str:
         common = self._queues().started.get(request.common.address, request.common)

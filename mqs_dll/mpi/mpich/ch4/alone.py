@@ -164,7 +164,9 @@ class Alone:
             Envelope(OWN_RANK, common.status_tag, common.length) if got else NOTHING,
             entry.peers(),
             dev.buf,
-            operations.persistent("MPI_Recv_init") if asked else phrases.made_by("MPI_Recv", "MPI_Irecv"),
+            operations.persistent("MPI_Recv_init")
+            if asked
+            else phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=got),
             buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
             self._traffic.started.text(common),
             phrases.CANCELLED() if common.cancelled else None,

@@ -189,7 +189,9 @@ class Netmod(ABC):
                 NOTHING if request.cancelled else got,
                 entry.peers(),
                 made.buffer if made else 0,
-                operations.persistent("MPI_Recv_init") if made else phrases.made_by("MPI_Irecv", how=How.NONBLOCKING),
+                operations.persistent("MPI_Recv_init")
+                if made
+                else phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=not request.cancelled),
                 self._buffer_text(_arguments(made), UNKNOWN, 0),
                 started.text(request),
                 phrases.CANCELLED() if request.cancelled else None,
@@ -207,7 +209,9 @@ class Netmod(ABC):
             each.got,
             entry.peers(),
             made.buffer if made else each.buffer,
-            operations.persistent("MPI_Recv_init") if made else phrases.made_by("MPI_Recv", "MPI_Irecv"),
+            operations.persistent("MPI_Recv_init")
+            if made
+            else phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=status is Status.MATCHED),
             self._buffer_text(each.arguments or _arguments(made), each.asked.length, each.buffer),
             None if request is None else self._traffic.started.text(request),
             phrases.FREED() if _is_freed(request) else progress,

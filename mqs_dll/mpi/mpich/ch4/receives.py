@@ -109,11 +109,12 @@ class Receives:
         """Name the call that made a receive; one that is complete or freed can't belong to a blocking call."""
         if self._traffic.started.of(message.common):
             return operations.persistent("MPI_Recv_init")
+        has_message = not message.waits
         if not _keeps_context(message, entry):
-            return phrases.made_by("MPI_Irecv", how=How.OR_COLLECTIVE)
+            return phrases.received_by("MPI_Irecv", how=How.OR_COLLECTIVE, has_message=has_message)
         if message.complete or message.freed:
-            return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
-        return phrases.made_by("MPI_Recv", "MPI_Irecv")
+            return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
+        return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
 
 def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:

@@ -268,9 +268,10 @@ def _call(message: Message) -> str:
         return collective
     if message.persistent is not None:
         return operations.persistent("MPI_Recv_init")
+    has_message = not (message.is_posted or message.cancelled)
     if message.complete or message.freed:
-        return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING)
-    return phrases.made_by("MPI_Recv", "MPI_Irecv")
+        return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
+    return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
 
 def _handles(handles: list[int]) -> str:
