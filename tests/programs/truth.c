@@ -210,8 +210,10 @@ struct operation *truth_operation(enum queue queue, const char *call, const void
                                   int peer, int tag, MPI_Comm comm)
 {
     struct operation *o = new_operation(queue, call, peer, tag, comm);
+    MPI_Aint extent;
     int length;
     o->buffer = buffer;
+    MPI_Type_get_true_extent(type, &o->gap, &extent);
     o->count = count;
     MPI_Type_size(type, &o->datatype_size);
     MPI_Type_get_name(type, o->datatype, &length);
@@ -492,8 +494,9 @@ static void write_operation(FILE *out, const struct operation *o)
             o->overwritten ? "true" : "false", o->done);
     fprintf(out, "\"peer\": %d, \"world_peer\": %d, \"tag\": %d, \"length\": %zu, ", o->peer, o->world_peer, o->tag,
             o->bytes);
-    fprintf(out, "\"buffer\": %lu, \"datatype_size\": %d, \"count\": %d, \"request\": %lu, \"pattern\": %d, ",
-            (unsigned long)o->buffer, o->datatype_size, o->count, o->request, o->pattern);
+    fprintf(out, "\"buffer\": %lu, \"gap\": %ld, ", (unsigned long)o->buffer, (long)o->gap);
+    fprintf(out, "\"datatype_size\": %d, \"count\": %d, \"request\": %lu, \"pattern\": %d, ", o->datatype_size,
+            o->count, o->request, o->pattern);
     fprintf(out, "\"actual_peer\": %d, \"actual_world_peer\": %d, \"actual_tag\": %d, \"actual_length\": %ld}",
             o->actual_peer, o->actual_world_peer, o->actual_tag, o->actual_bytes);
 }

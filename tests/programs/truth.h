@@ -28,6 +28,7 @@ struct operation {
     int tag;               /* -1 for MPI_ANY_TAG */
     size_t bytes;          /* of the buffer, or of the message */
     const void *buffer;    /* the user's; NULL for an unexpected message */
+    MPI_Aint gap;          /* bytes from there to the first of the data */
     char datatype[MPI_MAX_OBJECT_NAME];
     int datatype_size;
     int count;             /* of elements of the datatype; -1 where only the message is known */

@@ -66,6 +66,9 @@ class Rules:
     one_order = True
     """Whether receives have one order, and not only those that can match the same message."""
 
+    may_know_data_alone = False
+    """Whether of a buffer it may only be known where its data begin."""
+
     collectives_are_messages = True
     """Whether a rank that waits in a collective has a message pending which tells that."""
 
@@ -148,6 +151,8 @@ class OverUcx(Rules):
 
         And what a receive asked for that was done at once.
         """
+        if true.queue is Queue.SENDS:
+            return TAG if true.status is not Status.PENDING else NOTHING
         if true.status is not None:
             return ASKED | BUFFER if true.late else NOTHING
         return ACTUAL | BUFFER if true.queue is Queue.RECEIVES else TAG
@@ -373,7 +378,8 @@ class Intel(Ch4):
         if true.call in BUFFERED:
             return replace(self._buffered(true), optional=True)
         found = super().as_it_is(true, communicator)
-        is_lost = is_done_send(true) or (true.late and -1 in (true.peer, true.tag))  # its communicator isn't told
+        is_gone = is_done_send(true) or (true.freed and true.queue is Queue.SENDS)
+        is_lost = is_gone or (true.late and -1 in (true.peer, true.tag))  # its communicator isn't told
         return replace(found, optional=True) if found is not None and is_lost else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
@@ -393,6 +399,7 @@ class Ch4OverUcx(Ch4):
 
     one_order = False
     numbers_are_reused = True
+    may_know_data_alone = True
 
     def is_apart(self, communicator: TrueCommunicator) -> bool:
         """Tell whether the messages of a communicator go another way."""
@@ -419,7 +426,7 @@ class Ch4OverUcx(Ch4):
         """Leave open what only the request of something done could tell, what a receive got in UCX, and strangers."""
         if self.is_apart(communicator):
             return super().may_be_unknown(true, communicator)
-        if true.status is Status.COMPLETE or true.call in (*PARTITIONED, "MPI_Improbe"):
+        if true.status is Status.COMPLETE or true.call in (*BUFFERED, *PARTITIONED, "MPI_Improbe"):
             return RANK | TAG | LENGTH | BUFFER | ACTUAL
         if true.queue is Queue.SENDS and communicator.has_strangers:
             return RANK  # MPICH has another table of processes for each job
@@ -440,6 +447,8 @@ class Ch4OverOfi(Ch4OverUcx):
     A large message is taken in before it is received: of a send that the program has freed there is nothing then.
     Over sockets it looks for a receive only when the receiver is in an MPI call.
     """
+
+    may_know_data_alone = False
 
     def __init__(self, transport: str) -> None:
         """Begin; ``transport`` tells the provider."""

@@ -85,7 +85,8 @@ def compare_in_order(
 
 def is_same(true: TrueOperation, shown: Operation) -> bool:
     """Tell whether an operation that may leave no trace is the one shown."""
-    return (true.buffer, true.peer, true.tag) == (shown.buffer, shown.desired_local_rank, shown.desired_tag)
+    same_buffer = true.buffer in (-1, shown.buffer)
+    return same_buffer and (true.peer, true.tag) == (shown.desired_local_rank, shown.desired_tag)
 
 
 def compare_paired(
@@ -148,17 +149,23 @@ def pair_operations(
     pairs: list[tuple[int, int]] = []
     missing = []
     for index, one in enumerate(true):
-        found = by_key.get(key_of(one))
+        key = key_of(one)
+        found = None if key is None else by_key.get(key)
         if found:
             pairs.append((index, found.pop()))
         else:
             missing.append(index)
     left = sorted(index for found in by_key.values() for index in found)
-    for index in list(missing):
-        if left and not (true[index].optional and true[index].request and not true[index].freed):
-            best = min(left, key=lambda other: len(compare(true[index], shown[other])))
-            pairs.append((index, best))
-            left.remove(best)
+    unlike = {
+        (index, at): len(compare(true[index], shown[at]))
+        for index in missing
+        for at in left
+        if not (true[index].optional and true[index].request and not true[index].freed)
+    }
+    for index, at in sorted(unlike, key=lambda pair: (unlike[pair], true[pair[0]].optional)):
+        if index in missing and at in left:
+            pairs.append((index, at))
+            left.remove(at)
             missing.remove(index)
     return pairs, missing, left
 

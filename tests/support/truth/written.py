@@ -82,6 +82,8 @@ class TrueOperation:
     tag: int
     length: int
     buffer: int
+    gap: int
+    """Bytes from there to the first of the data."""
     datatype: bytes
     datatype_size: int
     count: int
