@@ -12,7 +12,8 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mqs_dll.calibrate.bindings import Mpi, MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
 from mqs_dll.calibrate.dump import PAGE
 from mqs_dll.calibrate.launch import python_code
-from mqs_dll.calibrate.rank import Rank
+from mqs_dll.calibrate.rank import Entry, Rank
 from mqs_dll.debugger.proc import Mapping, mappings
 from mqs_dll.mpi import MPICH
 
@@ -53,8 +54,13 @@ MANY_REQUESTS = 4500
 TAG_BYTES = 8
 """Of the tag at the begin of each message."""
 
-SURPRISES = ("eager", "synchronous", "rendezvous", "synchronous rendezvous")
-"""Labels of messages that nobody receives."""
+SURPRISES = {
+    "eager": ("Isend", SMALL),
+    "synchronous": ("Issend", SMALL),
+    "rendezvous": ("Isend", LARGE),
+    "synchronous rendezvous": ("Issend", LARGE),
+}
+"""Messages that nobody receives, by their labels: the function that sends them, and their elements."""
 
 INTER_TAG = 77
 STALLED_TAG = 40_000
@@ -82,7 +88,7 @@ class MpichRank(Rank):
         mpi.do("Init", mpi.NULL, mpi.NULL)
         super().__init__(mpi, directory, mode)
         self._library = library.resolve()
-        self.comms: dict[str, Any] = {"world": mpi.COMM_WORLD, "self": mpi.COMM_SELF}
+        self.comms: dict[str, Any] = {}
         self.types: list[Any] = []
         anchor = find_symbols((MPICH,))[MPICH]
         self.truth |= {
@@ -95,23 +101,21 @@ class MpichRank(Rank):
             "symbols": {MPICH: [anchor.address, anchor.size]},
             **{kind: [] for kind in ("comms", "datatypes", "operations", "windows", "requests", "messages")},
         }
-        self._number = 0
+        self.number = 0
+        """Of the requests so far: what makes each another."""
+        self.everyone = list(range(self.ranks))
+        self.add_comm("world", mpi.COMM_WORLD, self.everyone, name="MPI_COMM_WORLD")
+        self.add_comm("self", mpi.COMM_SELF, [self.rank], name="MPI_COMM_SELF")
 
     # ------------------------------------------------------------ communicators
 
-    def know_predefined(self) -> None:
-        """Write down MPI_COMM_WORLD and MPI_COMM_SELF."""
-        everyone = list(range(self.ranks))
-        self._add_comm("world", self.mpi.COMM_WORLD, everyone, name="MPI_COMM_WORLD")
-        self._add_comm("self", self.mpi.COMM_SELF, [self.rank], name="MPI_COMM_SELF")
-
-    def intra(self, label: str, members: Ranks, name: str = "") -> None:
-        """Make a communicator of some processes, in that order."""
-        self._split(label, [members], name)
+    def comm(self, label: str) -> Entry:
+        """Return the truth of a communicator."""
+        return next(entry for entry in self.truth["comms"] if entry["label"] == label)
 
     def inter(self, label: str, one: Ranks, other: Ranks, name: str = "", used: bool = False) -> None:
         """Make an inter-communicator; merging it makes MPICH build the communicator of its own group."""
-        self._split(f"side {label}", [one, other], "")
+        self.split(f"side {label}", one, other)
         if self.rank not in (*one, *other):
             return
         mine, peers = (one, other) if self.rank in one else (other, one)
@@ -120,25 +124,24 @@ class MpichRank(Rank):
             self.mpi.create("MPI_Comm", "Comm_dup", sides)
         arguments = (sides, 0, self.mpi.COMM_WORLD, peers[0], INTER_TAG)
         comm = self.mpi.create("MPI_Comm", "Intercomm_create", *arguments)
-        self._add_comm(label, comm, mine, peers, name, used)
-        if not used:
-            return
-        merged = self.mpi.create("MPI_Comm", "Intercomm_merge", comm, mine is other)
-        self._add_comm(f"merged {label}", merged, [*one, *other])
+        self.add_comm(label, comm, mine, peers, name, used)
+        if used:
+            merged = self.mpi.create("MPI_Comm", "Intercomm_merge", comm, mine is other)
+            self.add_comm(f"merged {label}", merged, [*one, *other])
 
-    def _split(self, label: str, parts: Sequence[Ranks], name: str) -> None:
-        """Make a communicator of each part of MPI_COMM_WORLD; only the own one is kept."""
-        mine = next((number for number, members in enumerate(parts) if self.rank in members), None)
-        if mine is None:
+    def split(self, label: str, *parts: Ranks, name: str = "") -> None:
+        """Make a communicator of each part of MPI_COMM_WORLD, in that order; only the own one is kept."""
+        color, members = next(((color, part) for color, part in enumerate(parts) if self.rank in part), (None, []))
+        if color is None:
             self.mpi.create("MPI_Comm", "Comm_split", self.mpi.COMM_WORLD, self.mpi.UNDEFINED, 0)
             return
-        members = parts[mine]
-        comm = self.mpi.create("MPI_Comm", "Comm_split", self.mpi.COMM_WORLD, mine, members.index(self.rank))
-        self._add_comm(label, comm, members, name=name)
+        comm = self.mpi.create("MPI_Comm", "Comm_split", self.mpi.COMM_WORLD, color, members.index(self.rank))
+        self.add_comm(label, comm, members, name=name)
 
-    def _add_comm(
+    def add_comm(
         self, label: str, comm: Any, members: Ranks, peers: Ranks | None = None, name: str = "", used: bool = False
     ) -> None:
+        """Write down a communicator; peers are those of an inter-communicator."""
         mpi = self.mpi
         if name and not name.startswith("MPI_"):
             mpi.do("Comm_set_name", comm, name.encode())
@@ -181,24 +184,9 @@ class MpichRank(Rank):
         arguments = ffi.new("char *[]", [*texts, ffi.NULL])
         codes = ffi.new("int[]", len(SPAWNED))
         comm = ffi.new("MPI_Comm *")
-        self.mpi.do(
-            "Comm_spawn",
-            *(
-                sys.executable.encode(),
-                arguments,
-                len(SPAWNED),
-                self.mpi.INFO_NULL,
-                0,
-                self.mpi.COMM_WORLD,
-                comm,
-                codes,
-            ),
-        )
+        where = len(SPAWNED), self.mpi.INFO_NULL, 0, self.mpi.COMM_WORLD
+        self.mpi.do("Comm_spawn", sys.executable.encode(), arguments, *where, comm, codes)
         return comm[0]
-
-    def add_inter(self, label: str, comm: Any, peers: Ranks, name: str = "") -> None:
-        """Write down an inter-communicator to processes of another job."""
-        self._add_comm(label, comm, list(range(self.ranks)), peers, name)
 
     def ask_for_groups(self, *labels: str) -> None:
         """Ask some communicators for their groups: before 5.0 they have none until then."""
@@ -212,39 +200,24 @@ class MpichRank(Rank):
 
     # ------------------------------------------------------------ datatypes, windows
 
-    def make_datatypes(self) -> None:
-        """Make datatypes of different sizes; every other has a name. The last one has holes."""
-        for index, ints in enumerate(INTS):
-            datatype = self.mpi.create("MPI_Datatype", "Type_contiguous", ints, self.mpi.INT)
-            self._add_datatype(datatype, 4 * ints, 4 * ints, f"{ints} ints" if index % 2 else "")
-        blocks, block, stride = HOLES
-        holes = self.mpi.create("MPI_Datatype", "Type_vector", blocks, block, stride, self.mpi.INT)
-        self._add_datatype(holes, 4 * blocks * block, 4 * ((blocks - 1) * stride + block), "with holes")
-
-    def _add_datatype(self, datatype: Any, size: int, extent: int, name: str) -> None:
+    def make_datatype(self, name: str, extent: int, function: str, *arguments: int) -> None:
+        """Make a datatype of ints that extends over some of them, with a name or without."""
+        datatype = self.mpi.create("MPI_Datatype", function, *arguments, self.mpi.INT)
         datatype = self.mpi.change("MPI_Datatype", "Type_commit", datatype)
-        if name:
-            self.mpi.do("Type_set_name", datatype, name.encode())
         self.types.append(datatype)
-        entry = {"handle": self.mpi.number_of(datatype), "size": size, "extent": extent, "name": name}
-        self.truth["datatypes"].append(entry)
-
-    def make_operation(self) -> None:
-        """Make a reduction operation, so that its pool, whose size is another than most, is used."""
-        never_called = self.mpi.ffi.cast("void *", self.truth["symbols"][MPICH][0])
-        operation = self.mpi.create("MPI_Op", "Op_create", never_called, 1)
-        self.truth["operations"].append({"handle": self.mpi.number_of(operation)})
+        size = self.mpi.create("int", "Type_size", datatype)
+        self._add("datatypes", "Type_set_name", datatype, name, size=size, extent=4 * extent)
 
     def make_window(self, label: str, name: str) -> None:
-        """Make a window on a communicator."""
-        comm = self.comms[label]
+        """Make a window on a communicator, with a name or without."""
         size = 4096 * (len(self.truth["windows"]) + 1)
-        memory = self.allocate(size)
-        window = self.mpi.create("MPI_Win", "Win_create", memory, size, 1, self.mpi.INFO_NULL, comm)
+        arguments = self.allocate(size), size, 1, self.mpi.INFO_NULL, self.comms[label]
+        self._add("windows", "Win_set_name", self.mpi.create("MPI_Win", "Win_create", *arguments), name, comm=label)
+
+    def _add(self, kind: str, set_name: str, handle: Any, name: str, **more: Any) -> None:
         if name:
-            self.mpi.do("Win_set_name", window, name.encode())
-        entry = {"handle": self.mpi.number_of(window), "name": name, "comm": label}
-        self.truth["windows"].append(entry)
+            self.mpi.do(set_name, handle, name.encode())
+        self.truth[kind].append({"handle": self.mpi.number_of(handle), "name": name, **more})
 
     # ------------------------------------------------------------ operations
 
@@ -258,25 +231,23 @@ class MpichRank(Rank):
         elements: int = SMALL,
         *,
         partitions: int = 0,
-        holes: bool = False,
         started: bool = False,
     ) -> None:
         """Start an operation, or make a persistent one, and write it down.
 
         Args:
             function: of MPI: "Isend".
-            label: what the solver knows it by.
+            label: what the solver knows it by; a stalled one has a datatype with holes.
             comm: label of the communicator.
             peer: rank in it, or ANY_SOURCE.
             tag: its tag, or ANY_TAG.
             elements: the least count; it is made different from all others.
             partitions: of a partitioned operation.
-            holes: whether the datatype has holes.
             started: whether to start what is persistent.
         """
-        self._number += 1
-        mpi, count = self.mpi, elements + self._number
-        which = len(INTS) if holes else self._number % len(INTS)
+        self.number += 1
+        mpi, count = self.mpi, elements + self.number
+        which = len(INTS) if label == "stalled" else self.number % len(INTS)
         datatype = self.truth["datatypes"][which]
         buffer = self.allocate((partitions or 1) * count * datatype["extent"])
         kind = "receive" if "recv" in function.lower() else "send"
@@ -316,26 +287,19 @@ class MpichRank(Rank):
         if flag[0]:
             self.truth["messages"].append({"handle": self.mpi.number_of(message[0]), "tag": tag})
 
-    def peers_of(self, comm: str) -> int:
-        """Return how many processes the ranks in a communicator refer to."""
-        return next(len(entry["peers"]) for entry in self.truth["comms"] if entry["label"] == comm)
-
-    def many_requests(self) -> None:
-        """Make so many inactive requests that their pool needs several blocks."""
-        buffer = self.allocate(64)
-        for _ in range(MANY_REQUESTS):
-            self.mpi.create("MPI_Request", "Recv_init", buffer, 1, self.mpi.INT, 0, 1, self.mpi.COMM_SELF)
-
     # ------------------------------------------------------------ waiting and writing
 
     def settle(self) -> None:
         """Let MPI take in all messages of all ranks."""
-        note = self.directory / f"sent.{self.rank}"
-        note.write_text(json.dumps(self._sent()))
+        sent = []
+        for entry in self.truth["requests"]:
+            if entry["label"] in SURPRISES:
+                comm = self.comm(entry["comm"])
+                sent.append((comm["peers"][entry["peer"]], entry["comm"], comm["rank"], entry["tag"]))
+        (self.directory / f"sent.{self.rank}").write_text(json.dumps(sent))
         self.meet("posted", self.poll)
-        notes = [json.loads((self.directory / f"sent.{rank}").read_text()) for rank in range(self.ranks)]
-        coming = [message for messages in notes for message in messages if message[0] == self.rank]
-        self._wait_for([message[1:] for message in coming])
+        notes = [json.loads((self.directory / f"sent.{rank}").read_text()) for rank in self.everyone]
+        self._wait_for([message for note in notes for receiver, *message in note if receiver == self.rank])
         self.poll_for(SETTLED_SECONDS)
         self.meet("settled", self.poll)
 
@@ -350,36 +314,26 @@ class MpichRank(Rank):
     def _wait_for(self, messages: Sequence[Sequence[Any]]) -> None:
         """Wait until messages have come: communicator, source and tag of each. What doesn't come is missed later."""
         deadline = time.monotonic() + PATIENCE_FOR_MESSAGES
-        while not all(self._is_there(*message) for message in messages) and time.monotonic() < deadline:
-            self.poll()
-
-    def _sent(self) -> list[tuple[int, str, int, int]]:
-        """Return the messages that nobody receives: receiver, communicator, the own rank in it, tag."""
-        comms = {entry["label"]: entry for entry in self.truth["comms"]}
-        return [
-            (comms[entry["comm"]]["peers"][entry["peer"]], entry["comm"], comms[entry["comm"]]["rank"], entry["tag"])
-            for entry in self.truth["requests"]
-            if entry["label"] in SURPRISES
-        ]
-
-    def _is_there(self, comm: str, source: int, tag: int) -> bool:
         flag = self.mpi.ffi.new("int *")
-        self.mpi.do("Iprobe", source, tag, self.comms[comm], flag, self.mpi.STATUS_IGNORE)
-        return bool(flag[0])
+        for comm, source, tag in messages:
+            flag[0] = 0
+            while not flag[0] and time.monotonic() < deadline:
+                self.poll()
+                self.mpi.do("Iprobe", source, tag, self.comms[comm], flag, self.mpi.STATUS_IGNORE)
 
     def stall(self) -> None:
         """Leave the data of messages half-way: a part has come, and who sends doesn't go on."""
         pair, place = divmod(self.rank, 2)
-        peer = self.rank + 1 - 2 * place
+        peer = self.rank ^ 1
         sends, receives = (peer < self.ranks and place == each for each in (0, 1))
         tag = STALLED_TAG + pair
         if sends:
-            self.post("Isend", "stalled", "calm", peer, tag, HUGE * (pair + 1), holes=True)
+            self.post("Isend", "stalled", "calm", peer, tag, HUGE * (pair + 1))
         self.meet("asked to send")
         if receives:
             self._wait_for([("calm", peer, tag)])
             source = peer if pair else self.mpi.ANY_SOURCE
-            self.post("Irecv", "stalled", "calm", source, tag, HUGE * (pair + 2), holes=True)
+            self.post("Irecv", "stalled", "calm", source, tag, HUGE * (pair + 2))
         self.meet("asked for data")
         if sends:
             self.poll_for(SETTLED_SECONDS)
@@ -428,18 +382,11 @@ def _touched(mapping: Mapping) -> Iterator[Part]:
     """Yield the parts of a mapping that were touched."""
     with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
         entries = os.pread(file.fileno(), (mapping.end - mapping.begin) // PAGE * 8, mapping.begin // PAGE * 8)
-    begin = end = None
-    for index, (entry,) in enumerate(struct.iter_unpack("<Q", entries)):
-        if not entry & TOUCHED:
-            continue
-        if begin is None or end is None:
-            begin = index
-        elif index - end > GAP:
-            yield Part(mapping.begin + begin * PAGE, mapping.begin + end * PAGE, True)
-            begin = index
-        end = index + 1
-    if begin is not None and end is not None:
-        yield Part(mapping.begin + begin * PAGE, mapping.begin + end * PAGE, True)
+    touched = [index for index, (entry,) in enumerate(struct.iter_unpack("<Q", entries)) if entry & TOUCHED]
+    gaps = [(one, other) for one, other in pairwise(touched) if other - one - 1 > GAP]
+    ends = [*touched[:1], *chain(*gaps), *touched[-1:]]  # the first and the last page of each part, in turn
+    for first, last in zip(ends[::2], ends[1::2], strict=True):
+        yield Part(mapping.begin + first * PAGE, mapping.begin + (last + 1) * PAGE, True)
 
 
 # ---------------------------------------------------------------- what is made
@@ -447,32 +394,35 @@ def _touched(mapping: Mapping) -> Iterator[Part]:
 
 def make_communicators(rank: MpichRank) -> None:
     """Make communicators of every shape of ranks that MPICH stores in its own way."""
-    everyone = list(range(rank.ranks))
-    rank.know_predefined()
-    rank.intra("quiet", everyone)
-    rank.intra("calm", everyone)
-    rank.intra("busy", everyone, name="busy communicator")
-    rank.intra("done", everyone[::-1], name="reversed")
+    rank.split("quiet", rank.everyone)
+    rank.split("calm", rank.everyone)
+    rank.split("busy", rank.everyone, name="busy communicator")
+    rank.split("done", rank.everyone[::-1], name="reversed")
     shapes = ([0, 2, 4], [4, 2, 0], [1, 3], [0, 3], [0, 1, 3, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [2, 1], [0, 1, 2, 4])
     for number, shape in enumerate(shapes):
         members = [member for member in shape if member < rank.ranks]
-        rank.intra(f"shape {number}", members, name=f"shape {number}" if number % 2 else "")
+        rank.split(f"shape {number}", members, name=f"shape {number}" if number % 2 else "")
     halves = (([0, 1, 2], [4, 3]), ([4, 0, 2], [1, 3]), ([3], [0, 2, 1, 4]), ([0, 1], [2, 3, 4]), ([0, 3], [1, 2, 4]))
     for number, (one, other) in enumerate(halves):
         left, right = ([member for member in half if member < rank.ranks] for half in (one, other))
         rank.inter(f"inter {number}", left, right, name=f"inter {number}" if number % 2 else "", used=number % 2 == 0)
-    alone = [rank.rank]
     for number in range(2):
         comm = rank.mpi.create("MPI_Comm", "Comm_dup", rank.mpi.COMM_SELF)
-        rank._add_comm(f"alone {number}", comm, alone)
+        rank.add_comm(f"alone {number}", comm, [rank.rank])
     rank.set_attributes("world", "quiet", "shape 1", "inter 1", "inter 2")
     rank.ask_for_groups("done", "shape 1", "shape 4", "inter 0", "inter 1", "inter 3", "quiet")
 
 
 def make_objects(rank: MpichRank) -> None:
-    """Make datatypes and windows."""
-    rank.make_datatypes()
-    rank.make_operation()
+    """Make datatypes of different sizes, every other with a name, the last with holes; an operation; and windows."""
+    for index, ints in enumerate(INTS):
+        rank.make_datatype(f"{ints} ints" if index % 2 else "", ints, "Type_contiguous", ints)
+    blocks, block, stride = HOLES
+    rank.make_datatype("with holes", (blocks - 1) * stride + block, "Type_vector", blocks, block, stride)
+    # so that the pool of operations, whose size is another than most, is used
+    never_called = rank.mpi.ffi.cast("void *", rank.truth["symbols"][MPICH][0])
+    operation = rank.mpi.create("MPI_Op", "Op_create", never_called, 1)
+    rank.truth["operations"].append({"handle": rank.mpi.number_of(operation)})
     rank.make_window("world", "a window")
     rank.make_window("done", "")
     rank.make_window("self", "lonely window")
@@ -486,36 +436,28 @@ def post_receives(rank: MpichRank) -> None:
         if label not in ("world", "quiet", "done") and not label.startswith(("shape", "inter ")):
             continue
         for source in range(peers):
-            rank.post("Irecv", "posted", label, source, 1000 + rank._number)
+            rank.post("Irecv", "posted", label, source, 1000 + rank.number)
         if label in ("quiet", "inter 1"):
-            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank.number)
             rank.post("Irecv", "posted", label, 0, anything)
             rank.post("Irecv", "posted", label, anyone, anything)
-            rank.post("Irecv", "posted", label, anyone, 1000 + rank._number)
+            rank.post("Irecv", "posted", label, anyone, 1000 + rank.number)
 
 
 def send_messages(rank: MpichRank) -> None:
     """Send messages that nobody receives, each to two ranks and on two communicators."""
     for comm in ("busy", "done"):
-        place = next(entry["rank"] for entry in rank.truth["comms"] if entry["label"] == comm)
         for distance in (1, 2):
-            peer = (place + distance) % rank.ranks
-            for function, label, elements in (
-                ("Isend", "eager", SMALL),
-                ("Issend", "synchronous", SMALL),
-                ("Isend", "rendezvous", LARGE),
-                ("Issend", "synchronous rendezvous", LARGE),
-                ("Issend", "synchronous", SMALL),
-                ("Isend", "rendezvous", LARGE),
-            ):
-                rank.post(function, label, comm, peer, 10_000 + 200 * rank.rank + rank._number, elements)
+            peer = (rank.comm(comm)["rank"] + distance) % rank.ranks
+            for label in (*SURPRISES, "synchronous", "rendezvous"):
+                function, elements = SURPRISES[label]
+                rank.post(function, label, comm, peer, 10_000 + 200 * rank.rank + rank.number, elements)
 
 
 def complete_some(rank: MpichRank) -> None:
     """Complete receives, those too that took what came, and cancel some."""
     peers, mpi = rank.ranks, rank.mpi
-    named = ((False, False), (True, False), (False, True), (True, True))
-    for distance, (any_source, any_tag) in enumerate(named):
+    for distance, (any_tag, any_source) in enumerate(product((False, True), repeat=2)):
         source, target = (rank.rank - distance - 1) % peers, (rank.rank + distance + 1) % peers
         if target == rank.rank:
             continue
@@ -531,11 +473,11 @@ def make_persistent(rank: MpichRank) -> None:
     """Make persistent operations, some started."""
     for index, function in enumerate(("Send_init", "Recv_init", "Ssend_init", "Rsend_init", "Recv_init", "Bsend_init")):
         for comm in ("busy", "quiet", "inter 1", "inter 4"):
-            peer = (index + rank.rank) % rank.peers_of(comm)
-            rank.post(function, "inactive", comm, peer, 5000 + rank._number)
+            peer = (index + rank.rank) % len(rank.comm(comm)["peers"])
+            rank.post(function, "inactive", comm, peer, 5000 + rank.number)
     for comm in ("world", "busy"):  # nowhere else: it would meet the receives that take anything
-        rank.post("Recv_init", "started", comm, 1, 6000 + rank._number, started=True)
-        rank.post("Ssend_init", "started", comm, 1, 6000 + rank._number, started=True)
+        rank.post("Recv_init", "started", comm, 1, 6000 + rank.number, started=True)
+        rank.post("Ssend_init", "started", comm, 1, 6000 + rank.number, started=True)
 
 
 def make_partitioned(rank: MpichRank) -> None:
@@ -562,25 +504,26 @@ def talk_to_itself(rank: MpichRank) -> None:
         rank.take(comm, 8900 + number)
 
 
-ALL: Sequence[Callable[[MpichRank], None]] = (
-    make_communicators,
-    make_objects,
-    complete_some,
-    post_receives,
-    send_messages,
-    make_persistent,
-    make_partitioned,
-    talk_to_itself,
-    MpichRank.many_requests,
-    MpichRank.settle,
-    MpichRank.look,
-)
+def fill_the_pool(rank: MpichRank) -> None:
+    """Make so many inactive requests that their pool needs several blocks."""
+    mpi, buffer = rank.mpi, rank.allocate(64)
+    for _ in range(MANY_REQUESTS):
+        mpi.create("MPI_Request", "Recv_init", buffer, 1, mpi.INT, 0, 1, mpi.COMM_SELF)
 
 
 def plain(rank: MpichRank) -> None:
     """Make everything."""
-    for step in ALL:
-        step(rank)
+    make_communicators(rank)
+    make_objects(rank)
+    complete_some(rank)
+    post_receives(rank)
+    send_messages(rank)
+    make_persistent(rank)
+    make_partitioned(rank)
+    talk_to_itself(rank)
+    fill_the_pool(rank)
+    rank.settle()
+    rank.look()
     if rank.truth["mode"] == "plain":  # over a network a message doesn't come while its sender waits
         rank.stall()
     rank.write_all()
@@ -589,12 +532,12 @@ def plain(rank: MpichRank) -> None:
 
 def spawn(rank: MpichRank) -> None:
     """Spawn processes, or be spawned."""
-    rank.know_predefined()
     if rank.truth["mode"] == "spawned":
-        rank.add_inter("parent", rank.mpi.create("MPI_Comm", "Comm_get_parent"), SPAWNERS, name="MPI_COMM_PARENT")
+        parent = rank.mpi.create("MPI_Comm", "Comm_get_parent")
+        rank.add_comm("parent", parent, rank.everyone, SPAWNERS, "MPI_COMM_PARENT")
     else:
         try:
-            rank.add_inter("children", rank.spawn(), SPAWNED)
+            rank.add_comm("children", rank.spawn(), rank.everyone, SPAWNED)
         except MpiError as error:  # some transports can't
             rank.truth["no_spawn"] = str(error)
     rank.write_all()
@@ -602,11 +545,9 @@ def spawn(rank: MpichRank) -> None:
     rank.mpi.do("Finalize")
 
 
-MODES = {"plain": plain, "cliques": plain, "spawn": spawn, "spawned": spawn}
-
-
 def main() -> None:
     """Run one rank."""
     library, directory, mode = sys.argv[1:]
     Path(directory).mkdir(exist_ok=True)  # that of spawned processes is not there yet
-    MODES[mode](MpichRank(Path(library), Path(directory), mode))
+    run = spawn if mode.startswith("spawn") else plain
+    run(MpichRank(Path(library), Path(directory), mode))
