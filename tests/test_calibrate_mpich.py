@@ -13,12 +13,12 @@ import pytest
 
 from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Abi, abi_of
 from mqs_dll.calibrate.document import differences, document
-from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.dump import PAGE, Dump, Region
 from mqs_dll.calibrate.family import Solution
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, processes
 from mqs_dll.calibrate.mpich.family import Mpich
-from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger
+from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
 from mqs_dll.calibrate.solver import Unsolved
 from mqs_dll.errors import CalibrationError
@@ -167,6 +167,14 @@ def _evidence(path: Path) -> list[tuple[tuple[str, str], str]]:
         for struct, members in document_["evidence"].items()
         for member, text in members.items()
     ]
+
+
+def test_only_the_ranges_are_searched_that_are_given() -> None:
+    """What stands elsewhere isn't found: a pool's records are looked for among the library's variables."""
+    page = (7).to_bytes(8, "little") + bytes(PAGE - 8)
+    regions = [Region(PAGE, PAGE, 0, writable=True), Region(5 * PAGE, PAGE, PAGE, writable=True)]
+    dump = Dump({"variables": [(5 * PAGE, 6 * PAGE)]}, regions, 2 * page, "")
+    assert (dump.find_word(7), find_number(dump, 7, 8)) == ([PAGE, 5 * PAGE], [5 * PAGE])
 
 
 # ---------------------------------------------------------------- ranks

@@ -6,7 +6,7 @@ import bisect
 import json
 import mmap
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ WORD = 8
 PAGE = 4096
 ZEROS = bytes(PAGE)
 LONGEST_LIST = 4096
+EVERYWHERE = ((0, 1 << 64),)
+"""Begin and end of ranges; what a range has of a region is all of it or nothing."""
 
 
 class UnreadableError(LookupError):
@@ -124,9 +126,10 @@ class Dump:
         """Return all aligned addresses of writable memory that hold a number of 64 bits, not 0."""
         return self.find_bytes(value.to_bytes(WORD, "little"), WORD)
 
-    def find_bytes(self, pattern: bytes, alignment: int) -> list[int]:
-        """Return all aligned addresses of writable memory where some bytes stand that aren't all 0."""
-        return [address for extent in self._writable_extents for address in self._find(pattern, extent, alignment)]
+    def find_bytes(self, pattern: bytes, alignment: int, within: Sequence[Sequence[int]] = EVERYWHERE) -> list[int]:
+        """Return all aligned addresses, in some ranges of writable memory, where bytes stand that aren't all 0."""
+        extents = [each for each in self._writable_extents if any(begin <= each.start < end for begin, end in within)]
+        return [address for extent in extents for address in self._find(pattern, extent, alignment)]
 
     def _find(self, pattern: bytes, extent: Region, alignment: int) -> Iterator[int]:
         data = self._memory[extent.offset : extent.offset + extent.size]  # a file in memory is searched slowly

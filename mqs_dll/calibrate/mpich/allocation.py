@@ -9,18 +9,18 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import product
+from typing import Any
 
-from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
+from mqs_dll.calibrate.dump import EVERYWHERE, WORD, Dump, UnreadableError
 from mqs_dll.calibrate.ledger import Place, Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import COMMS, INDEX_BITS, Array, PoolLedger
-from mqs_dll.calibrate.solver import Sighting, Solved, solve
+from mqs_dll.calibrate.mpich.pool_ledger import COMMS, HEAD, INDEX_BITS, Array, PoolLedger, find_number
+from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 
 RECORD = "MPIR_Object_alloc_t"
-HEAD = "MPIR_Handle_common"
 OP = 6
 """The class of reduction operations; its pool has another number of direct objects than most."""
 
@@ -34,64 +34,52 @@ NEAR = range(-128, 128, 4)
 MOST_OBJECTS = 1 << INDEX_BITS
 MOST_BLOCKS = 64
 
-
-@dataclass(frozen=True)
-class Record:
-    """A pool's record in a process."""
-
-    dump: Dump
-    cls: int
-    place: int
-    """Where its pointer to the direct objects lies."""
-    direct: Array
+Records = Sequence[Place]
+"""Of each: where its pointer to the direct objects lies; their class "cls", "stride", and array "direct"; "blocks"."""
 
 
 def find_pools(ledger: PoolLedger) -> None:
     """Find the records and with them all objects of all processes."""
     strides: dict[int, int] = {}
-    records: list[Record] = []
+    records: list[Place] = []
     for cls in (*handles.CLASSES, OP):
         for dump in ledger.dumps:
-            firsts, seconds = (ledger.variables(dump, _word32(handles.first(handles.DIRECT, cls) + n)) for n in (0, 1))
-            arrays = list(_arrays(dump, firsts, seconds, handles.first(handles.DIRECT, cls), strides.get(cls)))
+            first = handles.first(handles.DIRECT, cls)
+            arrays = list(_arrays(dump, first, dump.truth["variables"], strides.get(cls)))
             if arrays:  # a few handles that stand somewhere at equal distances look like objects, too
                 strides[cls] = max(arrays, key=lambda array: array.count).stride
             for array in (each for each in arrays if each.stride == strides[cls]):
-                pointers = ledger.variables(dump, array.address.to_bytes(WORD, "little"), WORD)
-                records += [Record(dump, cls, place, array) for place in pointers]
+                entry = {"cls": cls, "stride": array.stride, "direct": array}
+                records += [(dump, place, entry) for place in find_number(dump, array.address, WORD)]
     _find_members(ledger, _find_kind_and_size(ledger, records))
     for cls, name in handles.CLASSES.items():
         stride = strides.get(cls) or _stride_of_blocks(ledger, cls)
         if stride is not None:
             ledger.sizes[name] = stride
             for dump in ledger.all_dumps:
-                ledger.keep_arrays(dump, cls, _objects(ledger, dump, cls, stride))
+                ledger.arrays[dump, cls] = list(_objects(ledger, dump, cls, stride))
 
 
 def _stride_of_blocks(ledger: PoolLedger, cls: int) -> int | None:
     """Return the size of the objects of a class that has no direct ones, as 5.0 has no direct datatypes."""
-    handle = handles.first(handles.INDIRECT, cls)
-    dump = ledger.dumps[0]
-    firsts, seconds = (dump.find_bytes(_word32(handle + number), 4) for number in (0, 1))
-    strides = {array.stride for array in _arrays(dump, firsts, seconds, handle, None)}
+    arrays = _arrays(ledger.dumps[0], handles.first(handles.INDIRECT, cls), EVERYWHERE, None)
+    strides = {array.stride for array in arrays}
     return strides.pop() if len(strides) == 1 else None
 
 
 # ---------------------------------------------------------------- arrays
 
 
-def _arrays(
-    dump: Dump, firsts: Sequence[int], seconds: Sequence[int], handle: int, stride: int | None
-) -> Iterator[Array]:
+def _arrays(dump: Dump, handle: int, within: Sequence[Sequence[int]], stride: int | None) -> Iterator[Array]:
     """Yield the arrays whose objects begin with consecutive handles, at most one for each begin.
 
     Args:
         dump: of the process.
-        firsts: where the first handle stands.
-        seconds: where the second one stands.
         handle: the first one.
+        within: ranges of memory to look in.
         stride: the distance of the objects, None for any.
     """
+    firsts, seconds = (dump.find_bytes(struct.pack("<I", handle + number), 4, within) for number in (0, 1))
     others = set(seconds)
     for first in firsts:
         for distance in SIZES if stride is None else (stride,):
@@ -103,230 +91,201 @@ def _arrays(
                 break
 
 
-def _word32(value: int) -> bytes:
-    return struct.pack("<I", value)
-
-
 def _count(dump: Dump, first: int, stride: int, handle: int) -> int:
     """Return how many consecutive handles there are from an address on."""
     count = 0
-    try:
+    with suppress(UnreadableError):
         while count < MOST_OBJECTS and dump.scalar(first + count * stride, "I") == handle + count:
             count += 1
-    except UnreadableError:
-        pass
     return count
 
 
 # ---------------------------------------------------------------- the record
 
 
-def _find_kind_and_size(ledger: PoolLedger, records: Sequence[Record]) -> list[Record]:
+def _find_kind_and_size(ledger: PoolLedger, records: Records) -> Records:
     """Find where a record has its class and its stride, counted from its pointer; return the true records.
 
     Raises:
         CalibrationError: there is not exactly one such pair of places.
     """
-    by_pool: dict[tuple[str, int, int], list[Record]] = defaultdict(list)
-    for record in records:
-        by_pool[record.dump.run, record.dump.truth["rank"], record.cls].append(record)
+    by_pool: dict[tuple[Dump, int], list[Place]] = defaultdict(list)
+    for dump, place, entry in records:
+        by_pool[dump, entry["cls"]].append((dump, place, entry))
 
-    def fitting(pool: Sequence[Record], kind: int, size: int) -> list[Record]:
-        return [
-            record for record in pool if _reads(record, kind, record.cls) and _reads(record, size, record.direct.stride)
-        ]
+    def fitting(pool: Records, kind: int, size: int) -> Records:
+        return [each for each in pool if _is_record(each, kind, size)]
 
     pairs = [
         (kind, size)
         for kind, size in product(NEAR, NEAR)
         if all(fitting(pool, kind, size) for pool in by_pool.values())
     ]
-    if len(pairs) != 1 or len({record.cls for record in records}) < 2:
+    if len(pairs) != 1 or len({entry["cls"] for *_, entry in records}) < 2:
         raise CalibrationError(f"{RECORD}: class and size of objects are at {pairs} from a pointer to the objects")
-    kind, size = pairs[0]
-    true = [record for pool in by_pool.values() for record in fitting(pool, kind, size)]
+    true = [record for pool in by_pool.values() for record in fitting(pool, *pairs[0])]
     if len(true) != len(by_pool):
         raise CalibrationError(f"{RECORD}: {len(true)} records for {len(by_pool)} pools")
-    for member, offset, what in (("kind", kind, "the class of objects"), ("size", size, "the bytes of an object")):
-        values = {record.cls if member == "kind" else record.direct.stride for record in true}
-        ledger.remember(RECORD, member, Solved(offset, f"{what}: {len(true)} places, {len(values)} values"))
-    places = {record.direct.address for record in true}
-    evidence = f"the address of the objects: {len(true)} places, {len(places)} values"
-    ledger.remember(RECORD, "direct", Solved(0, evidence))
+    ledger.pin_rows(RECORD, true, Row("kind", "the class of objects", "cls"), among=pairs[0][:1])
+    ledger.pin_rows(RECORD, true, Row("size", "the bytes of an object", "stride"), among=pairs[0][1:])
+    direct = Row("direct", "the address of the objects", lambda _, each: each["direct"].address)
+    ledger.pin_rows(RECORD, true, direct, among=[0])
     return true
 
 
-def _reads(record: Record, offset: int, value: int) -> bool:
+def _is_record(record: Place, kind: int, size: int) -> bool:
+    """Tell whether a record has its class and its stride at some offsets."""
+    dump, place, entry = record
     try:
-        return record.dump.scalar(record.place + offset, "I") == value
+        found = dump.scalar(place + kind, "I"), dump.scalar(place + size, "I")
     except UnreadableError:
         return False
+    return found == (entry["cls"], entry["stride"])
 
 
-def _find_members(ledger: PoolLedger, records: Sequence[Record]) -> None:
+def _find_members(ledger: PoolLedger, records: Records) -> None:
     """Find the other members, counted from the pointer to the direct objects, then from the record's begin."""
     stride = _find_request_records(ledger, records)
     _find_indirect(ledger, records)
-    blocks = [(record, _blocks(ledger, record)) for record in records]
-    used: list[Place] = [(record.dump, record.place, {"record": record, "blocks": found}) for record, found in blocks]
-    requests = [each for each in used if each[2]["record"].cls == handles.REQUEST]
-    unused: list[Place] = [(dump, at + stride, {"record": None}) for dump, at, _ in requests]
+    indirect = ledger.offset(RECORD, "indirect")
+    for dump, place, entry in records:
+        entry["blocks"] = _blocks(dump, place + indirect, entry)
+    unused: list[Place] = [(dump, at + stride, {}) for dump, at, each in records if each["cls"] == handles.REQUEST]
     free = [offset for offset in NEAR if offset not in ledger.offsets[RECORD].values()]
     for places, row in (
-        (used, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
-        ([*used, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each["record"]))),
-        (used, Row("direct_size", "the number of direct objects", lambda _, each: each["record"].direct.count)),
+        (records, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
+        ([*records, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each))),
+        (records, Row("direct_size", "the number of direct objects", lambda _, each: each["direct"].count)),
     ):
         ledger.pin_rows(RECORD, places, row, among=free)
         free.remove(ledger.offset(RECORD, row.member))
     what = "the objects of a block"
     size = Row("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
-    ledger.optionally(RECORD, used, size, among=free)
-    _find_chain(ledger, blocks)
-    begin = ledger.offset(RECORD, "avail")
-    if begin != min(ledger.offsets[RECORD].values()):
+    ledger.optionally(RECORD, records, size, among=free)
+    _find_chain(ledger, records)
+    if ledger.offset(RECORD, "avail") != min(ledger.offsets[RECORD].values()):
         raise CalibrationError(f"{RECORD} does not begin with the chain of free objects")
-    ledger.offsets[RECORD] = {member: offset - begin for member, offset in ledger.offsets[RECORD].items()}
+    ledger.count_from_first(RECORD)
 
 
-def _find_request_records(ledger: PoolLedger, records: Sequence[Record]) -> int:
+def _find_request_records(ledger: PoolLedger, records: Records) -> int:
     """Find the size of a record by those of requests: they are an array, one for each virtual interface."""
     kind, size = ledger.offset(RECORD, "kind"), ledger.offset(RECORD, "size")
-    requests = [record for record in records if record.cls == handles.REQUEST]
-
-    def fits(record: Record, stride: int) -> bool:
-        return all(
-            _reads(record, kind + stride * index, record.cls)
-            and _reads(record, size + stride * index, record.direct.stride)
-            for index in (1, 2, 3)
+    requests = [record for record in records if record[2]["cls"] == handles.REQUEST]
+    strides = [
+        stride
+        for stride in range(WORD, 512, WORD)
+        if all(
+            _is_record(each, kind + stride * index, size + stride * index) for each in requests for index in (1, 2, 3)
         )
-
-    strides = [stride for stride in range(WORD, 512, WORD) if all(fits(record, stride) for record in requests)]
+    ]
     if not strides or any(stride % strides[0] for stride in strides):
         raise CalibrationError(f"{RECORD}: the records of requests are {strides} bytes apart")
     ledger.sizes[RECORD] = strides[0]
     return strides[0]
 
 
-def _find_indirect(ledger: PoolLedger, records: Sequence[Record]) -> None:
-    """Find the table of the blocks by the handles that the first block begins with."""
-    sightings = [
-        _first_block(record, handles.first(handles.INDIRECT, record.cls))
-        for record in records
-        if record.cls in (handles.COMM, handles.REQUEST)
-    ]
-    what = "no table of blocks"
-    sightings += [number(what, record.dump, record.place, "Q", 0) for record in records if record.cls == handles.WIN]
-    taken = set(ledger.offsets[RECORD].values())
-    solved = solve(
-        f"{RECORD}.indirect", sightings, [offset for offset in NEAR if offset % 8 == 0 and offset not in taken]
-    )
-    ledger.remember(RECORD, "indirect", solved)
+def _find_indirect(ledger: PoolLedger, records: Records) -> None:
+    """Find the table of the blocks by the handles that the first block begins with; there are no blocks of windows."""
+
+    def sighting(dump: Dump, place: int, entry: dict[str, Any]) -> Sighting:
+        def seen(offset: int) -> Hashable:
+            blocks = _blocks(dump, place + offset, entry)
+            return blocks[0].first_handle if blocks else bool(dump.word(place + offset))
+
+        expected = 0 if entry["cls"] == handles.WIN else handles.first(handles.INDIRECT, entry["cls"])
+        return Sighting("a table of blocks of objects", expected, seen)
+
+    sightings = [sighting(*each) for each in records if each[2]["cls"] in (handles.COMM, handles.REQUEST, handles.WIN)]
+    taken = ledger.offsets[RECORD].values()
+    among = [offset for offset in NEAR if offset % WORD == 0 and offset not in taken]
+    ledger.pin(RECORD, "indirect", sightings, among)
 
 
-def _first_block(record: Record, handle: int) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        block = record.dump.word(record.dump.word(record.place + offset))
-        return handle if _count(record.dump, block, record.direct.stride, handle) >= LEAST else None
+def _blocks(dump: Dump, pointer: int, entry: dict[str, Any]) -> list[Array]:
+    """Return the blocks that a table leads to, as far as they hold the handles that they should.
 
-    return Sighting("a table of blocks of objects", handle, seen)
-
-
-def _blocks(ledger: PoolLedger, record: Record) -> list[Array]:
-    """Return the blocks that a record's table leads to, as far as they hold the handles that they should."""
-    table = record.dump.word(record.place + ledger.offset(RECORD, "indirect"))
-    return _blocks_of_table(record.dump, table, record.cls, record.direct.stride) if table else []
-
-
-def _blocks_of_table(dump: Dump, table: int, cls: int, stride: int) -> list[Array]:
-    found = []
-    for index in range(MOST_BLOCKS):
-        handle = handles.first(handles.INDIRECT, cls) + (index << INDEX_BITS)
-        try:
+    Args:
+        dump: of the process.
+        pointer: where the address of the table stands.
+        entry: of the record.
+    """
+    found: list[Array] = []
+    with suppress(UnreadableError):
+        table = dump.word(pointer)
+        for index in range(MOST_BLOCKS):
             block = dump.word(table + index * WORD)
-            count = _count(dump, block, stride, handle) if block else 0
-        except UnreadableError:
-            break
-        if count < LEAST:
-            break
-        found.append(Array(block, count, handle, stride))
+            handle = handles.first(handles.INDIRECT, entry["cls"]) + (index << INDEX_BITS)
+            count = _count(dump, block, entry["stride"], handle)
+            if count < LEAST:
+                break
+            found.append(Array(block, count, handle, entry["stride"]))
     return found
 
 
-Blocks = Sequence[tuple[Record, list[Array]]]
-
-
-def _find_chain(ledger: PoolLedger, pools: Blocks) -> None:
+def _find_chain(ledger: PoolLedger, records: Records) -> None:
     """Find the chain of free objects, where it begins and how it goes on, and what tells a free object.
 
     Raises:
         CalibrationError: there is not exactly one way through all free objects of all pools.
     """
-    ways = []
-    for avail, link in product((offset for offset in NEAR if offset % 8 == 0), range(8, 64, 8)):
-        chains = [_chain(record, blocks, avail, link) for record, blocks in pools]
-        if all(_is_plausible(record, chain) for (record, _), chain in zip(pools, chains, strict=True)):
-            ways.append((avail, link, chains))
+    ways: list[tuple[int, int, list[set[int]]]] = []
+    for avail, link in product((offset for offset in NEAR if offset % WORD == 0), range(8, 64, 8)):
+        with suppress(LookupError):
+            ways.append((avail, link, [_chain(*record, avail, link) for record in records]))
     if len(ways) != 1:
         found = [(avail, link) for avail, link, _ in ways]
         raise CalibrationError(f"{RECORD}: {len(found)} ways through the free objects: {found}")
     avail, link, chains = ways[0]
-    lengths = [len(chain or ()) for chain in chains]
+    lengths = [len(chain) for chain in chains]
     evidence = f"a chain through objects of the pool: {len(lengths)} places, {len(set(lengths))} lengths"
     ledger.remember(RECORD, "avail", Solved(avail, evidence))
     ledger.remember(HEAD, "next", Solved(link, f"{evidence}, {sum(lengths)} links"))
     ledger.sizes[HEAD] = link + WORD
-    _find_head(ledger, pools, chains)
+    _find_head(ledger, records, chains)
 
 
-def _is_plausible(record: Record, chain: list[int] | None) -> bool:
-    """Tell whether a chain stays in its pool, and has the length that it must where only the program takes objects."""
-    own = {handles.WIN: "windows", OP: "operations"}.get(record.cls)
-    return chain is not None and (own is None or len(chain) == record.direct.count - len(record.dump.truth[own]))
+def _chain(dump: Dump, place: int, entry: dict[str, Any], avail: int, link: int) -> set[int]:
+    """Return the objects on a chain that begins and goes on at some offsets.
+
+    Raises:
+        LookupError: it leaves the pool, or hasn't the length that it must have where only the program takes objects.
+    """
+    arrays = [entry["direct"], *entry["blocks"]]
+    found: set[int] = set()
+    address = dump.word(place + avail)
+    while address:
+        if address in found or not any(address in array.addresses() for array in arrays):
+            raise LookupError(address)
+        found.add(address)
+        address = dump.word(address + link)
+    own = {handles.WIN: "windows", OP: "operations"}.get(entry["cls"])
+    if own and len(found) != entry["direct"].count - len(dump.truth[own]):
+        raise LookupError(own)
+    return found
 
 
-def _chain(record: Record, blocks: Sequence[Array], avail: int, link: int) -> list[int] | None:
-    """Return the objects on a chain that begins and goes on at some offsets; None where it leaves the pool."""
-    arrays = [record.direct, *blocks]
-    found: dict[int, None] = {}
-    try:
-        address = record.dump.word(record.place + avail)
-        while address:
-            if address in found or not any(address in array.addresses() for array in arrays):
-                return None
-            found[address] = None
-            address = record.dump.word(address + link)
-    except UnreadableError:
-        return None
-    return list(found)
-
-
-def _find_head(ledger: PoolLedger, pools: Blocks, chains: Sequence[list[int] | None]) -> None:
+def _find_head(ledger: PoolLedger, records: Records, chains: Sequence[set[int]]) -> None:
     """Find the handle, and the count of references, which is 0 in free objects alone.
 
     Windows are left out: ch4 does not count references to them.
     """
     heads, counts = [], []
-    for (record, blocks), chain in zip(pools, chains, strict=True):
-        free = set(chain or ())
-        for array in (record.direct, *blocks):
+    for (dump, _, entry), free in zip(records, chains, strict=True):
+        for array in (entry["direct"], *entry["blocks"]):
             for index, address in enumerate(array.addresses()[:200]):
-                heads.append(number("the handle", record.dump, address, "I", array.first_handle + index))
-                if record.cls in (handles.COMM, handles.REQUEST, handles.DATATYPE):
-                    counts.append(_is_referred_to(record.dump, address, address not in free))
+                heads.append(number("the handle", dump, address, "I", array.first_handle + index))
+                if entry["cls"] in (handles.COMM, handles.REQUEST, handles.DATATYPE):
+                    counts.append((dump, address, address not in free))
     ledger.pin(HEAD, "handle", heads, range(0, ledger.size(HEAD), 4))
     taken = {ledger.offset(HEAD, "handle"), *range(ledger.offset(HEAD, "next"), ledger.size(HEAD), 4)}
-    ledger.pin(HEAD, "ref_count", counts, [offset for offset in range(0, ledger.size(HEAD), 4) if offset not in taken])
+    among = [offset for offset in range(0, ledger.size(HEAD), 4) if offset not in taken]
 
+    def is_referred_to(dump: Dump, place: int) -> bool | None:
+        references = dump.scalar(place, "i")
+        return bool(references) if 0 <= references < 1 << 16 else None
 
-def _is_referred_to(dump: Dump, address: int, expected: bool) -> Sighting:
-    return Sighting(
-        "whether an object is on the chain of free ones",
-        expected,
-        lambda offset: (
-            0 < dump.scalar(address + offset, "i") < 1 << 16 if expected else bool(dump.scalar(address + offset, "i"))
-        ),
-    )
+    ledger.pin_seen(HEAD, "ref_count", "whether an object is on the chain of free ones", counts, is_referred_to, among)
 
 
 # ---------------------------------------------------------------- all objects
@@ -334,31 +293,20 @@ def _is_referred_to(dump: Dump, address: int, expected: bool) -> Sighting:
 
 def _objects(ledger: PoolLedger, dump: Dump, cls: int, stride: int) -> Iterator[Array]:
     """Yield the arrays of a class in one process, by the records, whose layout is known."""
-    if cls == handles.COMM:
-        yield from _builtin(ledger, dump, stride)
-    for place in ledger.variables(dump, _word32(stride)):
-        base = place - ledger.offset(RECORD, "size")
-        try:
-            if base % WORD == 0 and dump.scalar(base + ledger.offset(RECORD, "kind"), "I") == cls:
-                yield from _arrays_of_record(ledger, dump, base, cls, stride)
-        except UnreadableError:
-            continue
-
-
-def _arrays_of_record(ledger: PoolLedger, dump: Dump, base: int, cls: int, stride: int) -> Iterator[Array]:
-    direct = dump.word(base + ledger.offset(RECORD, "direct"))
-    direct_size = dump.scalar(base + ledger.offset(RECORD, "direct_size"), "I")
-    handle = handles.first(handles.DIRECT, cls)
-    if direct and direct_size and _count(dump, direct, stride, handle) == direct_size:
-        yield Array(direct, direct_size, handle, stride)
-    table = dump.word(base + ledger.offset(RECORD, "indirect"))
-    if table:
-        yield from _blocks_of_table(dump, table, cls, stride)
-
-
-def _builtin(ledger: PoolLedger, dump: Dump, stride: int) -> Iterator[Array]:
-    """Yield the predefined communicators, which no record points at."""
-    worlds, selves = (ledger.variables(dump, _word32(handle)) for handle in COMMS)
-    found = [place for place in worlds if place % WORD == 0 and place + stride in selves]
-    if len(found) == 1:
-        yield Array(found[0], len(COMMS), COMMS[0], stride)
+    if cls == handles.COMM:  # no record points at the predefined ones
+        worlds, selves = (find_number(dump, handle, 4) for handle in COMMS)
+        found = [place for place in worlds if place % WORD == 0 and place + stride in selves]
+        if len(found) == 1:
+            yield Array(found[0], len(COMMS), COMMS[0], stride)
+    first = handles.first(handles.DIRECT, cls)
+    for place in find_number(dump, stride, 4):
+        record = place - ledger.offset(RECORD, "size")
+        with suppress(UnreadableError):
+            if record % WORD or ledger.member(dump, record, RECORD, "kind", "I") != cls:
+                continue
+            direct = ledger.member(dump, record, RECORD, "direct")
+            count = ledger.member(dump, record, RECORD, "direct_size", "I")
+            if direct and count and _count(dump, direct, stride, first) == count:
+                yield Array(direct, count, first, stride)
+            table = record + ledger.offset(RECORD, "indirect")
+            yield from _blocks(dump, table, {"cls": cls, "stride": stride})

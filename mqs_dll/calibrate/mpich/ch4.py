@@ -8,8 +8,7 @@ from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
 from mqs_dll.calibrate.ledger import Observation, Place, Row, number
-from mqs_dll.calibrate.mpich.communicators import CONTEXT_ID
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, find_number
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
     comm_of,
@@ -22,6 +21,7 @@ from mqs_dll.calibrate.mpich.requests import (
 )
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 from mqs_dll.mpi.mpich import handles
+from mqs_dll.mpi.mpich.views import CONTEXT_ID
 
 COMM = "MPIR_Comm"
 EXTENSION = "MPIDIG_req_ext_t"
@@ -281,7 +281,7 @@ def find_header(ledger: PoolLedger) -> None:
         for _, sender, request, entry in surprises(ledger)
         if request and entry["label"] != "eager" and _is_kept(sender)
     ]
-    places = {(sender, request): ledger.shared(sender, request) for sender, request, _ in sent}
+    places = {(sender, request): find_number(sender, request, WORD, "shared") for sender, request, _ in sent}
     found: dict[str, Solved] = {
         "sreq_ptr": Solved(0, f"the address of the send: {len(places)} places, {len(places)} values")
     }

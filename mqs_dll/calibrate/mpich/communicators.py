@@ -3,132 +3,107 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Place, Row, number, text
-from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger
-from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+from mqs_dll.calibrate.ledger import Row, number, text
+from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
+from mqs_dll.calibrate.solver import Solved, Unsolved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
+from mqs_dll.mpi.mpich.views import CONTEXT_ID
 
 COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"
-CONTEXT_ID = "MPIR_Context_id_t"
-INTRA, INTER = 0, 1
-"""MPIR_COMM_KIND__INTRACOMM and its sibling."""
-
 ATTRIBUTE_WORDS = 8
 """Words of an attribute within which its value lies."""
 
-BEFORE, AFTER = 128, 64
+NEARBY = range(-128, 64, 4)
 """Bytes around the addresses of MPI_COMM_WORLD and MPI_COMM_SELF where the rest of MPIR_Process is looked for."""
 
 MOST_SEARCHES = 10
 """Receives that a whole process is searched for."""
-
-Comms = list[Place]
 
 
 # ---------------------------------------------------------------- the process
 
 
 def find_process(ledger: PoolLedger) -> None:
-    """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other.
-
-    What precedes the first member that is known doesn't show: offsets are counted from there.
-    """
-    places = [(dump, _pair(ledger, dump)) for dump in ledger.all_dumps]
-    nearby = range(-BEFORE, AFTER, 4)
-    ranks = [number("the rank of the process", dump, at, "i", dump.truth["rank"]) for dump, at in places]
-    sizes = [number("the number of processes", dump, at, "i", dump.truth["ranks"]) for dump, at in places]
+    """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other."""
+    places = [(dump, _pair(ledger, dump), dict(dump.truth)) for dump in ledger.all_dumps]
+    rows = Row("rank", "the rank of the process", "rank"), Row("size", "the number of processes", "ranks")
+    ledger.pin_rows(PROCESS, places, *rows, among=NEARBY)
     evidence = f"the addresses of MPI_COMM_WORLD and MPI_COMM_SELF: {len(places)} places, {len(places)} values"
-    found = {
-        "rank": solve(f"{PROCESS}.rank", ranks, nearby),
-        "size": solve(f"{PROCESS}.size", sizes, nearby),
-        "comm_world": Solved(0, evidence),
-    }
-    begin = min(solved.offset for solved in found.values())
-    for member, solved in found.items():
-        ledger.remember(PROCESS, member, Solved(solved.offset - begin, solved.evidence))
+    ledger.remember(PROCESS, "comm_world", Solved(0, evidence))
+    ledger.count_from_first(PROCESS)
 
 
 def _pair(ledger: PoolLedger, dump: Dump) -> int:
     """Return where a process has the addresses of both predefined communicators.
 
     Raises:
-        CalibrationError: there is not one such place.
+        CalibrationError: there is not one such place outside communicators, which ch3 chains.
     """
     world, alone = (ledger.address(dump, handle) for handle in COMMS)
+    comms = [array.addresses() for array in ledger.arrays[dump, handles.COMM]]
     found = [
         place
-        for place in ledger.variables(dump, world.to_bytes(WORD, "little"), WORD)
-        if dump.word(place + WORD) == alone
+        for place in find_number(dump, world, WORD)
+        if dump.word(place + WORD) == alone and not any(each.start <= place < each.stop for each in comms)
     ]
-    found = [place for place in found if not _is_in_object(ledger, dump, place)]
     if len(found) != 1:
         raise CalibrationError(f"{PROCESS}: there are {len(found)} places with the predefined communicators")
     return found[0]
 
 
-def _is_in_object(ledger: PoolLedger, dump: Dump, place: int) -> bool:
-    """Tell whether a place lies in a communicator: ch3 chains them."""
-    return any(
-        array.address <= place < array.address + array.count * array.stride
-        for array in ledger.arrays_of(dump, handles.COMM)
-    )
-
-
 # ---------------------------------------------------------------- what a program can ask for
-
-
-ROWS = (
-    Row("rank", "the rank in a communicator", "rank"),
-    Row("comm_kind", "intra- or inter-communicator", lambda _, entry: INTER if entry["inter"] else INTRA),
-    Row("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
-    Row("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
-)
 
 
 def find_communicator(ledger: PoolLedger) -> None:
     """Find what the program knows of its communicators."""
     ledger.inherit_head(COMM)
-    comms = [*ledger.places("comms"), *ledger.places_in("cliques", "comms")]
+    comms = [*ledger.places("comms"), *ledger.places("comms", "cliques")]
     ledger.pin(COMM, "name", [text("the name of a communicator", dump, at, each["name"]) for dump, at, each in comms])
     among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
-    ledger.pin_rows(COMM, comms, *ROWS, among=among)
+    ledger.pin_rows(
+        COMM,
+        comms,
+        Row("rank", "the rank in a communicator", "rank"),
+        Row("comm_kind", "intra- or inter-communicator", "inter"),  # MPIR_COMM_KIND__INTRACOMM is 0, its sibling 1
+        Row("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
+        Row("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
+        among=among,
+    )
 
-    def group(dump: Dump, entry: dict[str, Any]) -> int | None:
-        return ledger.address(dump, entry["group"]) if entry["group"] else None
-
-    def remote_group(dump: Dump, entry: dict[str, Any]) -> int | None:
-        if entry["remote_group"]:
-            return ledger.address(dump, entry["remote_group"])
-        return None if entry["inter"] else 0
+    def group(key: str) -> Callable[[Dump, dict[str, Any]], int | None]:
+        return lambda dump, entry: entry[key] and ledger.address(dump, entry[key])
 
     what = "the group that the program asked for"
-    ledger.pin_rows(COMM, comms, Row("local_group", what, group), Row("remote_group", what, remote_group))
+    groups = Row("local_group", what, group("group")), Row("remote_group", what, group("remote_group"))
+    ledger.pin_rows(COMM, comms, *groups)
 
 
 def find_attributes(ledger: PoolLedger) -> None:
     """Find the list of attributes by the value of the only one that a communicator has."""
-    sightings = [_attribute(dump, at, entry["attribute"]) for dump, at, entry in ledger.places("comms")]
-    ledger.pin(COMM, "attributes", sightings)
+    places = [(dump, at, entry["attribute"]) for dump, at, entry in ledger.places("comms")]
+    values = {value for *_, value in places if value}
 
-
-def _attribute(dump: Dump, address: int, value: int) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        attribute = dump.word(address + offset)
+    def seen(dump: Dump, place: int) -> Hashable:
+        attribute = dump.word(place)
         if attribute == 0:
             return 0
-        return value if value and value in dump.words(attribute, ATTRIBUTE_WORDS) else "something else"
+        return next((word for word in dump.words(attribute, ATTRIBUTE_WORDS) if word in values), "something else")
 
-    return Sighting("an attribute with the value that the program gave it", value, seen)
+    ledger.pin_seen(COMM, "attributes", "an attribute with the value that the program gave it", places, seen)
 
 
 # ---------------------------------------------------------------- context ids
+
+
+Pair = tuple[Dump, int, Dump, int]
+"""Two communicators, each by its process and its address."""
 
 
 def find_context_ids(ledger: PoolLedger) -> None:
@@ -141,109 +116,91 @@ def find_context_ids(ledger: PoolLedger) -> None:
         Unsolved: not exactly two places are so, or receives don't tell which is which.
     """
     comms = ledger.places("comms")
-    same = [*_equalities(ledger, comms), *_differences(comms)]
-    evidence = "equal in all processes of a communicator, different for each in one process"
-    found = [offset for offset in ledger.room(COMM, "H") if all(sighting.fits(offset) for sighting in same)]
-    crossing = [*_crossings(ledger, comms)]
+
+    def there(dump: Dump, rank: int, label: str) -> tuple[Dump, int]:
+        peer = ledger.rank_of_run(dump, rank)
+        return peer, ledger.comm(peer, label)
+
+    same = [(dump, at, *there(dump, entry["members"][0], entry["label"])) for dump, at, entry in comms]
+    same = [each for each in same if each[0] is not each[2]]
+    intra = [(dump, at) for dump, at, entry in comms if not entry["inter"]]
+    different = [(*one, *other) for one, other in product(intra, intra) if one[0] is other[0] and one[1] < other[1]]
+    crossing = [
+        (dump, at, *there(dump, entry["peers"][0], entry["label"])) for dump, at, entry in comms if entry["inter"]
+    ]
+    found = [
+        offset
+        for offset in ledger.room(COMM, "H")
+        if all(_equal(each, offset, offset) for each in same)
+        and not any(_equal(each, offset, offset) for each in different)
+    ]
     pairs = [
         (one, other)
         for one, other in product(found, found)
-        if one != other
-        and all(_crosses(each, one, other) for each in crossing)
-        and any(not _crosses(each, one, one) for each in crossing)
+        if all(_equal(each, one, other) for each in crossing) and not all(_equal(each, one, one) for each in crossing)
     ]
+    evidence = "equal in all processes of a communicator, different for each in one process"
     if len(pairs) != 2:
         raise Unsolved(f"{COMM}.context_id: offsets {found} are {evidence}; {pairs} cross in inter-communicators")
-    receiving = _carried(ledger, comms, pairs[0])
+    receiving = _carried(ledger, pairs[0])
     if len(receiving) != 1:
-        receiving = _in_network(ledger, comms, pairs[0])
+        receiving = _in_network(ledger, pairs[0])
     if len(receiving) != 1:
         raise Unsolved(f"{COMM}.recvcontext_id: receives carry the numbers at {receiving} of {pairs[0]}")
     sending = next(offset for offset in pairs[0] if offset != receiving[0])
-    seen = f"{evidence}: {len(same)} places, 2 values; crossing in inter-communicators: {len(crossing)} places"
+    seen = (
+        f"{evidence}: {len(same) + len(different)} places, 2 values; "
+        f"crossing in inter-communicators: {len(crossing)} places"
+    )
     ledger.remember(COMM, "context_id", Solved(sending, seen))
     ledger.remember(COMM, "recvcontext_id", Solved(receiving[0], f"{seen}; what receives carry"))
     ledger.sizes[CONTEXT_ID] = abs(receiving[0] - sending)
     ledger.offsets[CONTEXT_ID] = {}
 
 
-def _equalities(ledger: PoolLedger, comms: Comms) -> Iterator[Sighting]:
-    for dump, at, entry in comms:
-        first = ledger.rank_of_run(dump, entry["members"][0])
-        if first is not dump:
-            there = ledger.address(first, first.of("comms", label=entry["label"])[0]["handle"])
-            yield _equal("the same in all processes", (dump, at), (first, there), True)
-
-
-def _differences(comms: Comms) -> Iterator[Sighting]:
-    intra = [(dump, at) for dump, at, entry in comms if not entry["inter"]]
-    for (dump, at), (other, there) in product(intra, intra):
-        if dump is other and at < there:
-            yield _equal("not the same in two communicators", (dump, at), (other, there), False)
-
-
-def _equal(what: str, one: tuple[Dump, int], other: tuple[Dump, int], expected: bool) -> Sighting:
-    return Sighting(
-        what, expected, lambda offset: one[0].scalar(one[1] + offset, "H") == other[0].scalar(other[1] + offset, "H")
-    )
-
-
-Crossing = tuple[Dump, int, Dump, int]
-
-
-def _crossings(ledger: PoolLedger, comms: Comms) -> Iterator[Crossing]:
-    """Yield each process's inter-communicators, and the same one in the first process of the other group."""
-    for dump, at, entry in comms:
-        if entry["inter"]:
-            peer = ledger.rank_of_run(dump, entry["peers"][0])
-            yield dump, at, peer, ledger.address(peer, peer.of("comms", label=entry["label"])[0]["handle"])
-
-
-def _crosses(crossing: Crossing, one: int, other: int) -> bool:
-    dump, at, peer, there = crossing
+def _equal(pair: Pair, one: int, other: int) -> bool:
+    """Tell whether two communicators have the same 16 bits, each at an offset of its own."""
+    dump, at, peer, there = pair
     return dump.scalar(at + one, "H") == peer.scalar(there + other, "H")
 
 
-def _carried(ledger: PoolLedger, comms: Comms, offsets: Sequence[int]) -> list[int]:
+def _carried(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
     """Return the offsets in a communicator of what its posted receives have, all at the same place.
 
     Persistent receives would mislead: to 4.1 they have what sends carry.
     """
-    carried = _context_readers(comms)
-    requests = ledger.places("requests", label="posted", kind="receive")
+    requests = ledger.requests(label="posted", kind="receive")
 
     def is_carried(offset: int) -> bool:
-        sightings = [number("", dump, at, "H", carried(dump, entry, offset)) for dump, at, entry in requests]
+        sightings = [number("", dump, at, "H", _bits(ledger, dump, entry, offset)) for dump, at, entry in requests]
         return any(all(each.fits(place) for each in sightings) for place in ledger.room("MPIR_Request", "H"))
 
     return [offset for offset in offsets if is_carried(offset)]
 
 
-def _in_network(ledger: PoolLedger, comms: Comms, offsets: Sequence[int]) -> list[int]:
+def _in_network(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
     """Return the offsets in a communicator of what stands before source and tag in the network's own receives.
 
     UCX takes one number for all three: 16 bits of the context id, 16 of the source, 32 of the tag
     (src/mpid/ch4/netmod/ucx/ucx_impl.h).
     """
-    carried = _context_readers(comms)
     told = [
         (dump, entry)
-        for dump, _, entry in ledger.places("requests", label="posted", kind="receive")
+        for dump, _, entry in ledger.requests(label="posted", kind="receive")
         if "any" not in (entry["peer"], entry["tag"])
-        and len({carried(dump, entry, offset) for offset in offsets}) == len(offsets)
+        and len({_bits(ledger, dump, entry, offset) for offset in offsets}) == len(offsets)
     ][:MOST_SEARCHES]
 
     def is_there(dump: Dump, entry: dict[str, Any], offset: int) -> bool:
-        bits = struct.pack("<IHH", entry["tag"], entry["peer"], carried(dump, entry, offset))
+        bits = struct.pack("<IHH", entry["tag"], entry["peer"], _bits(ledger, dump, entry, offset))
         return bool(dump.find_bytes(bits, WORD))
 
     return [offset for offset in offsets if told and all(is_there(dump, entry, offset) for dump, entry in told)]
 
 
-def _context_readers(comms: Comms) -> Callable[[Dump, dict[str, Any], int], int]:
-    """Return a function that reads the 16 bits at an offset in the communicator of a request."""
-    addresses = {(id(dump), entry["label"]): at for dump, at, entry in comms}
-    return lambda dump, entry, offset: dump.scalar(addresses[id(dump), entry["comm"]] + offset, "H")
+def _bits(ledger: PoolLedger, dump: Dump, request: dict[str, Any], offset: int) -> int:
+    """Return the 16 bits at an offset in the communicator of a request."""
+    return dump.scalar(ledger.comm(dump, request["comm"]) + offset, "H")
 
 
 # ---------------------------------------------------------------- what MPICH keeps for itself
@@ -251,73 +208,43 @@ def _context_readers(comms: Comms) -> Callable[[Dump, dict[str, Any], int], int]
 
 def find_hidden(ledger: PoolLedger) -> None:
     """Find the communicators that MPICH makes of another: of its node, of the nodes' first processes, of one group."""
-    comms = ledger.places("comms")
-    used = [each for each in comms if each[2]["used"] or not each[2]["inter"]]
-    _pin_hidden(ledger, "local_comm", "the communicator of the own group", used, comms, _local)
-    cliques = [
-        (dump, at, entry)
-        for dump, at, entry in ledger.places_in("cliques", "comms")
-        if not entry["inter"] and 1 < len(_roots(entry)) < len(entry["members"])
-    ]  # releases differ in what a communicator has that is within one node, or has one process on each
+    used = [each for each in ledger.places("comms") if each[2]["used"] or not each[2]["inter"]]
+    groups = [(dump, at, entry["members"] if entry["inter"] else []) for dump, at, entry in used]
+    pin_hidden(ledger, COMM, "local_comm", "the communicator of the own group", groups)
+    cliques = [(dump, at, each["members"]) for dump, at, each in ledger.places("comms", "cliques", inter=False)]
+    # releases differ in what a communicator has that is within one node, or has one process on each
+    cliques = [each for each in cliques if 1 < len(_first_of_nodes(each[2])) < len(each[2])]
     if not cliques:
         raise CalibrationError("without a run with several nodes, nothing tells the communicators of nodes apart")
-    _pin_hidden(ledger, "node_comm", "the communicator of the node", cliques, cliques, _of_node)
-    what = "the communicator of the first processes of the nodes"
-    _pin_hidden(ledger, "node_roots_comm", what, cliques, cliques, _of_roots)
+    near = [(dump, at, [each for each in members if is_near(dump, each)]) for dump, at, members in cliques]
+    nodes = [(dump, at, members if len(members) > 1 else []) for dump, at, members in near]
+    pin_hidden(ledger, COMM, "node_comm", "the communicator of the node", nodes)
+    roots = [(dump, at, _first_of_nodes(members)) for dump, at, members in cliques]
+    pin_hidden(ledger, COMM, "node_roots_comm", "the communicator of the first processes of the nodes", roots)
 
 
-Shape = tuple[int, int]
-"""The rank in a communicator, and how many processes it has."""
-
-
-def _local(_: Dump, entry: dict[str, Any]) -> Shape | None:
-    return (entry["rank"], len(entry["members"])) if entry["inter"] else None
-
-
-def _node_of(rank: int) -> int:
-    """Return the node of a process in the run with several: even and odd ranks, MPIR_CVAR_ODD_EVEN_CLIQUES."""
-    return rank % 2
-
-
-def _of_node(dump: Dump, entry: dict[str, Any]) -> Shape | None:
-    members: Sequence[int] = entry["members"]
-    near = [member for member in members if _node_of(member) == _node_of(dump.truth["rank"])]
-    return (near.index(dump.truth["rank"]), len(near)) if len(near) > 1 else None
-
-
-def _roots(entry: dict[str, Any]) -> list[int]:
+def _first_of_nodes(members: Sequence[int]) -> list[int]:
     """Return the first process of each node, in the order of the communicator."""
-    members: Sequence[int] = entry["members"]
-    firsts = {_node_of(member): member for member in reversed(members)}
-    return sorted(firsts.values(), key=members.index)
+    return [rank for place, rank in enumerate(members) if rank % 2 not in [each % 2 for each in members[:place]]]
 
 
-def _of_roots(dump: Dump, entry: dict[str, Any]) -> Shape | None:
-    roots = _roots(entry)
-    if dump.truth["rank"] not in roots or len(roots) == len(entry["members"]):
-        return None
-    return roots.index(dump.truth["rank"]), len(roots)
-
-
-def _pin_hidden(
-    ledger: PoolLedger,
-    member: str,
-    what: str,
-    comms: Comms,
-    own: Comms,
-    shape_of: Callable[[Dump, dict[str, Any]], Shape | None],
+def pin_hidden(
+    ledger: PoolLedger, struct: str, member: str, what: str, groups: Iterable[tuple[Dump, int, Sequence[int]]]
 ) -> None:
-    """Find a pointer to a communicator that is none of the program's own, or NULL."""
-    known = {(id(dump), at) for dump, at, _ in own}
+    """Find a pointer to a communicator of a group that is none of the program's own: NULL where it isn't in the group.
 
-    def seen(dump: Dump, target: int) -> Hashable:
+    What is seen of it is the rank in it, and how many processes it has.
+    """
+    known = {(dump, at) for mode in ("plain", "cliques") for dump, at, _ in ledger.places("comms", mode)}
+
+    def seen(dump: Dump, place: int) -> Hashable:
+        target = dump.word(place)
         if target == 0:
             return None
-        if not ledger.is_object(dump, handles.COMM, target) or (id(dump), target) in known:
+        if not ledger.is_object(dump, handles.COMM, target) or (dump, target) in known:
             return "something else"
-        return ledger.shape(dump, target)
+        return tuple(ledger.member(dump, target, COMM, name, "i") for name in ("rank", "local_size"))
 
-    def sighting(dump: Dump, at: int, expected: Shape | None) -> Sighting:
-        return Sighting(what, expected, lambda offset: seen(dump, dump.word(at + offset)))
-
-    ledger.pin(COMM, member, [sighting(dump, at, shape_of(dump, entry)) for dump, at, entry in comms])
+    ranks = ((dump, at, dump.truth["rank"], group) for dump, at, group in groups)
+    shapes = [(dump, at, (group.index(rank), len(group)) if rank in group else None) for dump, at, rank, group in ranks]
+    ledger.pin_seen(struct, member, what, shapes, seen)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from mqs_dll.calibrate.dump import WORD, Dump
+from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
-from mqs_dll.calibrate.solver import Solved
+from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles, views
+
+HEAD = "MPIR_Handle_common"
 
 COMMS = (0x44000000, 0x44000001)
 """MPI_COMM_WORLD and MPI_COMM_SELF inside MPICH, whatever the program calls them."""
 
 STANDARD_COMMS = {0x101: COMMS[0], 0x102: COMMS[1]}
 """What a program calls them that uses the MPI standard's ABI."""
-
-PART = 1 << 16
-"""Bytes that are searched at once."""
 
 LARGEST_HANDLE = (1 << 32) - 1
 
@@ -47,12 +48,11 @@ class PoolLedger(Ledger):
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         super().__init__(dumps)
-        self.dumps = [dump for dump in dumps if dump.truth["mode"] == "plain"]
-        self.arrays: dict[tuple[int, int], list[Array]] = {}
-        """By the dump's place in ``all_dumps`` and the class of objects."""
+        self.dumps = self.of_mode("plain")
+        self.arrays: defaultdict[tuple[Dump, int], list[Array]] = defaultdict(list)
+        """By the process and the class of objects."""
         self.rooms: dict[str, int] = {}
         """Bytes within which the members of a struct lie whose size is not known."""
-        self._read: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
         self.of_maps: set[int] = set()
         """Offsets in a communicator that belong to its maps of ranks."""
 
@@ -62,113 +62,100 @@ class PoolLedger(Ledger):
 
     # ------------------------------------------------------------ objects
 
-    def keep_arrays(self, dump: Dump, cls: int, arrays: Iterable[Array]) -> None:
-        """Remember where the objects of a class lie in a process."""
-        self.arrays[self._key(dump, cls)] = list(arrays)
-
-    def _key(self, dump: Dump, cls: int) -> tuple[int, int]:
-        return next(index for index, each in enumerate(self.all_dumps) if each is dump), cls
-
-    def arrays_of(self, dump: Dump, cls: int) -> list[Array]:
-        """Return the arrays of a class in a process."""
-        return self.arrays.get(self._key(dump, cls), [])
-
     def address(self, dump: Dump, handle: int) -> int:
         """Return where the object with a handle lies.
 
         Raises:
             NotFoundYet: its pool is not known, or has no such object.
         """
-        if handle > LARGEST_HANDLE:  # the MPI standard's ABI: handles are addresses
-            if not any(self.is_object(dump, cls, handle) for cls in handles.CLASSES):
-                raise NotFoundYet(f"there is no object at {handle:#x}")
-            return handle
-        handle = STANDARD_COMMS.get(handle, handle)
-        for array in self.arrays_of(dump, handle >> 26 & 0xF):
-            index = handle - array.first_handle
-            if 0 <= index < array.count:
-                return array.address + index * array.stride
-        raise NotFoundYet(f"there is no object with the handle {handle:#x}")
+        address = self.find(dump, handle)
+        if not address:
+            by = "at" if handle > LARGEST_HANDLE else "with the handle"
+            raise NotFoundYet(f"there is no object {by} {STANDARD_COMMS.get(handle, handle):#x}")
+        return address
 
-    def has_object(self, dump: Dump, handle: int) -> bool:
-        """Tell whether a handle is of an object in a pool: a send that is over at once has a predefined request."""
-        try:
-            self.address(dump, handle)
-        except NotFoundYet:
-            return False
-        return True
+    def find(self, dump: Dump, handle: int) -> int:
+        """Return the same, 0 where there is none: a send that is over at once has a predefined request."""
+        if handle > LARGEST_HANDLE:  # the MPI standard's ABI: handles are addresses
+            return handle if any(self.is_object(dump, cls, handle) for cls in handles.CLASSES) else 0
+        handle = STANDARD_COMMS.get(handle, handle)
+        arrays = self.arrays[dump, handles.class_of(handle)]
+        found = (
+            array.addresses()[handle - array.first_handle]
+            for array in arrays
+            if 0 <= handle - array.first_handle < array.count
+        )
+        return next(found, 0)
+
+    def comm(self, dump: Dump, label: str) -> int:
+        """Return the address of a communicator of a process, by its label."""
+        return self.address(dump, comm_of(dump, label)["handle"])
 
     def handle_inside(self, dump: Dump, handle: int) -> int:
         """Return the handle that MPICH itself uses for an object of the program."""
-        if handle <= LARGEST_HANDLE:
-            return handle
-        return self.member(dump, self.address(dump, handle), "MPIR_Handle_common", "handle", "I")
+        return self.member(dump, self.address(dump, handle), HEAD, "handle", "I") if handle > LARGEST_HANDLE else handle
 
     def is_object(self, dump: Dump, cls: int, address: int) -> bool:
         """Tell whether an object of a class lies at an address."""
-        return any(address in array.addresses() for array in self.arrays_of(dump, cls))
+        return any(address in array.addresses() for array in self.arrays[dump, cls])
 
     def objects(self, dump: Dump, cls: int) -> Iterator[int]:
         """Yield the addresses of the live objects of a class; predefined ones count where they are known."""
-        for array in self.arrays_of(dump, cls):
+        for array in self.arrays[dump, cls]:
             for address in array.addresses():
-                if self.member(dump, address, "MPIR_Handle_common", "ref_count", "i"):
+                if self.member(dump, address, HEAD, "ref_count", "i"):
                     yield address
 
-    def shape(self, dump: Dump, comm: int) -> tuple[int, int]:
-        """Return the rank in a communicator, and how many processes it has."""
-        rank, size = (self.member(dump, comm, "MPIR_Comm", member, "i") for member in ("rank", "local_size"))
-        return rank, size
+    def places(self, kind: str, mode: str = "plain", /, **where: object) -> list[Place]:
+        """Return the objects that the truth of one kind of run has of a kind: process, address and entry."""
+        entries = ((dump, entry) for dump in self.of_mode(mode) for entry in dump.of(kind, **where))
+        return [(dump, self.address(dump, entry["handle"]), entry) for dump, entry in entries]
 
-    def inherit_head(self, struct: str) -> None:
-        """Take over the members that all objects begin with."""
-        for member in ("handle", "ref_count"):
-            offset = self.offset("MPIR_Handle_common", member)
-            self.remember(struct, member, Solved(offset, self.evidence["MPIR_Handle_common"][member]))
-
-    def places_in(self, mode: str, kind: str, /, **where: object) -> list[Place]:
-        """Return the objects that the truth has of a kind in another run, as ``places``."""
-        return [
-            (dump, self.address(dump, entry["handle"]), entry)
-            for dump in self.of_mode(mode)
-            for entry in dump.of(kind, **where)
-        ]
-
-    def places(self, kind: str, /, **where: object) -> list[Place]:
-        """Return the objects that the truth has of a kind: process, address and entry."""
-        return [(dump, self.address(dump, entry["handle"]), entry) for dump, entry in self.each(kind, **where)]
-
-    def variables(self, dump: Dump, pattern: bytes, alignment: int = 4) -> list[int]:
-        """Return where some bytes stand among the library's variables, at aligned addresses."""
-        return self._search(dump, "variables", pattern, alignment)
-
-    def shared(self, dump: Dump, address: int) -> list[int]:
-        """Return where an address stands in the memory that the processes of a node share."""
-        return self._search(dump, "shared", address.to_bytes(WORD, "little").rstrip(b"\0"), WORD)
-
-    def _search(self, dump: Dump, kind: str, pattern: bytes, alignment: int) -> list[int]:
-        found = []
-        for start, data in self._parts(dump, kind):
-            at = data.find(pattern)
-            while at >= 0:
-                if (start + at) % alignment == 0:
-                    found.append(start + at)
-                at = data.find(pattern, at + 1)
-        return found
-
-    def _parts(self, dump: Dump, kind: str) -> list[tuple[int, bytes]]:
-        key = self._key(dump, 0)[0], kind
-        if key not in self._read:
-            self._read[key] = [part for start, end in dump.truth[kind] for part in _not_empty(dump, start, end)]
-        return self._read[key]
+    def requests(self, mode: str = "plain", /, **where: object) -> list[Place]:
+        """Return the same of the program's requests, as far as they have an object."""
+        entries = ((dump, entry) for dump in self.of_mode(mode) for entry in dump.of("requests", **where))
+        return [(dump, at, entry) for dump, entry in entries if (at := self.find(dump, entry["handle"]))]
 
     # ------------------------------------------------------------ members
 
     def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return the offsets that a member of a type can have in a struct."""
-        size = SIZES.get(code, 0)
+        size = SIZES.get(code, 4)
         room = self.rooms[struct] if struct in self.rooms else self.size(struct)
-        return range(0, room - max(size, 1) + 1, size or 4)
+        return range(0, room - size + 1, size)
+
+    def code_of(self, struct: str, member: str) -> str:
+        """Return the type of a member, as some view declares it; context ids are as wide as they were found to be."""
+        code = super().code_of(struct, member)
+        return "H" if code == "I" and member.endswith("context_id") and self.size(views.CONTEXT_ID) == 2 else code
+
+    def inherit_head(self, struct: str) -> None:
+        """Take over the members that all objects begin with."""
+        for member in ("handle", "ref_count"):
+            self.remember(struct, member, Solved(self.offset(HEAD, member), self.evidence[HEAD][member]))
+
+    def count_from_first(self, struct: str) -> None:
+        """Count the offsets of a struct from its first member: what precedes that doesn't show."""
+        first = min(self.offsets[struct].values())
+        self.offsets[struct] = {member: offset - first for member, offset in self.offsets[struct].items()}
+
+    def pin_seen(
+        self,
+        struct: str,
+        member: str,
+        what: str,
+        places: Iterable[tuple[Dump, int, Hashable]],
+        seen: Callable[[Dump, int], Hashable],
+        among: Iterable[int] | None = None,
+        *,
+        constant: bool = False,
+    ) -> int:
+        """Find a member by what is to be seen in some objects; ``seen`` looks at an address. Otherwise as ``pin``."""
+
+        def sighting(dump: Dump, at: int, expected: Hashable) -> Sighting:
+            return Sighting(what, expected, lambda offset: seen(dump, at + offset))
+
+        return self.pin(struct, member, [sighting(*place) for place in places], among, constant=constant)
 
     def optionally(self, struct: str, places: Sequence[Place], row: Row, among: Iterable[int] | None = None) -> bool:
         """Try to find a member that not every release has; tell whether it was found."""
@@ -194,9 +181,16 @@ class PoolLedger(Ledger):
         raise failures[0]
 
 
-def _not_empty(dump: Dump, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the parts of a range that aren't all zeros: Intel MPI has 150 MB of variables, most of them never used."""
-    for address in range(start, end, PART):
-        data = dump.read(address, min(PART, end - address))
-        if data.count(0) != len(data):
-            yield address, data
+def comm_of(dump: Dump, label: str) -> dict[str, Any]:
+    """Return the truth's entry of a communicator of a process."""
+    return dump.of("comms", label=label)[0]
+
+
+def is_near(dump: Dump, rank: int) -> bool:
+    """Tell whether a process is on the same node in the run with several: even and odd ranks (runs.SEVERAL_NODES)."""
+    return bool(rank % 2 == dump.truth["rank"] % 2)
+
+
+def find_number(dump: Dump, value: int, size: int, where: str = "variables") -> list[int]:
+    """Return where a number stands among the library's variables, or in what the processes of a node have "shared"."""
+    return dump.find_bytes(value.to_bytes(size, "little"), size, dump.truth[where])

@@ -5,17 +5,17 @@ Only one of these is in an MPI; a step that finds none says so.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Place, Row, number
+from mqs_dll.calibrate.ledger import SIZES, Observation, Row, number
+from mqs_dll.calibrate.mpich.communicators import COMM
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
-from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved
 
-COMM = "MPIR_Comm"
 MAP = "MPIDI_rank_map_t"
 GROUP = "MPIR_Group"
 VCRT = "MPIDI_VCRT"
@@ -29,8 +29,6 @@ NONE = 11
 
 LARGEST_MAP = 64
 POINTER = 0x10000
-
-Comms = list[Place]
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,14 @@ def regular(ranks: Sequence[int]) -> Regular:
     if block == len(ranks):
         return Regular(OFFSET if first else DIRECT, first, block)
     stride = ranks[block] - first
-    rule = [index // block * (stride - block) + index + first for index in range(len(ranks))]
-    if stride <= block or rule != list(ranks):
+    if stride <= block or _strided(len(ranks), first, block, stride) != tuple(ranks):
         return Regular(LUT)
     return Regular(STRIDE if block == 1 else STRIDE_BLOCK, first, block, stride)
+
+
+def _strided(count: int, first: int, block: int, stride: int) -> tuple[int, ...]:
+    """Return ranks by a rule: blocks of neighbours, the first of each a stride apart."""
+    return tuple(index // block * (stride - block) + index + first for index in range(count))
 
 
 # ---------------------------------------------------------------- ch4 to 4.3
@@ -62,102 +64,91 @@ def regular(ranks: Sequence[int]) -> Regular:
 def find_maps(ledger: PoolLedger) -> None:
     """Find the map of a communicator's ranks, and of the own group's of an inter-communicator."""
     comms = [each for each in ledger.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
-    rules = [(dump, at, {"rule": regular(entry["peers"]), "ranks": entry["peers"]}) for dump, at, entry in comms]
-    found: dict[str, Solved] = {}
-
-    def solved(member: str, sightings: list[Sighting], among: Sequence[int]) -> int:
-        found[member] = solve(f"{MAP}.{member}", sightings, among)
-        return found[member].offset
-
-    tables = [_table(dump, at, each["ranks"], "i") for dump, at, each in rules if each["rule"].kind == LUT]
-    lut = solved("irreg.lut.lpid", tables, ledger.room(COMM, "Q"))
+    rules = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
+    tables = [_table(dump, at, ranks, "i") for dump, at, rule, ranks in rules if rule.kind == LUT]
+    lut = ledger.pin(MAP, "irreg.lut.lpid", tables, ledger.room(COMM, "Q"))
     near = [offset for offset in ledger.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
-    begin = solved("mode", [_mode(dump, at, each["rule"].kind) for dump, at, each in rules], near)
+    kinds = [(dump, at, rule.kind) for dump, at, rule, _ in rules]
+    begin = ledger.pin_seen(
+        MAP, "mode", "the kind of map", kinds, lambda dump, place: dump.scalar(place, "I") // 2, near
+    )
     inside = [offset for offset in near if offset > begin]
     strided = (STRIDE, STRIDE_BLOCK)
-    for member, what, kinds, value in (
-        ("reg.stride.offset", "the first process", (OFFSET, *strided), lambda each: each["rule"].offset),
-        ("reg.stride.stride", "the stride", strided, lambda each: each["rule"].stride),
-        ("reg.stride.blocksize", "the processes of a block", strided, lambda each: each["rule"].blocksize),
-        ("size", "the number of processes", range(LUT + 1), lambda each: len(each["ranks"])),
+    for member, what, having in (
+        ("reg.stride.offset", "the first process", (OFFSET, *strided)),
+        ("reg.stride.stride", "the stride", strided),
+        ("reg.stride.blocksize", "the processes of a block", strided),
     ):
-        known = [(dump, at, value(each)) for dump, at, each in rules if each["rule"].kind in kinds]
-        inside.remove(solved(member, [number(what, dump, at, "i", expected) for dump, at, expected in known], inside))
-    _remember_map(ledger, found, begin)
-    _find_tables_number(ledger, begin, inside)
-    _find_local_map(ledger, begin)
+        attribute = member.rpartition(".")[2]
+        known = [(dump, at, getattr(rule, attribute)) for dump, at, rule, _ in rules if rule.kind in having]
+        inside.remove(ledger.pin_numbers(MAP, member, what, known, among=inside))
+    sizes = [(dump, at, len(ranks)) for dump, at, _, ranks in rules]
+    inside.remove(ledger.pin_numbers(MAP, "size", "the number of processes", sizes, among=inside))
+    _find_tables_number(ledger, inside)
+    ledger.remember(COMM, "dev.ch4.map", Solved(begin, ledger.evidence[MAP]["mode"]))
+    ledger.count_from_first(MAP)
+    ledger.sizes[MAP] = lut + WORD - begin
+    local = _find_local_map(ledger, begin)
+    ledger.of_maps |= {at for each in (begin, local) for at in range(each, each + ledger.size(MAP))}
 
 
 def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Sighting:
     """Sight a pointer to numbers of a type: the processes one by one."""
-    expected, step = tuple(ranks), SIZES[code]
-
-    def seen(offset: int) -> Hashable:
-        table = dump.word(address + offset)
-        return tuple(dump.scalar(table + step * rank, code) for rank in range(len(expected)))
-
-    return Sighting("the processes one by one", expected, seen)
+    return Sighting(
+        "the processes one by one",
+        tuple(ranks),
+        lambda offset: _numbers(dump, dump.word(address + offset), len(ranks), code),
+    )
 
 
-def _mode(dump: Dump, address: int, kind: int) -> Sighting:
-    return Sighting("the kind of map", kind, lambda offset: dump.scalar(address + offset, "I") // 2)
+def _numbers(dump: Dump, table: int, count: int, code: str) -> tuple[int, ...]:
+    return tuple(dump.scalar(table + SIZES[code] * index, code) for index in range(count))
 
 
-def _remember_map(ledger: PoolLedger, found: dict[str, Solved], begin: int) -> None:
-    for member, each in found.items():
-        ledger.remember(MAP, member, Solved(each.offset - begin, each.evidence))
-    ledger.remember(COMM, "dev.ch4.map", Solved(begin, found["mode"].evidence))
-    end = found["irreg.lut.lpid"].offset + WORD
-    ledger.of_maps |= set(range(begin, end))
-    ledger.sizes[MAP] = end - begin
-
-
-def _find_tables_number(ledger: PoolLedger, begin: int, inside: Sequence[int]) -> None:
+def _find_tables_number(ledger: PoolLedger, inside: Sequence[int]) -> None:
     """Find the number of the table of processes: 0 for those of MPI_COMM_WORLD, another for spawned ones."""
-    sightings = [number("the table of the own processes", dump, at, "i", 0) for dump, at, _ in ledger.places("comms")]
-    spawned = [each for mode in ("spawn", "spawned") for each in ledger.places_in(mode, "comms") if each[2]["inter"]]
-    sightings += [Sighting("another table for other jobs", True, _is_number(dump, at)) for dump, at, _ in spawned]
-    solved = solve(f"{MAP}.avtid", sightings, inside, constant=not spawned)
-    ledger.remember(MAP, "avtid", Solved(solved.offset - begin, solved.evidence))
-
-
-def _is_number(dump: Dump, address: int) -> Any:
-    return lambda offset: 0 < abs(dump.scalar(address + offset, "i")) < 1 << 16
-
-
-def _find_local_map(ledger: PoolLedger, begin: int) -> None:
-    sightings = [
-        _local_map(ledger, dump, at, tuple(entry["members"]) if entry["inter"] else None)
-        for dump, at, entry in ledger.places("comms")
+    own = [(dump, at, False) for dump, at, _ in ledger.places("comms")]
+    spawned = [
+        (dump, at, True) for mode in ("spawn", "spawned") for dump, at, _ in ledger.places("comms", mode, inter=True)
     ]
+
+    def seen(dump: Dump, place: int) -> Hashable:
+        table = dump.scalar(place, "i")
+        return bool(table) if abs(table) < 1 << 16 else "no number"
+
+    what = "whether the table of processes is another than the own one's"
+    ledger.pin_seen(MAP, "avtid", what, [*own, *spawned], seen, inside, constant=not spawned)
+
+
+def _find_local_map(ledger: PoolLedger, begin: int) -> int:
+    def seen(dump: Dump, place: int) -> Hashable:
+        mode = ledger.member(dump, place, MAP, "mode", "I")
+        return None if mode == NONE else _decode(ledger, dump, place, mode // 2)
+
+    groups = [(dump, at, _local_group(entry)) for dump, at, entry in ledger.places("comms")]
     among = [offset for offset in ledger.room(COMM, "Q") if offset != begin]
-    local = ledger.pin(COMM, "dev.ch4.local_map", sightings, among)
-    ledger.of_maps |= set(range(local, local + ledger.size(MAP)))
+    return ledger.pin_seen(COMM, "dev.ch4.local_map", "the processes of the own group", groups, seen, among)
 
 
-def _local_map(ledger: PoolLedger, dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        mode = ledger.member(dump, address + offset, MAP, "mode", "I")
-        return None if mode == NONE else _decode(ledger, dump, address + offset, mode)
-
-    return Sighting("the processes of the own group", ranks, seen)
+def _local_group(entry: dict[str, Any]) -> tuple[int, ...] | None:
+    """Return the processes of the own group, which only an inter-communicator has beside its peers."""
+    return tuple(entry["members"]) if entry["inter"] else None
 
 
-def _decode(ledger: PoolLedger, dump: Dump, address: int, mode: int) -> Hashable:
+def _decode(ledger: PoolLedger, dump: Dump, address: int, kind: int) -> Hashable:
+    """Return the processes of a map."""
+
     def member(name: str) -> int:
         return ledger.member(dump, address, MAP, name, "i")
 
     count = member("size")
-    if not 0 < count < 1 << 10 or mode // 2 > LUT:
+    if not 0 < count < 1 << 10 or kind > LUT:
         return "no map"
-    if mode // 2 == LUT:
-        table = ledger.member(dump, address, MAP, "irreg.lut.lpid")
-        return tuple(dump.scalar(table + 4 * rank, "i") for rank in range(count))
-    first = 0 if mode // 2 == DIRECT else member("reg.stride.offset")
-    if mode // 2 in (DIRECT, OFFSET):
-        return tuple(range(first, first + count))
-    stride, block = member("reg.stride.stride"), member("reg.stride.blocksize") if mode // 2 == STRIDE_BLOCK else 1
-    return tuple(rank // block * (stride - block) + rank + first for rank in range(count)) if block > 0 else "no map"
+    if kind == LUT:
+        return _numbers(dump, ledger.member(dump, address, MAP, "irreg.lut.lpid"), count, "i")
+    first = member("reg.stride.offset") if kind != DIRECT else 0
+    block = {STRIDE: 1, STRIDE_BLOCK: member("reg.stride.blocksize")}.get(kind, count)
+    return _strided(count, first, block, member("reg.stride.stride")) if block > 0 else "no map"
 
 
 # ---------------------------------------------------------------- 5.0
@@ -165,21 +156,19 @@ def _decode(ledger: PoolLedger, dump: Dump, address: int, mode: int) -> Hashable
 
 def find_groups(ledger: PoolLedger) -> None:
     """Find the map of a group: a first process and a stride, or the processes one by one."""
-    groups: list[tuple[Dump, int, list[int]]] = []
-    for dump, _, entry in ledger.places("comms"):
-        for key, ranks in (("group", "members"), ("remote_group", "peers")):
-            if entry[key]:
-                groups.append((dump, ledger.address(dump, entry[key]), entry[ranks]))
-    ledger.pin_numbers(GROUP, "size", "the number of processes", [(d, at, len(ranks)) for d, at, ranks in groups])
-    several: list[Place] = [
-        (dump, at, {"ranks": ranks, "stride": _stride(ranks)}) for dump, at, ranks in groups if len(ranks) > 1
+    groups = [
+        (dump, ledger.address(dump, entry[key]), {"ranks": entry[ranks], "stride": _stride(entry[ranks])})
+        for dump, _, entry in ledger.places("comms")
+        for key, ranks in (("group", "members"), ("remote_group", "peers"))
+        if entry[key]
     ]
-    strided = [each for each in several if each[2]["stride"]]
+    ledger.pin_rows(GROUP, groups, Row("size", "the number of processes", lambda _, each: len(each["ranks"])))
+    several = [each for each in groups if len(each[2]["ranks"]) > 1]
     tables = [_table(dump, at, each["ranks"], "q") for dump, at, each in several if not each["stride"]]
     ledger.pin(GROUP, "pmap.u.map", tables)
     ledger.pin_rows(
         GROUP,
-        strided,
+        [each for each in several if each[2]["stride"]],
         Row("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
         Row("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
     )
@@ -204,13 +193,8 @@ def find_connections(ledger: PoolLedger) -> None:
     """
     comms = ledger.places("comms")
     intra = [(dump, at, entry["members"]) for dump, at, entry in comms if not entry["inter"]]
-    ways = [
-        (vcrt, table)
-        for vcrt, table in product(ledger.room(COMM, "Q"), range(0, 64, WORD))
-        if all(_leads_to_distinct(dump, at, ranks, vcrt, table) for dump, at, ranks in intra)
-    ]
-    pins = {way: _process_numbers(ledger, intra, *way) for way in ways}
-    good = [way for way in ways if pins[way]]
+    pins = {way: _process_numbers(intra, *way) for way in product(ledger.room(COMM, "Q"), range(0, 64, WORD))}
+    good = [way for way, numbers in pins.items() if numbers]
     if len(good) != 1:
         raise Unsolved(f"{COMM}.dev.vcrt: {len(good)} ways lead from ranks to processes: {good}")
     vcrt, table = good[0]
@@ -218,89 +202,68 @@ def find_connections(ledger: PoolLedger) -> None:
     text = f"a table that leads to the process of each rank: {len(intra)} places, {len(values)} values"
     ledger.remember(COMM, "dev.vcrt", Solved(vcrt, text))
     ledger.remember(VCRT, "vcr_table", Solved(table, text))
-    tables = [(dump, dump.word(at + vcrt), len(entry["peers"])) for dump, at, entry in comms if _is_own(entry)]
-    sizes = [number("the number of processes", dump, at, "i", count) for dump, at, count in tables]
-    ledger.pin(VCRT, "size", sizes, range(0, table, 4))
-    _find_local_vcrt(ledger, pins[good[0]][0])
-    _find_processes(ledger, pins[good[0]])
-
-
-def _is_own(entry: dict[str, Any]) -> bool:
-    """Tell whether a communicator has a table of its own: MPI_Comm_split makes one."""
-    return bool(entry["label"].startswith("shape"))
-
-
-def _connection(dump: Dump, address: int, vcrt: int, table: int, rank: int) -> int:
-    return dump.word(dump.word(address + vcrt) + table + WORD * rank)
-
-
-def _leads_to_distinct(dump: Dump, address: int, ranks: Sequence[int], vcrt: int, table: int) -> bool:
-    try:
-        found = [_connection(dump, address, vcrt, table, rank) for rank in range(len(ranks))]
-    except LookupError:
-        return False
-    return min(found) > POINTER and len(set(found)) == len(found)
-
-
-def _process_numbers(
-    ledger: PoolLedger, intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int
-) -> list[int]:
-    """Return the offsets in a connection of what is the process's rank in MPI_COMM_WORLD."""
-    sightings = [
-        number("", dump, _connection(dump, at, vcrt, table, rank), "i", process)
-        for dump, at, ranks in intra
-        for rank, process in enumerate(ranks)
+    # MPI_Comm_split makes a table for each communicator; others may share a larger one's
+    own = [
+        (dump, dump.word(at + vcrt), len(entry["peers"]))
+        for dump, at, entry in comms
+        if entry["label"].startswith("shape")
     ]
-    return [offset for offset in range(0, 128, 4) if all(sighting.fits(offset) for sighting in sightings)]
-
-
-def _find_local_vcrt(ledger: PoolLedger, process: int) -> None:
-    table = ledger.offset(VCRT, "vcr_table")
+    ledger.pin_numbers(VCRT, "size", "the number of processes", own, among=range(0, table, 4))
+    process = pins[vcrt, table][0]
+    groups = [(dump, at, _local_group(entry)) for dump, at, entry in comms]
 
     def sighting(dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
         def seen(offset: int) -> Hashable:
             if dump.word(address + offset) == 0:
                 return None
-            found = (_connection(dump, address, offset, table, rank) for rank in range(len(ranks or ())))
+            found = _connections(dump, address, offset, table, len(ranks or ()))
             return tuple(dump.scalar(connection + process, "i") for connection in found)
 
         return Sighting("the processes of the own group", ranks, seen)
 
-    sightings = [
-        sighting(dump, at, tuple(entry["members"]) if entry["inter"] else None)
-        for dump, at, entry in ledger.places("comms")
-    ]
-    among = [offset for offset in ledger.room(COMM, "Q") if offset != ledger.offset(COMM, "dev.vcrt")]
-    ledger.pin(COMM, "dev.local_vcrt", sightings, among)
+    among = [offset for offset in ledger.room(COMM, "Q") if offset != vcrt]
+    ledger.pin(COMM, "dev.local_vcrt", [sighting(*each) for each in groups], among)
+    _find_processes(ledger, pins[vcrt, table])
+
+
+def _connections(dump: Dump, address: int, vcrt: int, table: int, count: int) -> list[int]:
+    """Return the first virtual connections of a communicator's table."""
+    first = dump.word(address + vcrt) + table
+    return [dump.word(first + WORD * rank) for rank in range(count)]
+
+
+def _process_numbers(intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int) -> list[int]:
+    """Return the offsets in a connection of what is the process's rank in MPI_COMM_WORLD."""
+    try:
+        sightings = [
+            number("", dump, connection, "i", process)
+            for dump, at, ranks in intra
+            for connection, process in zip(_connections(dump, at, vcrt, table, len(ranks)), ranks, strict=True)
+        ]
+    except LookupError:
+        return []
+    return [offset for offset in range(0, 128, 4) if all(sighting.fits(offset) for sighting in sightings)]
 
 
 def _find_processes(ledger: PoolLedger, numbers: Sequence[int]) -> None:
-    """Find rank and group of a connection's process."""
+    """Find rank and job of a connection's process: all of a job have a pointer in common, which others don't."""
     vcrt, table = ledger.offset(COMM, "dev.vcrt"), ledger.offset(VCRT, "vcr_table")
-    own: list[tuple[Dump, int, int]] = []
-    others: list[tuple[Dump, int, int]] = []
+    own: list[Observation] = []
+    others: list[Observation] = []
     for mode in ("spawn", "spawned"):
-        for dump, at, entry in ledger.places_in(mode, "comms"):
-            found = [
-                (dump, _connection(dump, at, vcrt, table, rank), process) for rank, process in enumerate(entry["peers"])
-            ]
+        for dump, at, entry in ledger.places("comms", mode):
+            connections = _connections(dump, at, vcrt, table, len(entry["peers"]))
+            found = [(dump, each, process) for each, process in zip(connections, entry["peers"], strict=True)]
             (others if entry["inter"] else own).extend(found)
-    ranks = [number("the rank in its MPI_COMM_WORLD", dump, at, "i", process) for dump, at, process in [*own, *others]]
-    ledger.pin(VC, "pg_rank", ranks, numbers)
-    groups = list(_groups(own, others))
+    ledger.pin_numbers(VC, "pg_rank", "the rank in its MPI_COMM_WORLD", [*own, *others], among=numbers)
+    groups = [
+        _same_pointer(dump, at, there, same)
+        for found, same in ((own, True), (others, False))
+        for dump, at, _ in found
+        for other, there, _ in own
+        if dump is other and at != there
+    ]
     ledger.pin(VC, "pg", groups, range(0, 128, WORD))
-
-
-Connections = Sequence[tuple[Dump, int, int]]
-
-
-def _groups(own: Connections, others: Connections) -> Iterator[Sighting]:
-    """Sight a pointer that all processes of a job have in common, and that differs between jobs."""
-    for dump, at, _ in [*own, *others]:
-        for other, there, _ in own:
-            if dump is other and at != there:
-                same = (dump, at, 0) in [(d, a, 0) for d, a, _ in own]
-                yield _same_pointer(dump, at, there, same)
 
 
 def _same_pointer(dump: Dump, one: int, other: int, expected: bool) -> Sighting:

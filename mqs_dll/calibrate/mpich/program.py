@@ -158,8 +158,8 @@ class MpichRank(Rank):
                 "name": name,
                 "used": used,
                 "attribute": 0,
-                "group": 0,
-                "remote_group": 0,
+                "group": None,
+                "remote_group": 0 if peers is None else None,
             }
         )
 

@@ -25,12 +25,7 @@ Requests = list[Place]
 
 def requests_of(ledger: PoolLedger, mode: str = "plain", /, **where: object) -> Requests:
     """Return the program's requests that have an object: a send that is over at once has none."""
-    return [
-        (dump, ledger.address(dump, entry["handle"]), entry)
-        for dump in ledger.of_mode(mode)
-        for entry in dump.of("requests", **where)
-        if ledger.has_object(dump, entry["handle"])
-    ]
+    return ledger.requests(mode, **where)
 
 
 def posted(ledger: PoolLedger, mode: str = "plain") -> Requests:
@@ -150,8 +145,7 @@ def surprises(ledger: PoolLedger, mode: str = "plain") -> Iterator[tuple[Dump, D
         for label in SURPRISES:
             for entry in dump.of("requests", label=label):
                 comm = dump.of("comms", label=entry["comm"])[0]
-                has_object = ledger.has_object(dump, entry["handle"])
-                address = ledger.address(dump, entry["handle"]) if has_object else 0
+                address = ledger.find(dump, entry["handle"])
                 yield ledger.rank_of_run(dump, comm["peers"][entry["peer"]]), dump, address, entry
 
 
