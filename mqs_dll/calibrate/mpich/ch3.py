@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from functools import partial
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Row
-from mqs_dll.calibrate.mpich.ch4 import pin_arguments
+from mqs_dll.calibrate.ledger import Place, Row
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
-from mqs_dll.calibrate.mpich.requests import (
-    REQUEST,
-    Requests,
-    comm_of,
-    posted,
-    requests_of,
-    source_of,
-    tag_of,
-    unexpected,
-)
+from mqs_dll.calibrate.mpich.requests import REQUEST, context_of, pin_arguments, posted, unexpected
 from mqs_dll.calibrate.solver import Sighting
 
-COMM = "MPIR_Comm"
 RANK_MASK = 0xFFFF
 
 EAGER, RENDEZVOUS, SELF = 1, 2, 3
@@ -34,47 +23,42 @@ SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
 
 def find_match(ledger: PoolLedger) -> None:
     """Find what a receive was posted with, and what a send goes with."""
-    receives, sends = posted(ledger), _sends(ledger)
-
-    def context(dump: Dump, entry: dict[str, Any]) -> int:
-        member = "context_id" if entry["kind"] == "send" else "recvcontext_id"
-        return ledger.member(dump, comm_of(ledger, dump, entry["comm"]), COMM, member, "H")
-
     ledger.pin_rows(
         REQUEST,
-        [*receives, *sends],
-        Row("dev.match.parts.tag", "the tag", tag_of),
-        Row("dev.match.parts.rank", "the peer", lambda dump, entry: source_of(dump, entry) & RANK_MASK),
-        Row("dev.match.parts.context_id", "the context id", context),
+        [*posted(ledger), *_sends(ledger)],
+        Row("dev.match.parts.tag", "the tag", "tag"),
+        Row("dev.match.parts.rank", "the peer", lambda _, entry: entry["peer"] & RANK_MASK),
+        Row("dev.match.parts.context_id", "the context id", partial(context_of, ledger, code="H")),
     )
 
 
-def _sends(ledger: PoolLedger) -> Requests:
+def _sends(ledger: PoolLedger) -> list[Place]:
     """Return the sends that wait for their receivers."""
-    return [each for label in ("synchronous", "rendezvous") for each in requests_of(ledger, label=label)]
+    return [each for label in ("synchronous", "rendezvous") for each in ledger.requests(label=label)]
 
 
 def find_arguments(ledger: PoolLedger) -> None:
     """Find buffer, count and datatype of receives and sends."""
-    requests = [*posted(ledger), *_sends(ledger), *requests_of(ledger, label="inactive")]
-    pin_arguments(ledger, "dev.", requests, ("user_buf", "user_count", "datatype"))
+    requests = [*posted(ledger), *_sends(ledger), *ledger.requests(label="inactive")]
+    pin_arguments(ledger, "dev.", requests, names=("user_buf", "user_count", "datatype"))
 
 
 def find_progress(ledger: PoolLedger) -> None:
     """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
-    tag = ledger.offset(REQUEST, "dev.match.parts.tag")
-    early = list(unexpected(ledger, tag))
+    early = unexpected(ledger, ledger.offset(REQUEST, "dev.match.parts.tag"))
     going = {"synchronous": SYNCHRONOUS_SEND, "rendezvous": SEND | RENDEZVOUS, "self": SEND | SELF}
-    sends = [each for label in going for each in requests_of(ledger, label=label) if each[2]["kind"] == "send"]
+    sends = [each for label in going for each in ledger.requests(label=label, kind="send")]
     state = Row("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
     ledger.pin_rows(REQUEST, sends, state)
-    copies = [_copy(dump, at, entry["tag"]) for dump, at, _, _, entry in early if entry["label"] == "eager"]
-    ledger.pin(REQUEST, "dev.tmpbuf", copies)
-    flows = [
-        _flow(dump, at, entry["bytes"], True) for dump, at, entry in requests_of(ledger, label="stalled", kind="send")
-    ]
-    flows += [_flow(dump, at, entry["bytes"], False) for dump, at, entry in requests_of(ledger, label="rendezvous")]
+    copies = [(dump, at, entry["tag"]) for dump, at, entry in early if entry["label"] == "eager"]
+    ledger.pin_seen(REQUEST, "dev.tmpbuf", "a copy of the message", copies, _copied_tag)
+    stalled, waiting = ledger.requests(label="stalled", kind="send"), ledger.requests(label="rendezvous")
+    flows = [_flow(dump, at, entry["bytes"], entry["label"] == "stalled") for dump, at, entry in [*stalled, *waiting]]
     ledger.pin(REQUEST, "dev.msg_offset", flows)
+
+
+def _copied_tag(dump: Dump, place: int) -> int:
+    return int.from_bytes(dump.read(dump.word(place), TAG_BYTES), "little")
 
 
 def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:
@@ -85,10 +69,3 @@ def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:
         return bool(copied) if copied < total else "too much"
 
     return Sighting("whether a part of the message, not all, has flowed", expected, seen)
-
-
-def _copy(dump: Dump, address: int, tag: int) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        return int.from_bytes(dump.read(dump.word(address + offset), TAG_BYTES), "little")
-
-    return Sighting("a copy of the message", tag, seen)

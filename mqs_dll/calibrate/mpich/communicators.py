@@ -187,7 +187,7 @@ def _in_network(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
     told = [
         (dump, entry)
         for dump, _, entry in ledger.requests(label="posted", kind="receive")
-        if "any" not in (entry["peer"], entry["tag"])
+        if min(entry["peer"], entry["tag"]) >= 0
         and len({_bits(ledger, dump, entry, offset) for offset in offsets}) == len(offsets)
     ][:MOST_SEARCHES]
 

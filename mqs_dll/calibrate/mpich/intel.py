@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import number
-from mqs_dll.calibrate.mpich.ch4 import EAGER, EXTENSION, POSTED, SYNCHRONOUS, tag_at
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.ledger import Observation, Place, Row
+from mqs_dll.calibrate.mpich.ch4 import EXTENDED, EXTENSION, STATES, extensions, tag_at
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of
 from mqs_dll.calibrate.mpich.requests import REQUEST, posted, unexpected
 from mqs_dll.calibrate.solver import Sighting
 
 LARGEST_NUMBER = 1 << 32
 """A larger one is an address."""
 
-STATES = {"eager": EAGER, "synchronous": SYNCHRONOUS}
-"""What messages of each label are; larger ones are sent as eager ones in several parts."""
+LABELS = ("posted", "eager", "synchronous")
+"""Of messages that are here what they are in ch4; larger ones are sent as eager ones in several parts."""
 
 
 def find_queues(ledger: PoolLedger) -> None:
     """Find what a message is, when it came, and which receive was posted after another."""
-    extension = ledger.offset(REQUEST, "dev.ch4.am.req")
-    came = sorted(
-        (
-            (dump, dump.word(at + extension), id(sender), entry)
-            for dump, at, sender, _, entry in unexpected(ledger, tag_at(ledger))
-        ),
-        key=lambda each: int(each[3]["tag"]),  # tags go up with each message of a sender
-    )
-    states = [(dump, at, STATES[entry["label"]]) for dump, at, _, entry in came if entry["label"] in STATES]
-    waiting = [(dump, dump.word(at + extension), POSTED) for dump, at, _ in posted(ledger)]
-    ledger.pin_numbers(EXTENSION, "status", "how far a message is", [*states, *waiting])
+    member = ledger.offset(REQUEST, EXTENDED)
+    came, waiting = extensions(unexpected(ledger, tag_at(ledger)), member), extensions(posted(ledger), member)
+    known = [each for each in [*came, *waiting] if each[2]["label"] in LABELS]
+    ledger.pin_rows(EXTENSION, known, Row("status", "how far a message is", lambda _, entry: STATES[entry["label"]]))
+    in_order = _neighbours(sorted(came, key=lambda each: int(each[2]["tag"])))  # they go up with each of a sender
     orders = [
         _order(dump, *pair, expected)
-        for dump, one, other in _in_order([(dump, at, (sender, entry["comm"])) for dump, at, sender, entry in came])
+        for dump, one, other in in_order
         for pair, expected in (((one, other), True), ((other, one), False))
     ]
     ledger.pin(EXTENSION, "seq_no", orders)
-    receives = [(dump, at, (id(dump), entry["comm"])) for dump, at, entry in posted(ledger)]
-    links = [
-        number(
-            "the receive that was posted after it", dump, dump.word(one + extension), "Q", dump.word(other + extension)
-        )
-        for dump, one, other in _in_order(receives)
-    ]
-    ledger.pin(EXTENSION, "rreq.next", links)
+    ledger.pin_numbers(EXTENSION, "rreq.next", "the receive that was posted after it", _neighbours(waiting))
 
 
-def _in_order(places: Sequence[tuple[Dump, int, object]]) -> Iterator[tuple[Dump, int, int]]:
-    """Yield the neighbours among places of one process that have something in common."""
-    queues: dict[tuple[int, object], list[tuple[Dump, int]]] = {}
-    for dump, address, common in places:
-        queues.setdefault((id(dump), common), []).append((dump, address))
-    for queue in queues.values():
-        for (dump, one), (_, other) in pairwise(queue):
-            yield dump, one, other
+def _neighbours(extensions: Iterable[Place]) -> list[Observation]:
+    """Return those that follow each other on a communicator of a process, messages from one sender."""
+    queues: defaultdict[Hashable, list[tuple[Dump, int]]] = defaultdict(list)
+    for dump, address, entry in extensions:
+        queues[dump, entry["comm"], entry.get("sender")].append((dump, address))
+    return [(dump, one, other) for queue in queues.values() for (dump, one), (_, other) in pairwise(queue)]
 
 
 def _order(dump: Dump, one: int, other: int, expected: bool) -> Sighting:
@@ -71,13 +57,7 @@ def _order(dump: Dump, one: int, other: int, expected: bool) -> Sighting:
 def find_asked_process(ledger: PoolLedger) -> None:
     """Find which process a receive asked for: by its number in the job, whatever its rank in the communicator."""
     processes = [
-        (dump, at, dump.truth["any_source"] if entry["peer"] == "any" else _peers(dump, entry["comm"])[entry["peer"]])
+        (dump, at, comm_of(dump, entry["comm"])["peers"][entry["peer"]] if entry["peer"] >= 0 else entry["peer"])
         for dump, at, entry in posted(ledger)
     ]
-    what = "the number of the process that was named"
-    ledger.pin_numbers(REQUEST, "dev.intel.process", what, processes)
-
-
-def _peers(dump: Dump, label: str) -> list[int]:
-    peers: list[int] = dump.of("comms", label=label)[0]["peers"]
-    return peers
+    ledger.pin_numbers(REQUEST, "dev.intel.process", "the number of the process that was named", processes)

@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.ledger import Place, Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.mpich.communicators import COMM
+from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, is_near
 from mqs_dll.calibrate.mpich.program import SURPRISES
-from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
+from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 from mqs_dll.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 
 REQUEST = "MPIR_Request"
-SEND, RECEIVE = 1, 2
-KINDS = {"send": SEND, "receive": RECEIVE, "persistent send": 3, "persistent receive": 4}
+KINDS = {"send": 1, "receive": 2, "persistent send": 3, "persistent receive": 4}
 """MPIR_Request_kind_t: what all releases number alike."""
 
-Requests = list[Place]
 
-
-def requests_of(ledger: PoolLedger, mode: str = "plain", /, **where: object) -> Requests:
-    """Return the program's requests that have an object: a send that is over at once has none."""
-    return ledger.requests(mode, **where)
-
-
-def posted(ledger: PoolLedger, mode: str = "plain") -> Requests:
+def posted(ledger: PoolLedger, mode: str = "plain") -> list[Place]:
     """Return the receives that nothing has matched."""
-    return requests_of(ledger, mode, label="posted", state="pending")
-
-
-def source_of(dump: Dump, entry: dict[str, Any]) -> int:
-    """Return the source of a receive as MPICH stores it."""
-    return int(dump.truth["any_source"] if entry["peer"] == "any" else entry["peer"])
-
-
-def tag_of(dump: Dump, entry: dict[str, Any]) -> int:
-    """Return the tag of a receive as MPICH stores it."""
-    return int(dump.truth["any_tag"] if entry["tag"] == "any" else entry["tag"])
-
-
-def comm_of(ledger: PoolLedger, dump: Dump, label: str) -> int:
-    """Return the address of a communicator of a process, by its label."""
-    return ledger.address(dump, dump.of("comms", label=label)[0]["handle"])
+    return ledger.requests(mode, label="posted", state="pending")
 
 
 def find_request(ledger: PoolLedger) -> None:
     """Find what tells a request's kind and whether it is complete."""
     ledger.inherit_head(REQUEST)
-    everything = requests_of(ledger)
-    inactive = requests_of(ledger, label="inactive")
+    everything = ledger.requests()
+    inactive = ledger.requests(label="inactive")
     ledger.pin_rows(
         REQUEST,
         everything,
@@ -63,9 +41,9 @@ def find_request(ledger: PoolLedger) -> None:
     own = [(dump, at, at + count) for dump, at, entry in everything if entry["label"] in ("posted", "inactive")]
     ledger.pin_numbers(REQUEST, "cc_ptr", "the address of what is left to be done", own)
     # the requests of some networks have no communicator, inactive ones always do
-    comm = Row("comm", "the communicator", lambda dump, entry: comm_of(ledger, dump, entry["comm"]))
+    comm = Row("comm", "the communicator", lambda dump, entry: ledger.comm(dump, entry["comm"]))
     ledger.first_that_works(
-        lambda: ledger.pin_rows(REQUEST, [*requests_of(ledger, label="posted"), *inactive], comm),
+        lambda: ledger.pin_rows(REQUEST, [*ledger.requests(label="posted"), *inactive], comm),
         lambda: ledger.pin_rows(REQUEST, inactive, comm),
     )
 
@@ -81,10 +59,8 @@ def find_status(ledger: PoolLedger) -> None:
 
     Those over a network count too: over shared memory some releases have source and tag twice.
     """
-    received = [
-        each for mode in ("plain", "cliques") for each in requests_of(ledger, mode, kind="receive", state="complete")
-    ]
-
+    modes = ("plain", "cliques")
+    received = [each for mode in modes for each in ledger.requests(mode, kind="receive", state="complete")]
     ledger.pin_rows(
         REQUEST,
         received,
@@ -98,18 +74,16 @@ def find_status(ledger: PoolLedger) -> None:
     ledger.pin_rows(REQUEST, received, count, among=range(begin, begin + size, 4))
     what = "whether it was cancelled, behind the low half of the count"
     cancelled = Row("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
-    requests = [*requests_of(ledger, state="cancelled"), *received]
+    requests = [*ledger.requests(state="cancelled"), *received]
     ledger.pin_rows(REQUEST, requests, cancelled, among=[ledger.offset(REQUEST, "status.count_lo") + 4])
 
 
 def find_persistent(ledger: PoolLedger) -> None:
     """Find the request behind a persistent one that was started: what is left of the one is left of the other."""
     count, pointer = ledger.offset(REQUEST, "cc"), ledger.offset(REQUEST, "cc_ptr")
-    started = [
-        each for each in requests_of(ledger, label="started") if each[0].word(each[1] + pointer) != each[1] + count
-    ]
-    behind = [(dump, at, dump.word(at + pointer) - count) for dump, at, _ in started]
-    none = [(dump, at, 0) for dump, at, _ in requests_of(ledger, label="inactive")]
+    started = [(dump, at, dump.word(at + pointer) - count) for dump, at, _ in ledger.requests(label="started")]
+    behind = [(dump, at, other) for dump, at, other in started if other != at]
+    none = [(dump, at, 0) for dump, at, _ in ledger.requests(label="inactive")]
     ledger.pin_numbers(REQUEST, "u.persist.real_request", "the request behind, none while inactive", [*behind, *none])
 
 
@@ -118,76 +92,83 @@ def find_links(ledger: PoolLedger) -> None:
 
     To 3.4 they belong to the device; the name says so.
     """
-    room = ledger.room(REQUEST, "Q")
+
+    def solved(*labels: str) -> Solved:
+        links = [
+            number("the receive that was posted after it", dump, one, "Q", other)
+            for dump, label in product(ledger.dumps, labels)
+            for one, other in pairwise(
+                at for owner, at, _ in ledger.requests(label=label, kind="receive") if owner is dump
+            )
+        ]
+        return solve(f"{REQUEST}.next", links, ledger.room(REQUEST, "Q"))
+
     try:
-        solved = solve(f"{REQUEST}.next", _links(ledger, ("posted", "self")), room)
+        found = solved("posted", "self")
     except Unsolved:  # a network keeps its receives to itself, but for those of a process from itself
-        solved = solve(f"{REQUEST}.next", _links(ledger, ("self",)), room)
-    of_device = ledger.offsets[REQUEST].get("dev.match.parts.tag", solved.offset) < solved.offset
-    ledger.remember(REQUEST, "dev.next" if of_device else "next", solved)
+        found = solved("self")
+    of_device = ledger.offsets[REQUEST].get("dev.match.parts.tag", found.offset) < found.offset
+    ledger.remember(REQUEST, "dev.next" if of_device else "next", found)
 
 
-def _links(ledger: PoolLedger, labels: Sequence[str]) -> list[Sighting]:
-    """Sight the link to the next receive."""
-    return [
-        number("the receive that was posted after it", dump, one, "Q", other)
-        for dump in ledger.dumps
-        for label in labels
-        for one, other in pairwise(
-            at for other, at, _ in requests_of(ledger, label=label, kind="receive") if other is dump
-        )
-    ]
+def context_of(ledger: PoolLedger, dump: Dump, entry: dict[str, Any], code: str = "") -> int:
+    """Return the context id of an operation: that of its communicator for sending, or for receiving."""
+    member = "context_id" if entry["kind"] == "send" else "recvcontext_id"
+    return ledger.member(dump, ledger.comm(dump, entry["comm"]), COMM, member, code or ledger.code_of(COMM, member))
 
 
-def surprises(ledger: PoolLedger, mode: str = "plain") -> Iterator[tuple[Dump, Dump, int, dict[str, Any]]]:
-    """Yield the messages that nobody receives: the receiver, the sender, the sender's request (or 0), the entry."""
-    for dump in ledger.of_mode(mode):
-        for label in SURPRISES:
-            for entry in dump.of("requests", label=label):
-                comm = dump.of("comms", label=entry["comm"])[0]
-                address = ledger.find(dump, entry["handle"])
-                yield ledger.rank_of_run(dump, comm["peers"][entry["peer"]]), dump, address, entry
+def pin_arguments(
+    ledger: PoolLedger,
+    prefix: str,
+    requests: Sequence[Place],
+    *more: Row,
+    names: Sequence[str] = ("buffer", "count", "datatype"),
+) -> None:
+    """Find what all operations have: buffer, count and datatype, which a device has its own names for; and more."""
+    buffer, count, datatype = names
+    for row in (
+        Row(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
+        Row(buffer, "the program's buffer", "buffer"),
+        Row(count, "the count", "count"),
+        *more,
+    ):
+        ledger.pin_rows(REQUEST, requests, row._replace(member=prefix + row.member))
 
 
-def unexpected(
-    ledger: PoolLedger, tag_at: int, mode: str = "plain"
-) -> Iterator[tuple[Dump, int, Dump, int, dict[str, Any]]]:
-    """Yield the requests that MPICH made for messages that nobody receives, found by their tags.
+def unexpected(ledger: PoolLedger, tag_at: int) -> list[Place]:
+    """Return the requests that MPICH made for messages that nobody receives, found by their tags at an offset.
 
-    Args:
-        ledger: what is known so far.
-        tag_at: where such a request has its tag.
-        mode: of the run.
-
-    Yields:
-        The receiver, the address of MPICH's request there, the sender, its request (or 0), its entry in the truth.
+    Their entries are those of the sends, with the process of the "sender".
     """
-    found: dict[tuple[int, int], int] = {}
-    for dump in ledger.of_mode(mode):
-        for address in ledger.objects(dump, handles.REQUEST):
-            if ledger.member(dump, address, REQUEST, "comm") == 0:
-                found[id(dump), dump.scalar(address + tag_at, "i")] = address
-    for receiver, sender, request, entry in surprises(ledger, mode):
-        if (id(receiver), entry["tag"]) in found:
-            yield receiver, found[id(receiver), entry["tag"]], sender, request, entry
+    found = {
+        (dump, dump.scalar(address + tag_at, "i")): address
+        for dump in ledger.dumps
+        for address in ledger.objects(dump, handles.REQUEST)
+        if ledger.member(dump, address, REQUEST, "comm") == 0
+    }
+    messages = [
+        (ledger.rank_of_run(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]]), {**entry, "sender": dump})
+        for dump, entry in ledger.each("requests")
+        if entry["label"] in SURPRISES
+    ]
+    return [(dump, found[dump, entry["tag"]], entry) for dump, entry in messages if (dump, entry["tag"]) in found]
 
 
-def _is_local(dump: Dump, entry: dict[str, Any]) -> bool | None:
-    if entry["kind"].startswith("partitioned"):  # these tell it from the type of a message
-        return True
-    peers = dump.of("comms", label=entry["comm"])[0]["peers"]
-    return None if entry["peer"] == "any" else bool(peers[entry["peer"]] % 2 == dump.truth["rank"] % 2)
+def is_local(dump: Dump, entry: dict[str, Any]) -> bool | None:
+    """Tell whether the peer of an operation is on the same node in the run with several, None of any peer."""
+    return None if entry["peer"] < 0 else is_near(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]])
 
 
 def find_locality(ledger: PoolLedger) -> None:
     """Find whether a message stays within a node, and the other half of a receive from anywhere."""
-    partitioned = [each for kind in ("send", "receive") for each in requests_of(ledger, kind=f"partitioned {kind}")]
-    local = Row("dev.is_local", "whether the peer is on the same node", _is_local)
+    partitioned = [each for each in ledger.requests() if each[2]["partitions"]]  # they tell it from a message's type
+    what = "whether the peer is on the same node"
+    local = Row("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
     ledger.optionally(REQUEST, [*posted(ledger, "cliques"), *partitioned], local)
 
     def pin_partner(*modes: str) -> None:
         receives = [each for mode in modes for each in posted(ledger, mode)]
-        halves = [_half(ledger, dump, at, entry["peer"] == "any") for dump, at, entry in receives]
+        halves = [_half(ledger, dump, at, entry["peer"] < 0) for dump, at, entry in receives]
         ledger.pin(REQUEST, "dev.anysrc_partner", halves)
 
     with suppress(CalibrationError):  # not every release has it, nor a job that can't use a network
