@@ -158,13 +158,20 @@ def file_at(pid: int, address: int) -> str | None:
     return None
 
 
-def mappings(pid: int | Literal["self"]) -> Iterator[Mapping]:
-    """Yield what a process has mapped, by address; nothing where that can't be told."""
+def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]:
+    """Yield what a process has mapped, by address; nothing where that can't be told.
+
+    Args:
+        pid: which process.
+        part: bytes of the paths that are wanted; the lines of others, some hundred in each process, aren't parsed.
+    """
     try:
         lines = Path(f"/proc/{pid}/maps").read_bytes().split(b"\n")  # bytes: to str, a path may hold ends of lines
     except OSError:
         return
-    for line in filter(None, lines):
+    for line in lines:
+        if not line or part not in line:
+            continue
         fields = line.split(maxsplit=5)
         begin, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) == 6 else ""

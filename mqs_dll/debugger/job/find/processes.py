@@ -156,7 +156,7 @@ def _mpi_library(pid: int) -> str | None:
 
     Loaded is what it can execute: debuggers map the file to read it.
     """
-    for mapping in mappings(pid):
+    for mapping in mappings(pid, b"libmpi"):
         path = mapping.path.removesuffix(DELETED)
         if "x" in mapping.permissions and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
             return path
