@@ -153,7 +153,7 @@ def test_a_message_whose_header_is_none_breaks_the_queue_off(target: Tampered) -
 
 def unexpected(pid: int) -> list[CommunicatorSnapshot]:
     """Return the communicators of a process that have unexpected messages."""
-    return [each for each in look_direct(pid).communicators if each.queues[Queue.UNEXPECTED].operations]
+    return [each for each in look_direct([pid])[0].communicators if each.queues[Queue.UNEXPECTED].operations]
 
 
 def test_messages_that_tcp_does_not_take_in_are_told(compiler: Compiler) -> None:
@@ -178,7 +178,7 @@ def ranks(tag: str) -> dict[int, int]:
             with LiveProcess(pid) as process:
                 if process.image.find_symbol("ompi_mtl_ofi") is None:
                     continue
-            rank = look_direct(pid).global_rank
+            rank = look_direct([pid])[0].global_rank
         except Exception:  # it is starting
             continue
         if rank is not None:

@@ -126,7 +126,7 @@ def looked_at(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tu
     with running(compiler, mpi, transport, program, 4) as job:
         truth = Truth.from_json(job.wait_until_ready()[0])
         with LiveProcess(truth.pid) as process:
-            yield truth, look_direct(truth.pid).communicators, process.fetch
+            yield truth, look_direct([truth.pid])[0].communicators, process.fetch
 
 
 NOBODY = 4321

@@ -303,7 +303,7 @@ def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Trans
         assert len({each.request >> POOL_SHIFT for each in truths[0].operations if each.request}) > 1
         for truth in truths:
             with LiveProcess(truth.pid) as process:
-                shown = look_direct(truth.pid).communicators
+                shown = look_direct([truth.pid])[0].communicators
                 assert compare_communicators(truth, shown) == []
                 assert compare_operations(truth, shown, process.fetch) == []
 
@@ -350,7 +350,7 @@ def test_a_provider_that_is_not_known_shows_what_requests_tell_and_hides_the_res
     """What is shown is true or said to be unknown; a queue that lies in libfabric's memory says so, by the provider."""
     with running(compiler, OF_4_3, OFI_RXD, program, 4) as job:
         for truth in (Truth.from_json(each, OFI_RXD.name) for each in job.wait_until_ready()):
-            shown = look_direct(truth.pid).communicators
+            shown = look_direct([truth.pid])[0].communicators
             with LiveProcess(truth.pid) as process:
                 assert compare_native(truth, shown, ["udp;ofi_rxd"], process.fetch) == []
             found, _, _ = pair(truth, shown)
@@ -383,4 +383,4 @@ def test_other_providers_are_seen_too(mpi: Mpi, transport: Transport, case: Case
     with running(compiler, mpi, transport, case.program, case.ranks) as job:
         for truth in (Truth.from_json(each, transport.name) for each in job.wait_until_ready()):
             with LiveProcess(truth.pid) as process:
-                assert compare_operations(truth, look_direct(truth.pid).communicators, process.fetch) == []
+                assert compare_operations(truth, look_direct([truth.pid])[0].communicators, process.fetch) == []

@@ -106,7 +106,7 @@ def test_what_is_not_known_of_libfabrics_messages_is_refused(
     with running(compiler, INTEL_MPI, INTEL_OFI, "unexpected", 4, environment=chosen) as job:
         truths = [Truth.from_json(each, INTEL_OFI.name) for each in job.wait_until_ready()]
         reached = [each for each in truths if any(one.queue is Queue.UNEXPECTED for one in each.operations)]
-        shown = [look_direct(each.pid) for each in reached]
+        shown = look_direct([each.pid for each in reached])
     queues = [communicator.queues[Queue.UNEXPECTED] for each in shown for communicator in each.communicators]
     assert queues
     for queue in queues:
@@ -125,7 +125,7 @@ def test_a_job_on_two_nodes_is_shown_over_both(compiler: Compiler, tmp_path: Pat
         for each in job.wait_until_ready():
             truth = Truth.from_json(each, over_both.name)
             fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
-            assert compare_operations(truth, look_direct(truth.pid).communicators, fetch) == []
+            assert compare_operations(truth, look_direct([truth.pid])[0].communicators, fetch) == []
 
 
 class StartedWith(MemoryImage):

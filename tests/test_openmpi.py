@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -82,16 +83,17 @@ def forget_communicator(process: LiveProcess, number: int) -> None:
 @pytest.mark.parametrize("mpi", open_mpis(), ids=lambda mpi: mpi.name)
 def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) -> None:
     """Messages that no receive can match yet are no messages of the queue, but notes that count them."""
-    with running(compiler, mpi, OB1, "early", 2) as job:
+    with running(compiler, mpi, OB1, "early", 2) as job, ExitStack() as opened:
         truth = Truth.from_json(job.wait_until_ready()[1])
-        found, _, _ = pair(truth, look_direct(truth.pid).communicators)
+        found, _, _ = pair(truth, look_direct([truth.pid])[0].communicators)
         number = found["ghost"].communicator.unique_id
-        with LiveProcess(truth.pid) as process, stopped(process.pid):
+        process = opened.enter_context(LiveProcess(truth.pid))
+        with stopped(process.pid):
             expect_an_earlier_message(process, truth.communicator("field").handle)
             forget_communicator(process, number)
         job.next_phase(2)
         for way in LOOKS:
-            (seen,) = look(mpi, way, [truth.pid])
+            (seen,) = look(mpi, way, [process])
             found, _, _ = pair(truth, seen.communicators)
             (early,) = found["field"].queues[Queue.UNEXPECTED].operations
             (foreign,) = found["world"].queues[Queue.UNEXPECTED].operations
@@ -116,5 +118,5 @@ def test_a_receive_tells_which_message_of_its_sender_is_the_next(mpi: Mpi, compi
 
 def said(pid: int, queue: Queue) -> list[Words]:
     """Return what the lines of a process's operations say."""
-    found = look_direct(pid).communicators
+    found = look_direct([pid])[0].communicators
     return [read(each.extra_text) for communicator in found for each in communicator.queues[queue].operations]

@@ -116,7 +116,7 @@ def _no_endpoint(_: Parts) -> NoReturn:
 
 def _look(job: Job) -> Shown:
     truths = [Truth.from_json(each, job.transport.name) for each in job.wait_until_ready()]
-    return Shown(truths, [look_direct(truth.pid).communicators for truth in truths])
+    return Shown(truths, [each.communicators for each in look_direct([truth.pid for truth in truths])])
 
 
 def _queue(communicators: tuple[CommunicatorSnapshot, ...], queue: Queue) -> tuple[Operation, ...]:

@@ -51,7 +51,6 @@ from tests.support.scenes import (
 )
 from tests.support.truth.collectives import missing_collectives
 from tests.support.truth.communicators import compare_communicators, compare_ids, ids_of_worlds, pair
-from tests.support.truth.fields import Fetch
 from tests.support.truth.partly import queues_in_part
 from tests.support.truth.queues import compare_operations, expected_operations
 from tests.support.truth.written import TrueCommunicator, TrueOperation, Truth
@@ -70,11 +69,6 @@ def random_places() -> list[Parameters]:
         for index, (mpi, transport, _) in enumerate(found)
         for seed in range(SEEDS * index, SEEDS * index + (SEEDS if is_whole(mpi, transport) else 1))
     ]
-
-
-def memory_of(pid: int, stack: ExitStack) -> Fetch:
-    """Return what reads a process's memory."""
-    return stack.enter_context(LiveProcess(pid)).fetch
 
 
 # ---------------------------------------------------------------- communicators
@@ -229,10 +223,8 @@ def test_a_process_may_run_between_two_calls(name: str, compiler: Compiler) -> N
 def check_operations(scene: Scene, way: str, matrix: Matrix) -> None:
     """Compare all that is pending in a scene with the truth."""
     in_part: set[Queue] = set()
-    for truth, seen in zip(scene.truths, scene.see(way), strict=True):
-        with ExitStack() as stack:
-            fetch = memory_of(truth.pid, stack)
-            assert compare_operations(truth, seen.communicators, fetch) == []
+    for truth, seen, process in zip(scene.truths, scene.see(way), scene.processes, strict=True):
+        assert compare_operations(truth, seen.communicators, process.fetch) == []
         assert missing_collectives(truth, seen.communicators) == []
         in_part |= queues_in_part(truth, seen.communicators)
     for queue in Queue:
@@ -264,23 +256,23 @@ def test_a_buffered_message_is_where_it_is_said_to_be(scene: Scene) -> None:
     shown = {each.desired_tag: each for each in world.queues[Queue.SENDS].operations}
     may_be_done = scene.job.mpi.product != "Open MPI" or scene.job.transport in OVER_LIBFABRIC
     assert {1, 2, 4} <= shown.keys() or may_be_done
-    with ExitStack() as stack:
-        fetch = memory_of(truth.pid, stack)
-        for true in truth.operations:
-            operation = shown.get(true.tag)
-            if operation is None:
-                continue
-            text = b"\n".join(operation.extra_text)
-            message = bytes((true.pattern + index) % 256 for index in range(true.length))
-            assert operation.desired_length in (true.length, -1)
-            if operation.buffer:
-                assert fetch(operation.buffer, true.length) == message
-            elif found := ATTACHED.search(text):
-                gone = GONE.search(text)
-                begin = int(gone[1]) if gone else true.length // 2
-                assert fetch(int(found[1], 16) + begin, true.length - begin) == message[begin:]
-            else:
-                assert re.search(rb"sent from a copy|not known|keeps no|not kept", text)
+    fetch = scene.processes[0].fetch
+    for true in truth.operations:
+        operation = shown.get(true.tag)
+        if operation is None:
+            continue
+        text = b"\n".join(operation.extra_text)
+        cycle = bytes((true.pattern + index) % 256 for index in range(256))
+        message = (cycle * (true.length // 256 + 1))[: true.length]
+        assert operation.desired_length in (true.length, -1)
+        if operation.buffer:
+            assert fetch(operation.buffer, true.length) == message
+        elif found := ATTACHED.search(text):
+            gone = GONE.search(text)
+            begin = int(gone[1]) if gone else true.length // 2
+            assert fetch(int(found[1], 16) + begin, true.length - begin) == message[begin:]
+        else:
+            assert re.search(rb"sent from a copy|not known|keeps no|not kept", text)
 
 
 @scenes(random_places())

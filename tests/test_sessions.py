@@ -22,7 +22,7 @@ def ranks(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tuple[
     mpi: Mpi = request.param
     with running(compiler, mpi, OB1, "sessions", 3) as job:
         truths = job.wait_until_ready()
-        yield [look_direct(truth["pid"]) for truth in truths], [truth["receive_buffer"] for truth in truths]
+        yield look_direct([truth["pid"] for truth in truths]), [truth["receive_buffer"] for truth in truths]
 
 
 def _named(seen: Seen, name: bytes) -> CommunicatorSnapshot:

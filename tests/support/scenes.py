@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import LayoutError
 from tests.support.jobs import READY_SECONDS, Compiler, Job, JobError, running
 from tests.support.mpis import (
@@ -197,19 +198,21 @@ class Scene:
 
     job: Job
     truths: list[Truth]
+    processes: list[LiveProcess]
+    """Its ranks, open for as long as it lasts."""
     _seen: dict[str, list[Seen]] = field(default_factory=dict)
 
     def see(self, way: str) -> list[Seen]:
         """Return what one way of looking shows of each rank; the ranks don't move, so one look is enough."""
         if way not in self._seen:
-            self._seen[way] = look(self.job.mpi, way, [truth.pid for truth in self.truths])
+            self._seen[way] = look(self.job.mpi, way, self.processes)
         return self._seen[way]
 
 
-def look(mpi: Mpi, way: str, pids: Sequence[int]) -> list[Seen]:
+def look(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
     """Return what one way of looking shows of each process."""
     try:
-        return LOOKS[way](pids)
+        return LOOKS[way](processes)
     except HostError as error:
         if mpi.in_matrix or error.code != LayoutError.code:
             raise
@@ -256,7 +259,7 @@ class Stage:
         if case.spins:  # nothing in them changes any more, and looks at running ones are test_job_read's
             for truth in truths:
                 os.kill(truth.pid, signal.SIGSTOP)
-        return Scene(job, truths)
+        return Scene(job, truths, [self._running.enter_context(LiveProcess(truth.pid)) for truth in truths])
 
     def close(self) -> None:
         """End the job that runs."""

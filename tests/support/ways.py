@@ -9,16 +9,19 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Label, LayoutOrigin, Operation, Queue, Status
-from mqs_dll.debugger.collect import take_snapshot
+from mqs_dll.debugger.collect import Look as OneLook
+from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
-from mqs_dll.interface import ProcessQueues, TargetProcess
+from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.session import Library, ProcessSession
 from tests.support.embedding import program
 
@@ -42,8 +45,8 @@ class Seen(NamedTuple):
     core: CoreView
 
 
-Look = Callable[[Sequence[int]], list[Seen]]
-"""Returns what is seen of each process, by its PID."""
+Look = Callable[[Sequence[LiveProcess]], list[Seen]]
+"""Returns what is seen of each process."""
 
 
 def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
@@ -53,22 +56,32 @@ def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
     return CoreView(layouts=tuple(origins), windows=tuple(queues.windows()))
 
 
-def look_direct(pid: int) -> Seen:
+def look_direct(pids: Sequence[int]) -> list[Seen]:
+    """Look with the Python core at processes that nobody has opened yet."""
+    with ExitStack() as stack:
+        return _look_directly([stack.enter_context(LiveProcess(pid)) for pid in pids])
+
+
+def _look_directly(processes: Sequence[LiveProcess]) -> list[Seen]:
     """Look with the Python core."""
-    with LiveProcess(pid) as process:
-        snapshot = take_snapshot(Library(), process, look_further=look_further)
-    return Seen(snapshot.communicators, snapshot.global_rank, snapshot.core)
+    return _look_with(Library(), processes, look_further)
 
 
-def look_dynamic(pids: Sequence[int]) -> list[Seen]:
+def _look_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
     """Look with libmqs.so, loaded into this process."""
-    library = DynamicLibrary(library_path.library())
-    seen = []
-    for pid in pids:
-        with LiveProcess(pid) as process:
-            snapshot = take_snapshot(library, process)
-        seen.append(Seen(snapshot.communicators, snapshot.global_rank, snapshot.core))
-    return seen
+    return _look_with(DynamicLibrary(library_path.library()), processes)
+
+
+def _look_with(
+    library: QueueLibrary, processes: Sequence[LiveProcess], further: LookFurther | None = None
+) -> list[Seen]:
+    """Let one library look at processes that stand together."""
+    with ExitStack() as stack:
+        looks = [stack.enter_context(OneLook(library, each, pid=each.pid, program="")) for each in processes]
+        with all_stopped([each.pid for each in processes]) as stop:
+            assert stop.failures == {}
+            shown = [each.read(further) for each in looks]
+    return [Seen(each.communicators, each.global_rank, each.core) for each in shown]
 
 
 def run_host(
@@ -100,9 +113,10 @@ def run_host(
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def look_from_c(pids: Sequence[int]) -> list[Seen]:
+def _look_from_c(processes: Sequence[LiveProcess]) -> list[Seen]:
     """Look with libmqs.so, loaded by the debugger in C, once for all of them."""
-    return [seen_by_host(document) for document in run_host(library_path.library(), *pids)]
+    documents = run_host(library_path.library(), *(each.pid for each in processes))
+    return [seen_by_host(document) for document in documents]
 
 
 def seen_by_host(document: dict[str, Any]) -> Seen:
@@ -158,8 +172,8 @@ def operation_of(document: dict[str, Any]) -> Operation:
 
 
 LOOKS: dict[str, Look] = {
-    "direct": lambda pids: [look_direct(pid) for pid in pids],
-    "libmqs.so": look_dynamic,
-    "C host": look_from_c,
+    "direct": _look_directly,
+    "libmqs.so": _look_dynamically,
+    "C host": _look_from_c,
 }
 """The ways of looking, by the names that tests give them."""
