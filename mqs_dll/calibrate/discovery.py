@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump
@@ -55,29 +57,21 @@ def find(where: str | None, mpiexec: Sequence[str] = ()) -> tuple[type[Family], 
         ProcessError: the process can't be looked at.
     """
     if where is None:
-        family, library, mpiexec = _by_launcher(mpiexec or _launcher_in_path())
-    elif where.isascii() and where.isdigit() and not Path(where).exists():
-        family, library = _of_process(int(where))
-        mpiexec = mpiexec or _launcher_of(library, family)
-    elif Path(where).is_dir():
-        family, library, mpiexec = _by_prefix(Path(where).resolve(), mpiexec)
-    elif _is_library(Path(where)):
-        library = Path(where).resolve()
-        family = _family_of(library)
-        mpiexec = mpiexec or _launcher_of(library, family)
-    else:
-        family, library, mpiexec = _by_launcher([_program(where)])
-    return family, Installation(library, mpiexec)
+        return _by_launcher(mpiexec or [_program("mpiexec", "there is no mpiexec in PATH")])
+    path = Path(where)
+    if where.isascii() and where.isdigit() and not path.exists():
+        return _by_library(_library_of_process(int(where)), mpiexec)
+    if path.is_dir():
+        return _by_prefix(path.resolve(), mpiexec)
+    if path.is_file() and ".so" in path.name:
+        return _by_library(path.resolve(), mpiexec)
+    return _by_launcher([_program(where, f"{where} is no directory, no library, no command and no process")])
 
 
-def _is_library(path: Path) -> bool:
-    return path.is_file() and ".so" in path.name
-
-
-def _program(name: str) -> str:
+def _program(name: str, otherwise: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise CalibrationError(f"{name} is no directory, no library, no command and no process")
+        raise CalibrationError(otherwise)
     return _with_real_folder(found)
 
 
@@ -87,39 +81,42 @@ def _with_real_folder(program: str) -> str:
     return str(path.parent.resolve() / path.name)
 
 
-def _launcher_in_path() -> Sequence[str]:
-    found = shutil.which("mpiexec")
-    if found is None:
-        raise CalibrationError("there is no mpiexec in PATH")
-    return [_with_real_folder(found)]
+def _is_of(library: Path, family: type[Family]) -> bool:
+    return family.anchor in exports(library, (family.anchor,))
+
+
+def _family_of(library: Path) -> type[Family] | None:
+    return next((family for family in FAMILIES if _is_of(library, family)), None)
+
+
+def _titles() -> str:
+    return " or ".join(family.title for family in FAMILIES)
 
 
 # ---------------------------------------------------------------- by a prefix or an mpiexec
 
-Found = tuple[type[Family], Path, Sequence[str]]
 
-
-def _by_prefix(prefix: Path, mpiexec: Sequence[str]) -> Found:
+def _by_prefix(prefix: Path, mpiexec: Sequence[str]) -> tuple[type[Family], Installation]:
     if mpiexec:
         for library in _libraries([prefix]):
-            for family in FAMILIES:
-                if _is_of(library, family):
-                    return family, library, mpiexec
+            family = _family_of(library)
+            if family is not None:
+                return family, Installation(library, mpiexec)
         raise CalibrationError(f"there is no library of {_titles()} in {prefix}")
-    for name in LAUNCHERS:
-        for launcher in sorted((prefix / "bin").glob(name)):
-            if os.access(launcher, os.X_OK):
-                return _by_launcher([str(launcher)])
+    for launcher in _launchers([prefix]):
+        return _by_launcher([launcher])
     raise CalibrationError(f"there is no mpiexec in {prefix / 'bin'}")
 
 
-def _by_launcher(mpiexec: Sequence[str]) -> Found:
-    """Find the library of the MPI that an mpiexec belongs to."""
+def _by_launcher(mpiexec: Sequence[str]) -> tuple[type[Family], Installation]:
+    """Find the library of the MPI that an mpiexec belongs to: links may lead out of its prefix, or into it."""
     family = _family_of_launcher(mpiexec)
-    prefixes = _prefixes_of_launcher(mpiexec[0])
+    path = Path(shutil.which(mpiexec[0]) or mpiexec[0]).absolute()
+    folders = (path.parent, path.parent.resolve(), path.resolve().parent)
+    prefixes = list(dict.fromkeys(folder.parent for folder in folders))
     for library in _libraries(prefixes):
         if _is_of(library, family):
-            return family, library, mpiexec
+            return family, Installation(library, mpiexec)
     raise CalibrationError(
         f"{mpiexec[0]} is of {family.title}, but there is no library of that in {' or '.join(map(str, prefixes))}"
     )
@@ -148,84 +145,53 @@ def _family_of_launcher(mpiexec: Sequence[str]) -> type[Family]:
     raise CalibrationError(f"{mpiexec[0]} is not the mpiexec of {_titles()}: it says {words!r}")
 
 
-def _prefixes_of_launcher(launcher: str) -> list[Path]:
-    """Return where the MPI of an mpiexec may be installed: links may lead out of its prefix, or into it."""
-    path = Path(shutil.which(launcher) or launcher).absolute()
-    folders = [path.parent, path.parent.resolve(), path.resolve().parent]
-    return list(dict.fromkeys(folder.parent for folder in folders))
-
-
 def _libraries(prefixes: Iterable[Path]) -> Iterator[Path]:
     """Yield the files below some prefixes that have an MPI library's name, each once, the likeliest first."""
     seen = set()
-    for prefix in prefixes:
-        for name in LIBRARIES:
-            for folder in FOLDERS:
-                for path in sorted(prefix.glob(f"{folder}/{name}")):
-                    real = path.resolve()
-                    if real not in seen:
-                        seen.add(real)
-                        yield path
+    for prefix, name, folder in product(prefixes, LIBRARIES, FOLDERS):
+        for path in sorted(prefix.glob(f"{folder}/{name}")):
+            real = path.resolve()
+            if real not in seen:
+                seen.add(real)
+                yield path
 
 
-def _is_of(library: Path, family: type[Family]) -> bool:
-    return family.anchor in exports(library, (family.anchor,))
-
-
-def _family_of(library: Path) -> type[Family]:
-    for family in FAMILIES:
-        if _is_of(library, family):
-            return family
-    raise CalibrationError(f"{library} is no library of {_titles()}")
-
-
-def _titles() -> str:
-    return " or ".join(family.title for family in FAMILIES)
+def _launchers(prefixes: Iterable[Path]) -> Iterator[str]:
+    """Yield the commands in some prefixes that may start jobs, the likeliest first."""
+    for prefix, name in product(prefixes, LAUNCHERS):
+        yield from (str(path) for path in sorted((prefix / "bin").glob(name)) if os.access(path, os.X_OK))
 
 
 # ---------------------------------------------------------------- by a process or a library
 
 
-def _of_process(pid: int) -> tuple[type[Family], Path]:
+def _library_of_process(pid: int) -> Path:
+    """Return the MPI of a process, among its libraries whose names speak of MPI."""
     check_readable(pid)
-    gone = []
-    for path in _mapped_files(pid):
-        if not Path(path).is_file():
-            gone.append(path)
-            continue
-        for family in FAMILIES:
-            if _is_of(Path(path), family):
-                return family, Path(path)
+    mapped = dict.fromkeys(mapping.path for mapping in mappings(pid))
+    if not mapped:
+        raise not_permitted(pid)
+    paths = [path for path in map(Path, mapped) if path.name.startswith("libmpi")]
+    for path in paths:
+        if path.is_file() and _family_of(path):
+            return path
+    gone = [path for path in paths if not path.is_file()]
     lost = f"; {gone[0]} can't be looked at from here, or was replaced since" if gone else ""
     raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")
 
 
-def _mapped_files(pid: int) -> list[str]:
-    """Return the libraries of a process whose names speak of MPI."""
-    paths = dict.fromkeys(mapping.path for mapping in mappings(pid))
-    if not paths:
-        raise not_permitted(pid)
-    return [path for path in paths if Path(path).name.startswith("libmpi")]
-
-
-def _launcher_of(library: Path, family: type[Family]) -> Sequence[str]:
-    """Return the mpiexec that is installed with a library, else the one in PATH if it is of the same family.
-
-    Raises:
-        CalibrationError: there is none.
-    """
+def _by_library(library: Path, mpiexec: Sequence[str]) -> tuple[type[Family], Installation]:
+    """Find the mpiexec that is installed with a library, else the one in PATH if it is of the same family."""
+    family = _family_of(library)
+    if family is None:
+        raise CalibrationError(f"{library} is no library of {_titles()}")
+    if mpiexec:
+        return family, Installation(library, mpiexec)
     folders = [library.parent, library.resolve().parent]
     prefixes = dict.fromkeys(above for folder in folders for above in (folder.parent, folder.parent.parent))
-    beside = [path for prefix in prefixes for name in LAUNCHERS for path in sorted((prefix / "bin").glob(name))]
     in_path = filter(None, (shutil.which("mpiexec"), shutil.which("mpirun")))
-    for launcher in (*map(str, beside), *map(_with_real_folder, in_path)):
-        if os.access(launcher, os.X_OK) and _starts(launcher, family):
-            return [launcher]
+    for launcher in (*_launchers(prefixes), *map(_with_real_folder, in_path)):
+        with suppress(CalibrationError):
+            if _family_of_launcher([launcher]) is family:
+                return family, Installation(library, [launcher])
     raise CalibrationError(f"no mpiexec of {family.title} is installed with {library}, and none is in PATH")
-
-
-def _starts(launcher: str, family: type[Family]) -> bool:
-    try:
-        return _family_of_launcher([launcher]) is family
-    except CalibrationError:
-        return False
