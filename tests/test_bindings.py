@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.debugger.job import bindings
-from mqs_dll.debugger.job.bindings import Parameter, Role
+from mqs_dll.debugger.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role
 from mqs_dll.debugger.job.records import Argument, Witness
-from mqs_dll.debugger.job.stacks import constants
-from mqs_dll.debugger.job.stacks.constants import MPI_ABI, MPICH, OPEN_MPI, Constants, constants_of
+from mqs_dll.debugger.job.stacks.constants import Constants, constants_of
 from mqs_dll.verdict import calls
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tools.mpi_bindings import constants_in, functions
@@ -38,7 +37,7 @@ def test_every_mpis_header_gives_the_constants_the_values_of_its_family(mpi: Mpi
     skip_without(mpi)
     family = MPI_ABI if mpi.name.endswith("-abi") else OPEN_MPI if mpi.product == "Open MPI" else MPICH
     declared = {name: value for _, name, value in constants_in(_preprocessed(mpi, tmp_path, "-dD"))}
-    known = {name: value for _, name, value in constants.table()[family]}
+    known = {name: value for _, name, value in bindings.constants()[family]}
     common = declared.keys() & known.keys()
     assert len(common) > 80
     assert {

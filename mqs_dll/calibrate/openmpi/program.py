@@ -36,6 +36,9 @@ ATTACHED_BYTES = 4 << 20
 PACKS = 3
 WINDOWS = 4
 LARGEST_TAG = 32767
+TAG_UB = 0
+"""MPI_TAG_UB (mpi.h, the same in 4.1 and 5.0)."""
+
 PML = "OMPI_MCA_pml"
 CONTEXTS = "OMPI_MCA_mtl_ofi_num_ctxts"
 """What mpiexec was told with --mca."""
@@ -588,7 +591,7 @@ class OpenMpiRank(Rank):
         """Write down how the job was started, and what is public of its structs."""
         mpi = self.mpi
         largest, flag = mpi.ffi.new("int **"), mpi.ffi.new("int *")
-        mpi.do("Comm_get_attr", mpi.COMM_WORLD, mpi.TAG_UB, largest, flag)
+        mpi.do("Comm_get_attr", mpi.COMM_WORLD, TAG_UB, largest, flag)
         members = ("MPI_SOURCE", "MPI_TAG", "MPI_ERROR", "_cancelled", "_ucount")
         status = {member: mpi.ffi.offsetof("MPI_Status", member) for member in members}
         self.truth |= {

@@ -8,7 +8,7 @@
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``calls_only``: what stands in the place of a library that reads the MPI
 - ``halt``: what else keeps a rank from running
-- ``function_names``: symbols and files of MPIs; ``bindings``: MPI's functions and their parameters
+- ``function_names``: symbols and files of MPIs; ``bindings``: MPI's functions, parameters and constants
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together

@@ -1,17 +1,25 @@
-"""MPI's functions with their parameters, as the C bindings of MPI 5.0 have them (Annex A.3).
+"""MPI's functions with their parameters, as the C bindings of MPI 5.0 have them (Annex A.3), and MPIs' constants.
 
-``bindings.txt`` has a line for each, which tools/mpi_bindings.py writes from a header.
+``bindings.txt`` has a line for each function, ``stacks/constants.txt`` one for each constant of each family of MPIs,
+which tools/mpi_bindings.py writes from headers. Open MPI's handles are addresses of variables: there it has the names
+of these.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 
 FILE = Path(__file__).with_name("bindings.txt")
+CONSTANTS = Path(__file__).with_name("stacks") / "constants.txt"
+
+OPEN_MPI, MPICH, MPI_ABI = "Open MPI", "MPICH", "MPI ABI"
+"""Families: whoever belongs to one has the same constants. The last is the standard's own since MPI 5.0."""
 
 _DECLARATION = re.compile(r"(\w+) (\**)(\w+)((?:\[\])*)")
 _POINTERS = 8
@@ -132,6 +140,20 @@ def declaration(function: str) -> str:
 def functions() -> tuple[str, ...]:
     """Return the names of all functions of the table."""
     return tuple(_lines())
+
+
+@cache
+def constants() -> Mapping[str, list[tuple[str, str, str]]]:
+    """Return type, name and value of the constants of each family."""
+    found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    family = ""
+    for line in CONSTANTS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            family = line.strip("[]")
+        else:
+            kind, name, value = line.split()
+            found[family].append((kind, name, value))
+    return found
 
 
 @cache

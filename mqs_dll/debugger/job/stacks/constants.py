@@ -1,24 +1,13 @@
-"""What MPIs call the values of arguments: MPI_ANY_SOURCE, MPI_COMM_WORLD, MPI_DOUBLE.
-
-``constants.txt`` has those of each family of MPIs, which tools/mpi_bindings.py writes from headers. Open MPI's handles
-are addresses of variables: there it has the names of these.
-"""
+"""What MPIs call the values of arguments: MPI_ANY_SOURCE, MPI_COMM_WORLD, MPI_DOUBLE."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
 
-from mqs_dll.debugger.job.bindings import Parameter, Role, parameters
+from mqs_dll.debugger.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role, constants, parameters
 from mqs_dll.debugger.job.records import Argument
 from mqs_dll.interface import TargetImage
-
-FILE = Path(__file__).with_name("constants.txt")
-
-OPEN_MPI, MPICH, MPI_ABI = "Open MPI", "MPICH", "MPI ABI"
-"""Families: whoever belongs to one has the same constants. The last is the standard's own since MPI 5.0."""
 
 _SENT_TO = ("MPI_PROC_NULL",)
 _OF_ROLE: Mapping[Role, tuple[str, ...]] = {
@@ -59,7 +48,7 @@ class Constants:
         self.handle_size = HANDLE_SIZES[family]
         self._names: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._kinds: defaultdict[str, set[int]] = defaultdict(set)
-        for kind, name, value in table()[family]:
+        for kind, name, value in constants()[family]:
             number = _number(value, image)
             if number is not None:
                 number = number % _POINTER if kind == "pointer" else number
@@ -122,20 +111,6 @@ def constants_of(image: TargetImage) -> Constants | None:
     if image.find_function("MPI_Abi_get_version") is not None:
         return Constants(MPI_ABI, image)
     return None
-
-
-@cache
-def table() -> Mapping[str, list[tuple[str, str, str]]]:
-    """Return type, name and value of the constants of each family."""
-    found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    family = ""
-    for line in FILE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            family = line.strip("[]")
-        else:
-            kind, name, value = line.split()
-            found[family].append((kind, name, value))
-    return found
 
 
 def _kind(handle: int) -> int:
