@@ -217,7 +217,7 @@ def test_mpich_and_its_derivatives_are_one_family(mpi: Mpi) -> None:
 def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, launch.Job]:
     """Return a job with one rank, a shell script, and the MPI for it."""
     mpi = Installation(tmp_path / "libmpi.so", [str(script(tmp_path / "mpiexec", launcher))])
-    return mpi, launch.Job("odd", tmp_path / "run", 1, [str(script(tmp_path / "rank", text))])
+    return mpi, launch.Job(launch.Run("odd", "", 1), tmp_path / "run", [str(script(tmp_path / "rank", text))])
 
 
 def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -232,9 +232,9 @@ def test_a_run_that_an_mpi_may_be_unable_to_do_is_left_out(tmp_path: Path, monke
     tried: list[str] = []
 
     def run(_: Installation, job: launch.Job) -> None:
-        tried.append(job.name)
+        tried.append(job.run.name)
         job.directory.mkdir(parents=True)
-        if job.name in ("second", "last"):
+        if job.run.name in ("second", "last"):
             raise CalibrationError("no network")
 
     monkeypatch.setattr(launch, "run", run)

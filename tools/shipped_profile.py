@@ -91,7 +91,7 @@ def debug_layouts(mpi: Installation, views: Sequence[type[View]]) -> Layouts:
     """
     with tempfile.TemporaryDirectory(prefix="mqs-types-") as directory:
         command = launch.python_rank("tools.shipped_profile", str(mpi.library), directory, entry="hold")
-        job = launch.Job("hold", Path(directory), 1, command)
+        job = launch.Job(launch.Run("hold", "", 1), Path(directory), command)
         with launch.running(mpi, job) as launcher:
             deadline = time.monotonic() + launch.RUN_SECONDS
             while not job.is_written():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +60,9 @@ def copy_memory(path: Path, parts: Iterable[Part]) -> list[Region]:
     regions: list[Region] = []
     place = 0
     with path.open("wb") as file, Path("/proc/self/mem").open("rb", buffering=0) as memory:
-        window = _Window(memory.fileno())
+        window = memoryview(mmap.mmap(-1, PIECE))  # shared, and so not copied itself; on the heap it would be
         for part in parts:
-            for address, page in window.pages(part):
+            for address, page in _pages(part, memory.fileno(), window):
                 os.pwrite(file.fileno(), page, place + address - part.begin)
             size = part.end - part.begin
             regions.append((part.begin, size, place, part.writable))
@@ -70,26 +71,15 @@ def copy_memory(path: Path, parts: Iterable[Part]) -> list[Region]:
     return regions
 
 
-class _Window:
-    """Reads memory into a shared mapping, which is not copied itself: on the heap, copies would be copied again."""
-
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
-        self._bytes = memoryview(mmap.mmap(-1, PIECE))
-        self._words = self._bytes.cast("Q")
-
-    def pages(self, part: Part) -> Iterator[tuple[int, memoryview]]:
-        """Yield the pages of a part that can be read and are not all zeros; each is good until the next."""
-        address = part.begin
-        while address < part.end:
-            read = self._read(address, min(PIECE, part.end - address))
-            for at in range(0, read, PAGE):
-                if self._words[at // 8 : (at + PAGE) // 8] != ZEROS:
-                    yield address + at, self._bytes[at : at + PAGE]
-            address += read or PAGE
-
-    def _read(self, address: int, size: int) -> int:
-        try:
-            return os.preadv(self._memory, [self._bytes[:size]], address) // PAGE * PAGE
-        except OSError:  # a file that is shorter than its mapping, or memory of a device
-            return 0
+def _pages(part: Part, memory: int, window: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield the pages of a part that can be read and are not all zeros; each is good until the next."""
+    words = window.cast("Q")
+    address = part.begin
+    while address < part.end:
+        read = 0
+        with suppress(OSError):  # a file that is shorter than its mapping, or memory of a device
+            read = os.preadv(memory, [window[: min(PIECE, part.end - address)]], address) // PAGE * PAGE
+        for at in range(0, read, PAGE):
+            if words[at // 8 : (at + PAGE) // 8] != ZEROS:
+                yield address + at, window[at : at + PAGE]
+        address += read or PAGE

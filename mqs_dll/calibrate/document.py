@@ -15,7 +15,7 @@ from typing import Any
 from mqs_dll import __version__, profiles
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.errors import CalibrationError
-from mqs_dll.layout import Layouts
+from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.profiles import SCHEMA, Profile, parse
 from mqs_dll.view import View, wanted_members
 
@@ -42,6 +42,23 @@ class Subject:
         return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{self.mpi}-{self.release}-{self.machine}-{build}")
 
 
+def profile_of(subject: Subject, structs: Iterable[StructLayout], **more: object) -> dict[str, Any]:
+    """Return a profile of some structs, with more than all profiles have."""
+    return {
+        "schema": SCHEMA,
+        "name": subject.name,
+        "mpi": subject.mpi,
+        "machine": subject.machine,
+        "releases": [subject.release],
+        "present": list(subject.present),
+        "absent": list(subject.absent),
+        "producer": {"tool": f"mqs calibrate {__version__}", "date": date.today().isoformat()},
+        "structs": {each.name: {"size": each.size, "members": dict(each.offsets)} for each in structs},
+        "evidence": {},
+        **more,
+    }
+
+
 def document(
     subject: Subject, ledger: Ledger, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
 ) -> dict[str, Any]:
@@ -59,31 +76,17 @@ def document(
         for struct, members in wanted.items()
         if struct in ledger.offsets
     }
-    found |= {struct: {} for struct in sizes_only}
-    return {
-        "schema": SCHEMA,
-        "name": subject.name,
-        "mpi": subject.mpi,
-        "machine": subject.machine,
-        "releases": [subject.release],
-        "builds": list(subject.builds),
-        "present": list(subject.present),
-        "absent": list(subject.absent),
-        "producer": {
-            "tool": f"mqs calibrate {__version__}",
-            "date": date.today().isoformat(),
-            "processes": len(ledger.all_dumps),
-            "runs": sorted({Path(dump.run).name for dump in ledger.all_dumps}),
-        },
-        "structs": {
-            struct: {"size": ledger.sizes.get(struct), "members": offsets} for struct, offsets in found.items()
-        },
-        "evidence": {
-            struct: {member: ledger.evidence[struct][member] for member in offsets}
-            for struct, offsets in found.items()
-            if offsets
-        },
+    evidence = {
+        struct: {member: ledger.evidence[struct][member] for member in offsets}
+        for struct, offsets in found.items()
+        if offsets
     }
+    found |= {struct: {} for struct in sizes_only}
+    structs = [StructLayout(struct, ledger.sizes.get(struct), offsets, "") for struct, offsets in found.items()]
+    profile = profile_of(subject, structs, builds=list(subject.builds), evidence=evidence)
+    runs = sorted({Path(dump.run).name for dump in ledger.all_dumps})
+    profile["producer"] |= {"processes": len(ledger.all_dumps), "runs": runs}
+    return profile
 
 
 def write(path: Path, profile: Mapping[str, Any]) -> None:
@@ -124,10 +127,8 @@ def known(profile: dict[str, Any]) -> Profile:
     made = parse(profile, "made just now")
     there, _ = profiles.available(made.mpi)
     same = [each for each in there if each.machine == made.machine]
-    for each in (
-        *(each for each in same if set(each.builds) & set(made.builds)),
-        *(each for each in same if set(each.releases) & set(made.releases)),
-    ):
+    of_build = [each for each in same if set(each.builds) & set(made.builds)]
+    for each in (*of_build, *(each for each in same if set(each.releases) & set(made.releases))):
         return each
     raise CalibrationError(f"libmqs has no profile of {made.mpi} {made.releases[0]} to compare with")
 

@@ -21,6 +21,9 @@ LONGEST_LIST = 4096
 EVERYWHERE = ((0, 1 << 64),)
 """Begin and end of ranges; what a range has of a region is all of it or nothing."""
 
+Entry = dict[str, Any]
+"""What the truth has of one thing."""
+
 
 class UnreadableError(LookupError):
     """There is no memory at an address: a candidate that leads there is wrong."""

@@ -14,16 +14,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqs_dll import __version__, phrases, profiles
+from mqs_dll import phrases, profiles
 from mqs_dll.abi import UNKNOWN, Operation, Queue
 from mqs_dll.calibrate import search
 from mqs_dll.calibrate.bindings import Mpi
-from mqs_dll.calibrate.launch import RUN_SECONDS, Installation, Job, Run, has_ended, python_rank, running
-from mqs_dll.calibrate.rank import Entry, Rank
+from mqs_dll.calibrate.document import Subject, profile_of
+from mqs_dll.calibrate.dump import Entry
+from mqs_dll.calibrate.launch import RUN_SECONDS, Installation, Run, has_ended, running
+from mqs_dll.calibrate.rank import Rank
 from mqs_dll.calibrate.search import NOTHING
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.limit import Limit
@@ -84,9 +85,8 @@ class Seen(NamedTuple):
     """Sentences: what was wrong, or missing."""
     points: int
     """How much was right."""
-    messages: frozenset[int]
-    sends: frozenset[int]
-    """The numbers by which messages and sends of two ranks know each other."""
+    numbers: Mapping[str, frozenset[int]]
+    """By which "messages" and "sends" of two ranks know each other."""
 
 
 # ---------------------------------------------------------------- a rank
@@ -104,8 +104,8 @@ def main() -> None:
     # sends come first: receives then fill the rest of a pool's first piece, and begin another one
     rank.truth |= {"pid": os.getpid(), "sends": _sends(rank, talking), "receives": list(_receives(rank, waiting))}
     rank.truth["messages"] = list(_messages(rank, talking))
-    last = _sent(rank, BLOCKING_BYTES, BLOCKING_TAG) | {"late": True}
-    arguments = mpi.ffi.cast("void *", last["address"]), last["bytes"], mpi.BYTE, *last["to"]
+    last, arguments = _sent(rank, BLOCKING_BYTES, BLOCKING_TAG)
+    last["late"] = True
     if rank.rank == 0:
         rank.truth["sends"].append(last)
         rank.write([])
@@ -129,9 +129,8 @@ def _exchange(rank: Rank, comm: Any) -> None:
     """Send and receive messages that are done with: what they leave behind is not to be shown."""
     mpi, size = rank.mpi, SIZES[-1]
     for tag in range(DONE_TAG, FIRST_TAG):
-        sent = _sent(rank, size, tag)
-        _begun(rank, "Irecv", rank.allocate(size), size, mpi.BYTE, (rank.rank - 1) % rank.ranks, tag, comm)
-        _begun(rank, "Isend", mpi.ffi.cast("void *", sent["address"]), size, mpi.BYTE, *sent["to"], comm)
+        _begun(rank, "Irecv", rank.allocate(size), size, mpi.BYTE, rank.previous, tag, comm)
+        _begun(rank, "Isend", *_sent(rank, size, tag)[1], comm)
     while rank.handles:
         mpi.do("Wait", mpi.ffi.new("MPI_Request *", rank.handles.pop(0)), mpi.STATUS_IGNORE)
 
@@ -139,20 +138,19 @@ def _exchange(rank: Rank, comm: Any) -> None:
 def _begun(rank: Rank, function: str, *arguments: Any) -> int:
     """Begin an operation, and return the lower half of its handle."""
     rank.handles.append(rank.mpi.create("MPI_Request", function, *arguments))
-    return int(rank.mpi.ffi.cast("uintptr_t", rank.handles[-1])) & HANDLE
+    return rank.mpi.number_of(rank.handles[-1]) & HANDLE
 
 
 def _receives(rank: Rank, comm: Any) -> Iterator[Entry]:
     """Post receives that nothing matches, and yield what each asks for, -1 for anything."""
-    mpi, peer = rank.mpi, (rank.rank + 1) % rank.ranks
+    mpi = rank.mpi
     for number in range(RECEIVES):
-        source, tag = (peer if number % 2 else -1), (1000 + 7 * number if number % 4 < 2 else -1)
+        source, tag = (rank.next if number % 2 else -1), (1000 + 7 * number if number % 4 < 2 else -1)
         size = 64 + 8 * number
         buffer = rank.allocate(size)
         wanted = mpi.ANY_SOURCE if source < 0 else source, mpi.ANY_TAG if tag < 0 else tag
         handle = _begun(rank, "Irecv", buffer, size, mpi.BYTE, *wanted, comm)
-        address = int(mpi.ffi.cast("uintptr_t", buffer))
-        yield {"rank": source, "tag": tag, "bytes": size, "address": address, "handle": handle}
+        yield {"rank": source, "tag": tag, "bytes": size, "address": mpi.number_of(buffer), "handle": handle}
 
 
 def _content(tag: int, size: int) -> bytes:
@@ -160,34 +158,33 @@ def _content(tag: int, size: int) -> bytes:
     return bytes((tag + 3 * place) % 251 for place in range(min(size, BEGIN)))
 
 
-def _sent(rank: Rank, size: int, tag: int) -> Entry:
+def _sent(rank: Rank, size: int, tag: int) -> tuple[Entry, tuple[Any, ...]]:
+    """Return a message to the next rank, and the arguments that send it, but for the communicator."""
     buffer, begin = rank.allocate(size), _content(tag, size)
     rank.mpi.ffi.memmove(buffer, begin, len(begin))
-    target = (rank.rank + 1) % rank.ranks
-    address = int(rank.mpi.ffi.cast("uintptr_t", buffer))
-    return {"rank": target, "tag": tag, "bytes": size, "address": address, "to": (target, tag)}
+    entry = {"rank": rank.next, "tag": tag, "bytes": size, "address": rank.mpi.number_of(buffer)}
+    return entry, (buffer, size, rank.mpi.BYTE, rank.next, tag)
 
 
 def _sends(rank: Rank, comm: Any) -> list[Entry]:
     """Send messages that nobody receives, and return them."""
-    mpi, found = rank.mpi, []
+    found = []
     for number, size in enumerate((*SIZES, *SYNCHRONOUS)):
         synchronous = number >= len(SIZES)
-        sent = _sent(rank, size, FIRST_TAG + 3 * number) | {"synchronous": synchronous}
-        name, address = "Issend" if synchronous else "Isend", mpi.ffi.cast("void *", sent["address"])
-        found.append(sent | {"handle": _begun(rank, name, address, size, mpi.BYTE, *sent["to"], comm)})
+        sent, arguments = _sent(rank, size, FIRST_TAG + 3 * number)
+        handle = _begun(rank, "Issend" if synchronous else "Isend", *arguments, comm)
+        found.append(sent | {"synchronous": synchronous, "handle": handle})
     return found
 
 
 def _messages(rank: Rank, comm: Any) -> Iterator[Entry]:
     """Wait until the messages of the other rank are there, and yield them."""
     mpi, flag, status = rank.mpi, rank.mpi.ffi.new("int *"), rank.mpi.ffi.new("MPI_Status *")
-    source = (rank.rank - 1) % rank.ranks
     for sent in rank.truth["sends"]:
         flag[0] = 0
         while not flag[0]:
-            mpi.do("Iprobe", source, sent["tag"], comm, flag, status)
-        yield {**sent, "rank": source, "address": None, "handle": None}
+            mpi.do("Iprobe", rank.previous, sent["tag"], comm, flag, status)
+        yield {**sent, "rank": rank.previous, "address": None, "handle": None}
     rank.meet("here", rank.poll)
 
 
@@ -206,14 +203,7 @@ def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[
     Returns:
         The sentence, and the profile of the fabric that was made where no known layout holds.
     """
-    job = Job(
-        run.name,
-        directory / run.name,
-        run.ranks,
-        python_rank(__name__, str(mpi.library), str(directory / run.name)),
-        run.options,
-        run.variables,
-    )
+    job = run.job(mpi, __name__, directory)
     try:
         with running(mpi, job) as launcher, ExitStack() as stack:
             deadline = time.monotonic() + RUN_SECONDS
@@ -275,9 +265,10 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
             raise CalibrationError("a communicator of the run is not shown")
         found = shown[name].queues[queue]
         operations = [each for each in found.operations if each.desired_tag >= -1]
-        own = [_entry(each, truth[what], process, queue) for each in operations]
-        right = [each for each in own if each is not None]
-        wrong = [_envelope(each) for each, entry in zip(operations, own, strict=True) if entry is None]
+        pairs = [(each, _entry(each, truth[what], process, queue)) for each in operations]
+        own = [(each, entry) for each, entry in pairs if entry]
+        right = [entry for _, entry in own]
+        wrong = [_envelope(each) for each, entry in pairs if not entry]
         needed = (each for each in truth[what] if queue is not Queue.SENDS and "late" not in each)
         missing = [each for each in needed if each not in right]
         if wrong or any(right.count(each) > 1 for each in right):
@@ -288,14 +279,12 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
             why = found.hidden.reason if found.hidden else str(found.broken or "nothing tells why")
             faults.append(f"{len(missing)} {what} of rank {truth['rank']} are not shown: {why}")
         counts[what] = len(right)
-        points += (right == truth[what]) + sum(
-            _points(each, entry) for each, entry in zip(operations, own, strict=True) if entry is not None
-        )
+        points += (right == truth[what]) + sum(_points(*each) for each in own)
         told = (phrases.read(each.extra_text).message for each in operations)
         numbers[what] = frozenset(each for each in told if each)
     if not layout:
         faults.append(f"messages go by {transport}, of which no layout of {fabric} was believed")
-    return Seen(transport, layout, counts, faults, points, numbers["messages"], numbers["sends"])
+    return Seen(transport, layout, counts, faults, points, numbers)
 
 
 def _envelope(operation: Operation) -> tuple[int, int, int]:
@@ -310,19 +299,15 @@ def _entry(operation: Operation, entries: Sequence[Entry], process: LiveProcess,
     """
     rank, tag, size = _envelope(operation)
     for entry in entries:
-        if entry["tag"] != tag:
-            continue
         told = ((rank, entry["rank"]), (size, entry["bytes"]))
-        if all(one == other or (queue is Queue.SENDS and one == UNKNOWN) for one, other in told):
-            if not operation.buffer or operation.buffer == entry["address"]:
-                return entry
-            content = _content(entry["tag"], entry["bytes"])
+        known = all(one == other or (queue is Queue.SENDS and one == UNKNOWN) for one, other in told)
+        if known and entry["tag"] == tag:
+            content = _content(tag, entry["bytes"])
             with suppress(TargetReadError):
-                return (
-                    entry
-                    if operation.system_buffer and process.fetch(operation.buffer, len(content)) == content
-                    else None
-                )
+                if operation.buffer in (0, entry["address"]) or (
+                    operation.system_buffer and process.fetch(operation.buffer, len(content)) == content
+                ):
+                    return entry
     return None
 
 
@@ -355,35 +340,22 @@ def _find(
     version = releases.version_of(process.image, Memory(process))
     known = list(releases.nearest(version))
     name = f"{fabric.lower()}-{version}-{truth['machine']}-{family}"
+    subject = Subject(name, family, truth["machine"], version)
     path = Path(profiles.user_folder()) / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-
-    def document(layouts: Layouts) -> dict[str, Any]:
-        return {
-            "schema": profiles.SCHEMA,
-            "name": name,
-            "mpi": family,
-            "fabric": fabric,
-            "machine": truth["machine"],
-            "releases": [version],
-            "present": [],
-            "absent": [],
-            "producer": {"tool": f"mqs calibrate {__version__}", "date": date.today().isoformat()},
-            "structs": {each.name: {"size": each.size, "members": dict(each.offsets)} for each in layouts},
-            "evidence": {},
-        }
+    most_of_first = NOTHING
 
     def look(layouts: Layouts) -> Iterator[Seen]:
         """Yield what is seen of each rank by layouts, up to the first one that they aren't believed in."""
-        path.write_text(json.dumps(document(layouts)))
+        path.write_text(json.dumps(profile_of(subject, layouts, fabric=fabric)))
         with suppress(MqsError):
             for each in ranks:
                 yield _look(fabric, *each, made=True)
 
-    def is_right(seen: Sequence[Seen]) -> bool:
-        return len(seen) == len(ranks) and not any(each.faults for each in seen)
-
-    most_of_first = NOTHING
+    def right(layouts: Layouts) -> list[Seen]:
+        """Return what is seen of all ranks, nothing where not all is right."""
+        seen = list(look(layouts))
+        return [] if len(seen) < len(ranks) or any(each.faults for each in seen) else seen
 
     def score(layouts: Layouts) -> int:
         """Return the points of all ranks; of the first one alone where others have shown more of that."""
@@ -396,20 +368,20 @@ def _find(
         if len(seen) < len(ranks):
             return NOTHING
         most_of_first = first.points
-        joined = sum(len(each.messages & other.sends) for each in seen for other in seen)
+        joined = sum(len(each.numbers["messages"] & other.numbers["sends"]) for each in seen for other in seen)
         return joined + sum(each.points for each in seen)
 
     try:
         most, found = search.near(known, score)
-        seen = list(look(found[0]))
-        if not is_right(seen):
+        if not right(found[0]):
             return f"{refused}; near the known layouts there is none by which all comes out right", None
         sizes = {each.name: each.size for layouts in known for each in layouts if each.size is not None}
         made, doubtful = search.proven(found, most, score, sizes)
-        seen = list(look(made))
-        if not is_right(seen):
+        seen = right(made)
+        if not seen:
             return f"{refused}; a layout near the known ones is not made: undetermined is {', '.join(doubtful)}", None
         left = f"; left out, since the job doesn't tell: {', '.join(doubtful)}" if doubtful else ""
-        return f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}", document(made)
+        sentence = f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}"
+        return sentence, profile_of(subject, made, fabric=fabric)
     finally:
         path.unlink(missing_ok=True)

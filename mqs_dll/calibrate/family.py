@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,7 +39,7 @@ class Solution:
     """Structs of which the profile has the size alone."""
     failures: Sequence[str] = ()
     """Sentences: the members that libmqs can't do without and that are not solved, and why."""
-    left_out: Sequence[str] = field(default=())
+    left_out: Sequence[str] = ()
     """Sentences: the members that only some of the MPI's transports need and that are not solved, and why."""
 
 

@@ -76,19 +76,36 @@ def _before(first: str, rest: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A program to be run under an MPI, and where it leaves what it saw."""
+class Run:
+    """One way to run a calibration program."""
 
     name: str
-    """In errors: "the run 'plain' ..."."""
-    directory: Path
-    """The file ``output`` in it gets what the processes print; ranks write truth.RANK and memory.RANK there."""
+    """Of the directory that the program leaves its dumps in, and in errors: "the run 'plain' ..."."""
+    mode: str
+    """What is special about it: the program's last argument, if it has one."""
     ranks: int
-    program: Sequence[str]
-    """The command of a rank."""
     options: Sequence[str] = ()
     """Of mpiexec."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    optional: str = ""
+    """What can't be learnt without it, where an MPI may be unable to do it; no other run for that is tried then."""
+
+    def job(self, mpi: Installation, module: str, directory: Path) -> Job:
+        """Return the job that runs a module's ``main`` in a folder of its own, with LIBRARY DIRECTORY [MODE]."""
+        place = directory / self.name
+        mode = [self.mode] if self.mode else []
+        return Job(self, place, python_rank(module, str(mpi.library), str(place), *mode))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to be run under an MPI, and where it leaves what it saw."""
+
+    run: Run
+    directory: Path
+    """The file ``output`` in it gets what the processes print; ranks write truth.RANK and memory.RANK there."""
+    program: Sequence[str]
+    """The command of a rank."""
 
     def words(self) -> str:
         """Return the begin of what its processes printed, as one line."""
@@ -98,23 +115,7 @@ class Job:
 
     def is_written(self) -> bool:
         """Tell whether every rank has left its truth."""
-        return all((self.directory / f"truth.{rank}").exists() for rank in range(self.ranks))
-
-
-@dataclass(frozen=True)
-class Run:
-    """One way to run a calibration program."""
-
-    name: str
-    """Of the directory that the program leaves its dumps in."""
-    mode: str
-    """What is special about it: the program's last argument."""
-    ranks: int
-    options: Sequence[str] = ()
-    """Of mpiexec."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    optional: str = ""
-    """What can't be learnt without it, where an MPI may be unable to do it; no other run for that is tried then."""
+        return all((self.directory / f"truth.{rank}").exists() for rank in range(self.run.ranks))
 
 
 def run_all(
@@ -145,28 +146,21 @@ def run_all(
         if this.optional in failures:
             continue
         tell(f"the run {this.name!r}")
-        place = directory / this.name
-        command = python_rank(module, str(mpi.library), str(place), this.mode)
-        job = Job(this.name, place, this.ranks, command, this.options, this.variables)
-        try:
-            _try(mpi, job, attempts)
-        except CalibrationError as error:
-            if not this.optional:
-                raise
-            failures[this.optional] = str(error)
-        else:
-            dumps += load_all(place)
+        job = this.job(mpi, module, directory)
+        for left in reversed(range(attempts)):
+            try:
+                run(mpi, job)
+            except CalibrationError as error:
+                if left:
+                    shutil.rmtree(job.directory)
+                elif this.optional:
+                    failures[this.optional] = str(error)
+                else:
+                    raise
+            else:
+                dumps += load_all(job.directory)
+                break
     return dumps, [f"{what}: {reason}" for what, reason in failures.items()]
-
-
-def _try(mpi: Installation, job: Job, attempts: int) -> None:
-    try:
-        run(mpi, job)
-    except CalibrationError:
-        if attempts == 1:
-            raise
-        shutil.rmtree(job.directory)
-        _try(mpi, job, attempts - 1)
 
 
 def run(mpi: Installation, job: Job) -> None:
@@ -179,10 +173,12 @@ def run(mpi: Installation, job: Job) -> None:
         deadline = time.monotonic() + RUN_SECONDS
         while not has_ended(launcher):  # its exit code says nothing: ranks end without MPI_Finalize
             if time.monotonic() > deadline:
-                raise CalibrationError(f"the run {job.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}")
+                raise CalibrationError(
+                    f"the run {job.run.name!r} took more than {RUN_SECONDS:.0f} seconds: {job.words()}"
+                )
             time.sleep(0.02)
     if not job.is_written():
-        raise CalibrationError(f"the run {job.name!r} did not reach its end: {job.words()}")
+        raise CalibrationError(f"the run {job.run.name!r} did not reach its end: {job.words()}")
 
 
 def has_ended(launcher: subprocess.Popen[bytes]) -> bool:
@@ -203,8 +199,8 @@ def running(mpi: Installation, job: Job) -> AbstractContextManager[subprocess.Po
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         tag = scratch.name
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(SCHEDULERS)}
-        variables = {**inherited, **mpi.environment(), **job.variables, "TMPDIR": str(scratch), TAG: tag}
-        command = [*mpi.mpiexec, *job.options, "-n", str(job.ranks), *job.program]
+        variables = {**inherited, **mpi.environment(), **job.run.variables, "TMPDIR": str(scratch), TAG: tag}
+        command = [*mpi.mpiexec, *job.run.options, "-n", str(job.run.ranks), *job.program]
         with (job.directory / "output").open("wb") as output:
             launcher = _start(command, output.fileno(), variables)
         stack.callback(_end, launcher, tag)

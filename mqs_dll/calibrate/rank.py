@@ -16,12 +16,11 @@ from typing import Any
 
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.copier import Part, copy_memory
+from mqs_dll.calibrate.dump import Entry
 
 POLL_SECONDS = 0.002
 PATIENCE = 30.0
 """Seconds that the ranks wait for each other."""
-
-Entry = dict[str, Any]
 
 
 class Rank:
@@ -35,6 +34,7 @@ class Rank:
         self.directory = directory
         self.rank: int = mpi.create("int", "Comm_rank", mpi.COMM_WORLD)
         self.ranks: int = mpi.create("int", "Comm_size", mpi.COMM_WORLD)
+        self.next, self.previous = (self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks
         self.truth: Entry = {
             "rank": self.rank,
             "ranks": self.ranks,

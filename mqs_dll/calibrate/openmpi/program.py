@@ -17,10 +17,11 @@ from typing import Any
 
 from mqs_dll.calibrate.bindings import MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
+from mqs_dll.calibrate.dump import Entry
 from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, Stack, call_aside
 from mqs_dll.calibrate.openmpi.family import wanted_symbols
 from mqs_dll.calibrate.openmpi.library import OpenMpiLibrary
-from mqs_dll.calibrate.rank import Entry, Rank
+from mqs_dll.calibrate.rank import Rank
 from mqs_dll.debugger.proc import Mapping, mappings
 
 LARGE_ROWS = 1 << 20
