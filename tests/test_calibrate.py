@@ -425,14 +425,14 @@ def test_a_call_on_a_stack_of_its_own_leaves_its_traces_there() -> None:
     """The function gets its arguments, the seventh too, and what it kept on its stack stays."""
     code = """if True:
         import ctypes
-        from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, Stack
+        from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, call_on
         libc = ctypes.CDLL(None)
         text = ctypes.create_string_buffer(64)
         form = ctypes.create_string_buffer(b"%d %d %d %d")
-        stack = Stack()
+        stack = ctypes.create_string_buffer(STACK_BYTES)
         function = ctypes.cast(libc.snprintf, ctypes.c_void_p).value
-        stack.call(function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
-        print(text.value.decode(), any(ctypes.string_at(stack.address, STACK_BYTES)))
+        call_on(ctypes.addressof(stack), function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
+        print(text.value.decode(), any(stack.raw))
     """
     assert python(code) == "1 2 3 4 True\n"
 

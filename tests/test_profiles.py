@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.calibrate.dump import Dump, Region, UnreadableError
+from mqs_dll.calibrate.dump import Dump, Entry, Region, UnreadableError
 from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
@@ -184,6 +184,30 @@ def test_a_row_of_a_table_pins_a_member_by_the_objects_whose_value_is_known() ->
     assert (ledger.code_of("ompi_group_t", "grp_flags"), ledger.code_of("ompi_group_t", "sparse_data")) == ("I", "16s")
     with pytest.raises(LookupError, match=r"no view has ompi_group_t\.none"):
         ledger.code_of("ompi_group_t", "none")
+
+
+def test_a_row_may_tell_how_its_member_is_seen() -> None:
+    """By what the ledger knows and the object's entry; else what is declared as characters is seen as a text."""
+    dump = small_dump(struct.pack("<4sQ", b"ab", BASE + 12), struct.pack("<4sQ", b"cd", BASE))
+    places: list[Place] = [(dump, BASE, {"own": "ab", "other": "cd"}), (dump, BASE + 12, {"own": "cd", "other": "ab"})]
+    ledger = SmallLedger([dump])
+
+    def behind(seen_by: SmallLedger, dump: Dump, address: int, entry: Entry) -> str:
+        own = dump.text(dump.word(address) - seen_by.offset("ompi_group_t", "sparse_data"))
+        return "" if own == entry["own"] else own
+
+    ledger.pin_rows(
+        "ompi_group_t",
+        places,
+        Row("sparse_data", "the text", "own"),
+        Row("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
+    )
+    always = Row("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
+    with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
+        ledger.pin_rows("ompi_group_t", places, always, among=(8,))
+    ledger.pin_rows("ompi_group_t", places, always._replace(constant=True), among=(8,))
+    assert ledger.offsets["ompi_group_t"] == {"sparse_data": 0, "grp_parent_group_ptr": 4, "grp_flags": 8}
+    assert ledger.evidence["ompi_group_t"]["grp_flags"] == "the same text: 2 places, 1 values, the same everywhere"
 
 
 def test_a_member_that_two_offsets_fit_is_not_solved() -> None:

@@ -179,8 +179,8 @@ class Mpi:
         """Return a handle as an unsigned number: where it is a pointer, its address."""
         return handle % (1 << 32) if isinstance(handle, int) else int(self.ffi.cast("uintptr_t", handle))
 
-    def version(self) -> str:
-        """Return what MPI_Get_library_version says."""
+    def text(self, function: str, *arguments: Any) -> str:
+        """Return the text that a function writes, whose last arguments are where it puts that and its length."""
         text = self.ffi.new("char[]", LONGEST_TEXT)
-        self.do("Get_library_version", text, self.ffi.new("int *"))
+        self.do(function, *arguments, text, self.ffi.new("int *"))
         return str(self.ffi.string(text).decode("utf-8", "replace"))

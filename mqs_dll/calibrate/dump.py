@@ -125,10 +125,6 @@ class Dump:
             raise UnreadableError(f"a text at {address:#x}")
         return data.decode("utf-8", "replace")
 
-    def find_word(self, value: int) -> list[int]:
-        """Return all aligned addresses of writable memory that hold a number of 64 bits, not 0."""
-        return self.find_bytes(value.to_bytes(WORD, "little"), WORD)
-
     def find_bytes(self, pattern: bytes, alignment: int, within: Sequence[Sequence[int]] = EVERYWHERE) -> list[int]:
         """Return all aligned addresses, in some ranges of writable memory, where bytes stand that aren't all 0."""
         extents = [each for each in self._writable_extents if any(begin <= each.start < end for begin, end in within)]

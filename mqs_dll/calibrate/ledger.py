@@ -6,32 +6,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from mqs_dll.calibrate.dump import Dump
+from mqs_dll.calibrate.dump import Dump, Entry
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.errors import CalibrationError
 from mqs_dll.view import View, wanted_members
 
 SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
 
-
-Place = tuple[Dump, int, dict[str, Any]]
+Place = tuple[Dump, int, Entry]
 """An object that the truth knows: in which process, at which address, and the truth's entry of it."""
-
 
 Observation = tuple[Dump, int, int]
 """A process, an address in it, and the value of a member of the object there."""
 
+Seen = Callable[[Any, Dump, int, Entry], Hashable]
+"""Tells, with what the ledger knows, what a member of an object with an entry is, if it lies at an address."""
+
 
 class Row(NamedTuple):
-    """A member that is a number, a flag or a pointer, and its value in objects that the truth knows."""
+    """A member, and its value in objects that the truth knows."""
 
     member: str
     what: str
     """The value in words."""
-    value: str | Callable[[Dump, dict[str, Any]], int | None]
+    value: str | Callable[[Dump, Entry], Hashable]
     """A key of the truth's entry, or what makes the value of it; None leaves the object out."""
     mask: int = -1
-    """The bits that are known."""
+    """The bits that are known, of a number."""
+    seen: Seen | None = None
+    """For what isn't that number, flag, pointer or text itself."""
+    constant: bool = False
+    """See ``solver.solve``."""
 
 
 INSIDE = "0s"
@@ -103,15 +108,17 @@ class Ledger(ABC):
         return solved.offset
 
     def pin_rows(self, struct: str, places: Sequence[Place], *rows: Row, among: Iterable[int] | None = None) -> None:
-        """Find members by their values in some objects, each as ``pin``."""
+        """Find members by their values in some objects, each as ``pin``, and from those before it."""
         for row in rows:
-            observations: list[Observation] = []
-            for dump, at, entry in places:
-                value = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
-                if value is not None:
-                    observations.append((dump, at, int(value)))
-            sightings = self.numbers(struct, row.member, row.what, observations, row.mask)
-            self.pin(struct, row.member, sightings, among, places=places)
+            seen = row.seen or _declared(self.code_of(struct, row.member), row.mask)
+            sightings = [each for place in places for each in self._sightings(row, seen, *place)]
+            self.pin(struct, row.member, sightings, among, places=places, constant=row.constant)
+
+    def _sightings(self, row: Row, seen: Seen, dump: Dump, address: int, entry: Entry) -> Iterator[Sighting]:
+        value: Any = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
+        if value is not None:
+            expected = int(value) if isinstance(value, bool) and row.seen is None else value
+            yield Sighting(row.what, expected, lambda offset: seen(self, dump, address + offset, entry))
 
     def pin_numbers(
         self,
@@ -119,19 +126,13 @@ class Ledger(ABC):
         member: str,
         what: str,
         observations: Iterable[Observation],
-        *,
-        constant: bool = False,
         among: Iterable[int] | None = None,
     ) -> int:
         """Find a member that is a number by its values in some objects, as ``pin``."""
-        return self.pin(struct, member, self.numbers(struct, member, what, observations), among, constant=constant)
-
-    def numbers(
-        self, struct: str, member: str, what: str, observations: Iterable[Observation], mask: int = -1
-    ) -> list[Sighting]:
-        """Return sightings of a member that is a number."""
         code = self.code_of(struct, member)
-        return [number(what, dump, address, code, value, mask) for dump, address, value in observations]
+        return self.pin(
+            struct, member, [number(what, dump, at, code, value) for dump, at, value in observations], among
+        )
 
     def take(self, steps: Iterable[Callable[[Any], None]]) -> list[str]:
         """Find what some steps find, each from those before it; return a sentence for each that failed."""
@@ -193,7 +194,7 @@ class Ledger(ABC):
         """Read a member of a struct whose offset was found."""
         return dump.scalar(address + self.offset(struct, member), code)
 
-    def each(self, kind: str, /, **where: object) -> Iterator[tuple[Dump, dict[str, Any]]]:
+    def each(self, kind: str, /, **where: object) -> Iterator[tuple[Dump, Entry]]:
         """Yield the truth's entries of a kind, of all ranks and runs."""
         for dump in self.dumps:
             for entry in dump.of(kind, **where):
@@ -204,19 +205,25 @@ class Ledger(ABC):
         return next(each for each in self.all_dumps if each.run == dump.run and each.truth["rank"] == rank)
 
 
-def number(what: str, dump: Dump, address: int, code: str, expected: int, mask: int = -1) -> Sighting:
-    """Sight a number, a pointer, or some bits of a number in the object at an address."""
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code) & mask)
+def _declared(code: str, mask: int) -> Seen:
+    if code.endswith("s"):
+        return lambda _, dump, address, __: dump.text(address)
+    return lambda _, dump, address, __: dump.scalar(address, code) & mask
 
 
-def text(what: str, dump: Dump, address: int, expected: str, *, behind: bool = False) -> Sighting:
-    """Sight a text in the object at an address, or behind a pointer in it, where NULL is for none."""
+def within(places: Iterable[Place], offset: int) -> list[Place]:
+    """Return where structs lie that are some bytes into objects."""
+    return [(dump, address + offset, entry) for dump, address, entry in places]
 
-    def seen(offset: int) -> Hashable:
-        place = dump.word(address + offset) if behind else address + offset
-        return dump.text(place) if place else ""
 
-    return Sighting(what, expected, seen)
+def number(what: str, dump: Dump, address: int, code: str, expected: int) -> Sighting:
+    """Sight a number or a pointer in the object at an address."""
+    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code))
+
+
+def text(what: str, dump: Dump, address: int, expected: str) -> Sighting:
+    """Sight a text in the object at an address."""
+    return Sighting(what, expected, lambda offset: dump.text(address + offset))
 
 
 def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Sighting:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.copier import Part, copy_memory
-from mqs_dll.calibrate.dump import Entry
+from mqs_dll.calibrate.dump import Entry as Entry
 
 POLL_SECONDS = 0.002
 PATIENCE = 30.0
@@ -40,7 +40,7 @@ class Rank:
             "ranks": self.ranks,
             "mode": mode,
             "machine": platform.machine(),
-            "version": mpi.version(),
+            "version": mpi.text("Get_library_version"),
         }
         self.handles: list[Any] = []
         """Of the truth's requests."""

@@ -27,30 +27,22 @@ void makecontext(void *, void *, int, ...);
 """)
 
 
-class Stack:
-    """A stack of its own for one call: what the call leaves there stays."""
+def call_on(stack: int, function: Any, *arguments: int) -> None:
+    """Call a C function with numbers and addresses, on STACK_BYTES of its own: what it leaves there stays.
 
-    def __init__(self) -> None:
-        self._memory = _LIBC.new("char[]", STACK_BYTES)
-        self.address = int(_LIBC.cast("uintptr_t", self._memory))
-
-    def call(self, function: Any, *arguments: int) -> None:
-        """Call a C function with numbers and addresses.
-
-        The members of ucontext_t are those of glibc on x86_64 and aarch64: flags, link, then the stack's begin, flags,
-        size (sys/ucontext.h); its makecontext takes words for ints there.
-        """
-        libc = _LIBC.dlopen(None)
-        context, back = _LIBC.new("char[]", CONTEXT_BYTES), _LIBC.new("char[]", CONTEXT_BYTES)
-        libc.getcontext(context)
-        words = _LIBC.cast("uintptr_t *", context)
-        words[1] = int(_LIBC.cast("uintptr_t", back))
-        words[2] = self.address
-        words[4] = STACK_BYTES
-        libc.makecontext(
-            context, _LIBC.cast("void *", function), len(arguments), *(_LIBC.cast("long", word) for word in arguments)
-        )
-        libc.swapcontext(back, context)
+    The members of ucontext_t are those of glibc on x86_64 and aarch64: flags, link, then the stack's begin, flags, size
+    (sys/ucontext.h); its makecontext takes words for ints there.
+    """
+    libc = _LIBC.dlopen(None)
+    context, back = _LIBC.new("char[]", CONTEXT_BYTES), _LIBC.new("char[]", CONTEXT_BYTES)
+    libc.getcontext(context)
+    words = _LIBC.cast("uintptr_t *", context)
+    words[1] = int(_LIBC.cast("uintptr_t", back))
+    words[2] = stack
+    words[4] = STACK_BYTES
+    longs = [_LIBC.cast("long", word) for word in arguments]
+    libc.makecontext(context, _LIBC.cast("void *", function), len(longs), *longs)
+    libc.swapcontext(back, context)
 
 
 def call_aside(function: Any, *arguments: Any) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any, NamedTuple
 
-from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number
+from mqs_dll.calibrate.dump import WORD, Dump, Entry
+from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, within
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.openmpi.requests import MODES, Entry
-from mqs_dll.calibrate.solver import Sighting, solve
+from mqs_dll.calibrate.openmpi.requests import MODES, live
+from mqs_dll.calibrate.solver import solve
 from mqs_dll.mpi.openmpi.cm import CONVERTOR_SEND
 
 REQUEST = "mca_pml_cm_request_t"
@@ -40,13 +39,9 @@ OFI_REQUEST_BYTES = 256
 def messages(ledger: OpalLedger, kind: str = "", *, heavy: bool | None = None) -> list[Place]:
     """Return the requests of pml/cm that are still the program's; freed sends may be another's already."""
     return [
-        (dump, request["address"], request)
-        for dump in ledger.cm_dumps
-        for request in dump.of("requests")
-        if kind in ("", request["kind"])
-        and heavy in (None, is_heavy(request))
-        and request["state"] != "gone"
-        and not (request["kind"] == "send" and request["freed"])
+        (dump, at, request)
+        for dump, at, request in live(ledger.cm_dumps, kind)
+        if heavy in (None, is_heavy(request)) and not (request["kind"] == "send" and request["freed"])
     ]
 
 
@@ -61,12 +56,25 @@ def _is_delivered(_: Dump, request: Entry) -> bool | None:
     return request["state"] == "complete" if known and request["mode"] in ("", "synchronous") else None
 
 
+def _datatype(_: Dump, request: Entry) -> int | None:
+    return None if request["mode"] == "buffered" else request["datatype"]
+
+
+def _convertor(ledger: OpalLedger, dump: Dump, address: int, request: Entry) -> Hashable:
+    """See an object of class opal_convertor_t that refers to the request's datatype."""
+    if ledger.class_of(dump, address) != CONVERTOR:
+        return None
+    words = dump.words(address, ledger.size(CONVERTOR) // WORD)
+    return request["datatype"] if request["datatype"] in words else None
+
+
 REQUEST_ROWS = (
     Row("req_comm", "the communicator", "comm"),
-    Row("req_datatype", "the datatype", lambda _, each: None if each["mode"] == "buffered" else each["datatype"]),
+    Row("req_datatype", "the datatype", _datatype),
     Row("req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]),
     Row("req_free_called", "whether the program freed the request", "freed"),
     Row("req_pml_complete", "whether the transport is done with it", _is_delivered),
+    Row("req_convertor", "a convertor for the datatype", _datatype, seen=_convertor),
 )
 """What sends and receives of pml/cm have in common."""
 
@@ -79,55 +87,31 @@ ARGUMENT_ROWS = (
 
 def find_cm_request(ledger: OpalLedger) -> None:
     """Find what sends and receives of pml/cm have in common."""
-    requests = messages(ledger)
-    if not requests:
-        raise NotFoundYet("there is no run with pml/cm")
-    ledger.pin_rows(REQUEST, requests, *REQUEST_ROWS)
-    convertors = [_convertor(ledger, *each) for each in requests if each[2]["mode"] != "buffered"]
-    ledger.pin(REQUEST, "req_convertor", convertors, range(0, ledger.size(REQUEST), WORD))
-
-
-def _convertor(ledger: OpalLedger, dump: Dump, address: int, request: Entry) -> Sighting:
-    """Sight an object of class opal_convertor_t that refers to the request's datatype."""
-
-    def seen(offset: int) -> Hashable:
-        if ledger.class_of(dump, address + offset) != CONVERTOR:
-            return None
-        words = dump.words(address + offset, ledger.size(CONVERTOR) // WORD)
-        return request["datatype"] if request["datatype"] in words else None
-
-    return Sighting("a convertor for the datatype", request["datatype"], seen)
+    ledger.pin_rows(REQUEST, messages(ledger), *REQUEST_ROWS)
 
 
 def find_convertor(ledger: OpalLedger) -> None:
     """Find how a convertor describes a buffer."""
     base = ledger.offset(REQUEST, "req_convertor")
-    thin = [(dump, at + base, request) for dump, at, request in messages(ledger, heavy=False)]
-    ledger.pin_rows(
-        CONVERTOR, thin, Row("count", "the count", "count"), Row("pBaseBuf", "the program's buffer", "buffer")
-    )
-    sizes = [number("the bytes of a buffer", dump, at, "Q", request["bytes"]) for dump, at, request in thin]
-    ledger.pin(CONVERTOR, "local_size", [*sizes, *_packs(ledger)], places=thin)
+    thin = within(messages(ledger, heavy=False), base)
+    buffer = Row("pBaseBuf", "the program's buffer", "buffer")
+    ledger.pin_rows(CONVERTOR, thin, Row("count", "the count", "count"), buffer)
+    size = Row("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
+    ledger.pin_rows(CONVERTOR, [*thin, *_packs(ledger)], size)
     flags = Row("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
-    kept = [
-        (dump, at + base, each)
-        for dump, at, each in messages(ledger)
-        if each["kind"] == "receive" or each["persistent"]
-    ]
-    ledger.pin_rows(CONVERTOR, kept, flags)
+    kept = [each for each in messages(ledger) if each[2]["kind"] == "receive" or each[2]["persistent"]]
+    ledger.pin_rows(CONVERTOR, within(kept, base), flags)
 
 
-def _packs(ledger: OpalLedger) -> Iterator[Sighting]:
-    """Sight the bytes here, not there, in convertors for a format with a long of another size."""
-    count = ledger.offset(CONVERTOR, "count")
+def _packs(ledger: OpalLedger) -> Iterator[Place]:
+    """Yield convertors for a format with a long of another size: the bytes here are not those there."""
     for dump in ledger.all_dumps:
-        places = dump.find_word(ledger.descriptor(dump, CONVERTOR))
+        convertors = ledger.instances(dump, CONVERTOR)
         for pack in dump.of("packs"):
-            stack = range(pack["stack"], pack["stack"] + pack["stack_bytes"])
-            for place in places:
-                address = place - ledger.offset("opal_object_t", "obj_class")
-                if place in stack and dump.word(address + count) == pack["count"]:
-                    yield number("the bytes here of what is packed for there", dump, address, "Q", pack["bytes"])
+            begin, size = pack["stack"]
+            for address in (each for each in convertors if begin <= each < begin + size):
+                if ledger.member(dump, address, CONVERTOR, "count") == pack["count"]:
+                    yield dump, address, pack
 
 
 def find_cm_directions(ledger: OpalLedger) -> None:
@@ -137,21 +121,22 @@ def find_cm_directions(ledger: OpalLedger) -> None:
     address = Row("req_addr", "the program's buffer", "buffer")
     ledger.pin_rows(HEAVY_SEND, messages(ledger, "send", heavy=True), address, *ARGUMENT_ROWS)
     ledger.pin_rows(HEAVY_RECV, messages(ledger, "receive", heavy=True), *ARGUMENT_ROWS)
-    own = [
-        number("the request itself, as the transport's owner", dump, at, "Q", at)
-        for dump, at, _ in messages(ledger, "receive", heavy=False)
-    ]
+    what = "the request itself, as the transport's owner"
+    own = [number(what, dump, at, "Q", at) for dump, at, _ in messages(ledger, "receive", heavy=False)]
     ledger.pin(THIN_RECV, "req_mtl", own)
 
 
 # ---------------------------------------------------------------- mtl/ofi
 
 
+def _tag(_: Dump, request: Entry) -> int | None:
+    return request["tag"] if request["tag"] >= 0 else None
+
+
 def find_ofi_request(ledger: OpalLedger) -> None:
     """Find what mtl/ofi keeps of a receive, counted from where pml/cm lets it begin."""
-    base = ledger.offset(THIN_RECV, "req_mtl")
-    receives = [(dump, at + base, request) for dump, at, request in messages(ledger, "receive", heavy=False)]
-    convertor = ledger.offset(REQUEST, "req_convertor")
+    base, convertor = ledger.offset(THIN_RECV, "req_mtl"), ledger.offset(REQUEST, "req_convertor")
+    receives = within(messages(ledger, "receive", heavy=False), base)
     words = range(0, OFI_REQUEST_BYTES, WORD)
     ledger.pin_rows(
         OFI_REQUEST,
@@ -159,137 +144,100 @@ def find_ofi_request(ledger: OpalLedger) -> None:
         Row("comm", "the communicator", "comm"),
         Row("length", "the bytes of a buffer", "bytes"),
         Row("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
-        Row("match_bits", "bits that end with the tag", _tag_of, 0x7FFF),
+        Row("match_bits", "bits that end with the tag", _tag, 0x7FFF),
         among=words,
     )
     settled = [each for each in receives if each[2]["state"] != "in progress"]
     started = Row("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
     ledger.pin_rows(OFI_REQUEST, settled, started, among=range(OFI_REQUEST_BYTES))
-    peers = [
-        _address_of_peer(dump, request["address"] + base, request["peer"])
-        for dump in _directed(ledger)
-        for request in _waiting(dump)
-    ]
-    ledger.pin(OFI_REQUEST, "remote_addr", peers, words)
+    source = Row(
+        "remote_addr",
+        "whether the source is left open",
+        lambda _, request: request["peer"] < 0,
+        seen=lambda _, dump, at, __: dump.word(at) == ANY_ADDRESS,
+    )
+    ledger.pin_rows(OFI_REQUEST, _directed(ledger), source, among=words)
 
 
-def _tag_of(_: Dump, request: Entry) -> int | None:
-    return int(request["tag"]) if request["tag"] >= 0 else None
+def _waiting(ledger: OpalLedger, dump: Dump) -> list[Place]:
+    """Return what mtl/ofi keeps of thin receives that wait; a message may have changed what others asked for."""
+    base = ledger.offset(THIN_RECV, "req_mtl")
+    requests = dump.of("requests", kind="receive", persistent=0, state="pending")
+    return [(dump, request["address"] + base, request) for request in requests]
 
 
-def _address_of_peer(dump: Dump, address: int, peer: int) -> Sighting:
-    """Sight all ones for a receive from anywhere, something else for one from a peer."""
-
-    def seen(offset: int) -> Hashable:
-        return dump.word(address + offset) == ANY_ADDRESS
-
-    return Sighting("whether the source is left open", peer < 0, seen)
+def _directed(ledger: OpalLedger) -> list[Place]:
+    """Return what waits in processes that name a source by its address, and not in the match bits."""
+    dumps = [dump for dump in ledger.cm_dumps if not _shifts(ledger, dump)[1]]
+    return [each for dump in dumps for each in _waiting(ledger, dump)]
 
 
-def _waiting(dump: Dump) -> list[dict[str, Any]]:
-    """Return the thin receives that wait; a message that came may have changed what they asked for."""
-    return dump.of("requests", kind="receive", persistent=0, state="pending")
+def _shifts(ledger: OpalLedger, dump: Dump) -> tuple[int, int]:
+    """Return where match bits have the communicator's slot and the source, above the tag; 0 for no source.
 
-
-def _directed(ledger: OpalLedger) -> list[Dump]:
-    """Return the dumps of processes that name a source by its address, and not in the match bits."""
-    return [dump for dump in ledger.cm_dumps if not _shifts(ledger, dump).source]
-
-
-class Shifts(NamedTuple):
-    """Where match bits have the communicator and the source; 0 where they leave the source out."""
-
-    comm: int
-    source: int
-
-
-def _shifts(ledger: OpalLedger, dump: Dump) -> Shifts:
-    """Return how the match bits of the receives that were posted are made up of slot, source and tag."""
-    base = ledger.offset(THIN_RECV, "req_mtl") + ledger.offset(OFI_REQUEST, "match_bits")
-    slots = ledger.slots(dump, "ompi_mpi_communicators")
+    That is how those of the receives that were posted are made up.
+    """
+    slots = ledger.slots(dump)
     receives = [
-        (dump.word(request["address"] + base), slots[request["comm"]], request["peer"], max(request["tag"], 0))
-        for request in _waiting(dump)
+        (ledger.member(dump, at, OFI_REQUEST, "match_bits") - max(each["tag"], 0), slots[each["comm"]], each["peer"])
+        for dump, at, each in _waiting(ledger, dump)
     ]
     for comm in range(1, 64):
-        rest = [(bits - (slot << comm) - tag, peer) for bits, slot, peer, tag in receives]
+        rest = [(bits - (slot << comm), peer) for bits, slot, peer in receives]
         if all(left == 0 for left, peer in rest if peer <= 0):
             sources = {left // peer for left, peer in rest if peer > 0}
             if sources == {0}:
-                return Shifts(comm, 0)
+                return comm, 0
             if len(sources) == 1:
-                return Shifts(comm, sources.pop().bit_length() - 1)
+                return comm, sources.pop().bit_length() - 1
     raise NotFoundYet("match bits are not made up of slot, source and tag")
 
 
 def find_ofi_module(ledger: OpalLedger) -> None:
     """Find how mtl/ofi uses libfabric, from runs that make it do so in different ways."""
-    if not ledger.cm_dumps:
-        raise NotFoundYet("there is no run with mtl/ofi")
-    modules = [(dump, dump.symbols["ompi_mtl_ofi"].address, dict(dump.truth)) for dump in ledger.cm_dumps]
-    ledger.sizes[OFI_MODULE] = ledger.cm_dumps[0].symbols["ompi_mtl_ofi"].size
-    shifts = {id(dump): _shifts(ledger, dump) for dump in ledger.cm_dumps}
-
-    def bits_of_tag(dump: Dump, truth: Entry) -> int | None:
-        return int(truth["largest_tag"]).bit_length() + 1 if shifts[id(dump)].source else None
-
-    def bits_of_source(dump: Dump, _: Entry) -> int:
-        return shifts[id(dump)].comm - shifts[id(dump)].source if shifts[id(dump)].source else 0
-
+    modules = []
+    for dump in ledger.cm_dumps:
+        comm, source = _shifts(ledger, dump)
+        symbol, largest_tag = dump.symbols["ompi_mtl_ofi"], int(dump.truth["largest_tag"])
+        told = {
+            "no source": not source,
+            "tag": largest_tag.bit_length() + 1 if source else None,
+            "source": comm - source if source else 0,
+            "contexts": int(dump.truth["contexts"]).bit_length(),
+            "anywhere": ANY_ADDRESS,
+        }
+        modules.append((dump, symbol.address, told))
+        ledger.sizes[OFI_MODULE] = symbol.size
     ledger.pin_rows(
         OFI_MODULE,
         modules,
-        Row("fi_cq_data", "whether match bits leave the source out", lambda dump, _: not shifts[id(dump)].source),
-        Row("num_bits_mpi_tag", "the bits of the largest tag", bits_of_tag),
-        Row("num_bits_source_rank", "the bits of the source in match bits", bits_of_source),
-        Row(
-            "rx_ctx_bits",
-            "the bits that number the contexts asked for",
-            lambda _, truth: int(truth["contexts"]).bit_length(),
-        ),
-    )
-    what = "the address that receives from anywhere have"
-    ledger.pin_numbers(
-        OFI_MODULE, "any_addr", what, [(dump, at, ANY_ADDRESS) for dump, at, _ in modules], constant=True
+        Row("fi_cq_data", "whether match bits leave the source out", "no source"),
+        Row("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
+        Row("num_bits_source_rank", "the bits of the source in match bits", "source"),
+        Row("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
+        Row("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
     )
 
 
 def find_endpoint(ledger: OpalLedger) -> None:
     """Find the address that libfabric has for a process, and where the process refers to it."""
-    base = ledger.offset(THIN_RECV, "req_mtl") + ledger.offset(OFI_REQUEST, "remote_addr")
-    endpoints, addresses = [], []
-    for dump in _directed(ledger):
-        known = {
-            request["peer"]: dump.word(request["address"] + base) for request in _waiting(dump) if request["peer"] >= 0
-        }
-        for peer, address in known.items():
-            proc = _process(ledger, dump, peer)
-            endpoints.append(ledger.points_at("an endpoint of mtl/ofi", dump, proc, OFI_ENDPOINT, proc))
-            addresses.append((dump, proc, address))
+    addresses = [
+        (dump, ledger.process(dump, request["peer"]), ledger.member(dump, at, OFI_REQUEST, "remote_addr"))
+        for dump, at, request in _directed(ledger)
+        if request["peer"] >= 0
+    ]
+    what = "an endpoint of mtl/ofi"
+    endpoints = [ledger.points_at(what, dump, proc, OFI_ENDPOINT, proc) for dump, proc, _ in addresses]
     slots = ledger.room(PROC, "Q")
     slot = solve(f"{PROC}: the slot of mtl/ofi", endpoints, slots).offset
-    procs = [(dump, _process(ledger, dump, rank)) for dump in ledger.dumps for rank in range(dump.truth["ranks"])]
+    procs = [(dump, ledger.process(dump, rank)) for dump in ledger.dumps for rank in range(dump.truth["ranks"])]
     what = "an endpoint of pml/ob1 in the first slot"
     first = [ledger.points_at(what, dump, proc, BML, proc) for dump, proc in procs]
     ledger.pin(PROC, "proc_endpoints", first, [offset for offset in slots if offset < slot])
     del ledger.sizes[PROC]  # which differs from build to build: there is a slot for each transport that was built
-    found = [
-        number("the address that receives from a peer have", dump, dump.word(proc + slot), "Q", address)
-        for dump, proc, address in addresses
-    ]
-    ledger.pin(OFI_ENDPOINT, "peer_fiaddr", found)
-    _find_request_size(ledger)
-
-
-def _process(ledger: OpalLedger, dump: Dump, rank: int) -> int:
-    """Return what Open MPI keeps of a process of MPI_COMM_WORLD."""
-    world = next(comm["address"] for comm in dump.of("communicators", label="world"))
-    group = ledger.member(dump, world, "ompi_communicator_t", "c_local_group")
-    return dump.word(ledger.member(dump, group, "ompi_group_t", "grp_proc_pointers") + WORD * rank)
-
-
-def _find_request_size(ledger: OpalLedger) -> None:
-    """Find the size of mtl/ofi's request: what the pool's elements have beyond pml/cm's own part."""
+    found = [(dump, dump.word(proc + slot), address) for dump, proc, address in addresses]
+    ledger.pin_numbers(OFI_ENDPOINT, "peer_fiaddr", "the address that receives from a peer have", found)
+    # the size of mtl/ofi's request is what the pool's elements have beyond pml/cm's own part
     dump = ledger.cm_dumps[0]
     pool = dump.symbols["mca_pml_base_recv_requests"].address
     element = ledger.member(dump, pool, "opal_free_list_t", "fl_frag_size")

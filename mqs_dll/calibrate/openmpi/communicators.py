@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Hashable
+from contextlib import suppress
 
-from mqs_dll.calibrate.dump import WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import Place, Row, number, text
+from mqs_dll.calibrate.dump import WORD, Dump, Entry, UnreadableError
+from mqs_dll.calibrate.ledger import Row
+from mqs_dll.calibrate.openmpi.opal import text_behind
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.solver import Sighting
 from mqs_dll.mpi.openmpi.communicators import INTER, NAME_IS_SET
 from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED
 
@@ -19,55 +19,50 @@ GRAPH = 0x200
 GROUP_DENSE = 0x4
 
 COMM = "ompi_communicator_t"
+GROUP = "ompi_group_t"
 
-INFO_KEY = "mpi_assert_allow_overtaking"
+INFO_KEY = b"mpi_assert_allow_overtaking"
+INFO_BYTES = 128
+"""Of an entry, or of what it points at, that are searched for the key."""
+
 EXTENDED_ID_BYTES = 16
 LARGEST_HASH_TABLE = 1 << 14
 """Words that are searched for an entry."""
 
 
-def has_index(ledger: OpalLedger) -> bool:
-    """Tell whether this is the series in which a communicator's number and its context id are different things."""
-    return "ompi_comm_hash" in ledger.dumps[0].symbols
-
-
 def find_info(ledger: OpalLedger) -> None:
     """Find the info keys of the objects that can have some."""
-    sightings = [_info(ledger, dump, at, entry["label"]) for dump, at, entry in ledger.places("communicators", info=1)]
-    ledger.pin("opal_infosubscriber_t", "s_info", sightings)
+    keys = Row("s_info", "the info object that has the key that was set", "label", seen=_info)
+    ledger.pin_rows("opal_infosubscriber_t", ledger.places("communicators", info=1), keys)
 
 
-def _info(ledger: OpalLedger, dump: Dump, address: int, label: str) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        info = dump.word(address + offset)
-        if ledger.class_of(dump, info) != "opal_info_t":
-            return None
-        items = ledger.ring(dump, info + ledger.offset("opal_list_t", "opal_list_sentinel"))
-        return label if any(_mentions(dump, item) for item in items) else None
-
-    return Sighting("the info object that has the key that was set", label, seen)
+def _info(ledger: OpalLedger, dump: Dump, address: int, comm: Entry) -> Hashable:
+    info = dump.word(address)
+    if ledger.class_of(dump, info) != "opal_info_t":
+        return None
+    items = ledger.ring(dump, info + ledger.offset("opal_list_t", "opal_list_sentinel"))
+    return comm["label"] if any(_mentions(dump, item) for item in items) else None
 
 
 def _mentions(dump: Dump, item: int) -> bool:
     """Tell whether an entry has the key in itself, or in what it points at."""
-    pattern = INFO_KEY.encode()
-    if pattern in dump.read(item, 128):
-        return True
-    for offset in range(0, 128, WORD):
-        try:
-            if pattern in dump.read(dump.word(item + offset), 128):
+    for place in (item, *dump.words(item, INFO_BYTES // WORD)):
+        with suppress(UnreadableError):
+            if INFO_KEY in dump.read(place, INFO_BYTES):
                 return True
-        except UnreadableError:
-            continue
     return False
 
 
 # ---------------------------------------------------------------- communicators
 
 
-def _flags_of(_: Dump, comm: dict[str, Any]) -> int:
+def _flags_of(_: Dump, comm: Entry) -> int:
     flags = INTER * comm["inter"] | NAME_IS_SET * comm["named"] | INTRINSIC * comm["predefined"]
     return int(flags | (0, CARTESIAN, GRAPH)[comm["topology"]])
+
+
+def _pml_comm(ledger: OpalLedger, dump: Dump, address: int, comm: Entry) -> Hashable:
+    return comm["label"] if ledger.class_of(dump, dump.word(address)) == "mca_pml_ob1_comm_t" else None
 
 
 COMMUNICATOR_ROWS = (
@@ -79,190 +74,151 @@ COMMUNICATOR_ROWS = (
         INTER | NAME_IS_SET | INTRINSIC | CARTESIAN | GRAPH,
     ),
     Row("c_local_group", "the group of a communicator", "group"),
-    Row(
-        "c_remote_group",
-        "the group that messages go to, the remote one of inter-communicators",
-        lambda _, comm: comm["remote_group" if comm["inter"] else "group"],
-    ),
+    Row("c_remote_group", "the group that messages go to, the remote one of inter-communicators", "remote_group"),
+    Row("c_pml_comm", "a pointer to an object of class mca_pml_ob1_comm_t", "label", seen=_pml_comm),
 )
 
 
 def find_communicator(ledger: OpalLedger) -> None:
-    """Find the members of communicators; the name lies in the struct in 4.1 and behind a pointer since 5.0.0."""
-    comms = ledger.places("communicators")
-    ledger.pin_rows(COMM, comms, *COMMUNICATOR_ROWS)
-    names = [
-        text("the name of a communicator", dump, at, comm["name"], behind=has_index(ledger))
-        for dump, at, comm in comms
-        if comm["named"]  # another may have a name that MPI_Comm_get_name doesn't tell
-    ]
-    ledger.pin(COMM, "c_name", names)
-    what = "a pointer to an object of class mca_pml_ob1_comm_t"
-    of_pml = [ledger.points_at(what, dump, at, "mca_pml_ob1_comm_t", comm["label"]) for dump, at, comm in comms]
-    ledger.pin(COMM, "c_pml_comm", of_pml)
-    _find_numbers(ledger, comms)
-    _find_local_half(ledger)
+    """Find the members of communicators; the name lies in the struct in 4.1 and behind a pointer since 5.0.0.
+
+    The number is the slot; since 5.0.0 the context id is another one.
+    """
+    comms, later = ledger.places("communicators"), "ompi_comm_hash" in ledger.dumps[0].symbols
+    name = Row(
+        "c_name",
+        "the name of a communicator",
+        lambda _, comm: comm["name"] if comm["named"] else None,  # another may have one that MPI doesn't tell
+        seen=text_behind if later else None,
+    )
+    ledger.pin_rows(COMM, comms, *COMMUNICATOR_ROWS, name)
+    index = Row(
+        "c_index" if later else "c_contextid",
+        "the slot in the table of communicators",
+        lambda dump, comm: ledger.slots(dump)[comm["address"]],
+        seen=lambda _, dump, at, __: dump.scalar(at, "I"),
+    )
+    ledger.pin_rows(COMM, comms, index, among=ledger.room(COMM, "I"))
+    if later:
+        at = ledger.offset(COMM, "c_index")
+        others = [each for each in ledger.room(COMM, "Q") if each + EXTENDED_ID_BYTES <= at or each > at]
+        extended = Row(
+            "c_contextid",
+            "0 and the slot, or the key in the hash table of communicators where a session is what it was made from",
+            lambda dump, comm: _extended_id(ledger, dump, comm),
+            seen=lambda _, dump, at, __: dump.words(at, 2),
+        )
+        ledger.pin_rows(COMM, comms, extended, among=others)
+    local = Row(
+        "c_local_comm",
+        "a communicator that the program has no handle of, with the local group's size and rank",
+        lambda _, comm: (comm["label"], comm["rank"], comm["size"]),
+        seen=_local_half,
+    )
+    ledger.pin_rows(COMM, ledger.places("communicators", inter=1), local)
 
 
-def _find_numbers(ledger: OpalLedger, comms: list[Place]) -> None:
-    """Find the communicator's number: its slot; since 5.0.0 the context id is another one."""
-    slots = {id(dump): ledger.slots(dump, "ompi_mpi_communicators") for dump in ledger.dumps}
-    what = "the slot in the table of communicators"
-    by_slot = [number(what, dump, at, "I", slots[id(dump)][at]) for dump, at, _ in comms]
-    numbers = ledger.room(COMM, "I")
-    if not has_index(ledger):
-        ledger.pin(COMM, "c_contextid", by_slot, numbers)
-        return
-    index = ledger.pin(COMM, "c_index", by_slot, numbers)
-    others = [at for at in ledger.room(COMM, "Q") if at + EXTENDED_ID_BYTES <= index or at > index]
-    ledger.pin(COMM, "c_contextid", list(_extended_ids(ledger, comms)), others)
+def _extended_id(ledger: OpalLedger, dump: Dump, comm: Entry) -> tuple[int, ...] | None:
+    """Return the 16 bytes of a context id: made of the slot, or from a session and then a key in a hash table."""
+    if comm["session"]:
+        return _hash_key(dump, comm["address"])
+    return None if comm["predefined"] else (0, ledger.slots(dump)[comm["address"]])
 
 
-def _extended_ids(ledger: OpalLedger, comms: list[Place]) -> Iterator[Sighting]:
-    """Sight the 16 bytes of a context id: made of the slot, or from a session and then a key in a hash table."""
-    for dump, address, comm in comms:
-        if comm["session"]:
-            key = _hash_key(dump, address)
-            if key is not None:
-                yield _words("the key in the hash table of communicators", dump, address, key)
-        elif not comm["predefined"]:
-            slot = ledger.slots(dump, "ompi_mpi_communicators")[address]
-            yield _words("0 and the slot, of a communicator made from another", dump, address, (0, slot))
-
-
-def _hash_key(dump: Dump, comm: int) -> tuple[int, int] | None:
+def _hash_key(dump: Dump, comm: int) -> tuple[int, ...] | None:
     """Return the key of a hash table's entry for a communicator: a pointer to 16 bytes, and this count, before it."""
     table = dump.symbols["ompi_comm_hash"]
     for place in range(table.address, table.address + table.size, WORD):
-        try:
+        with suppress(UnreadableError):
             entries = dump.words(dump.word(place), LARGEST_HASH_TABLE)
-        except UnreadableError:
-            continue
-        for at in range(2, len(entries)):
-            if entries[at] == comm and entries[at - 1] == EXTENDED_ID_BYTES:
-                return dump.word(entries[at - 2]), dump.word(entries[at - 2] + WORD)
+            for at in range(2, len(entries)):
+                if entries[at] == comm and entries[at - 1] == EXTENDED_ID_BYTES:
+                    return dump.words(entries[at - 2], 2)
     return None
 
 
-def _words(what: str, dump: Dump, address: int, expected: tuple[int, int]) -> Sighting:
-    return Sighting(what, expected, lambda offset: (dump.word(address + offset), dump.word(address + offset + WORD)))
-
-
-def _find_local_half(ledger: OpalLedger) -> None:
-    """Find the intra-communicator that an inter-communicator keeps for its local group."""
-    sightings = []
-    for dump, comm in ledger.each("communicators", inter=1):
-        known = {entry["address"] for entry in dump.of("communicators")}
-        hidden = {*ledger.slots(dump, "ompi_mpi_communicators")} - known
-        sightings.append(_local_half(ledger, dump, comm, hidden))
-    ledger.pin(COMM, "c_local_comm", sightings)
-
-
-def _local_half(ledger: OpalLedger, dump: Dump, comm: dict[str, Any], hidden: set[int]) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        local = dump.word(comm["address"] + offset)
-        if local not in hidden:
-            return None
-        group = ledger.member(dump, local, "ompi_communicator_t", "c_local_group")
-        rank = ledger.member(dump, local, "ompi_communicator_t", "c_my_rank", "i")
-        size = ledger.member(dump, group, "ompi_group_t", "grp_proc_count", "i")
-        return (comm["label"], rank, size)
-
-    what = "a communicator that the program has no handle of, with the local group's size and rank"
-    return Sighting(what, (comm["label"], comm["rank"], comm["size"]), seen)
+def _local_half(ledger: OpalLedger, dump: Dump, address: int, comm: Entry) -> Hashable:
+    """See the intra-communicator that an inter-communicator keeps for its local group."""
+    local = dump.word(address)
+    if local not in ledger.hidden(dump):
+        return None
+    group = ledger.member(dump, local, COMM, "c_local_group")
+    rank = ledger.member(dump, local, COMM, "c_my_rank", "i")
+    return comm["label"], rank, ledger.member(dump, group, GROUP, "grp_proc_count", "i")
 
 
 # ---------------------------------------------------------------- groups and processes
 
 
-SPARSE = {"strided": STRIDED, "bitmap": BITMAP}
+SPARSE = {"strided": STRIDED, "bmap": BITMAP}
 
 
 def find_group(ledger: OpalLedger) -> None:
     """Find the members of groups."""
-    struct = "ompi_group_t"
     groups, sparse = ledger.places("groups"), ledger.places("sparse_groups")
     ledger.pin_rows(
-        struct,
+        GROUP,
         groups,
         Row("grp_proc_count", "the size of a group", "size"),
         Row("grp_my_rank", "the rank in a group", "rank"),
-    )
-    ledger.pin(struct, "grp_proc_pointers", [_own_process(dump, each) for dump, _, each in groups if each["rank"] >= 0])
-    empty = [each for each in groups if each[2]["predefined"]]
-    ledger.pin_rows(
-        struct,
-        [*groups, *sparse],
         Row(
-            "grp_flags",
-            "how a group is stored: dense, sporadic, strided, bitmap",
-            lambda _, group: SPARSE.get(group.get("kind", ""), GROUP_DENSE),
-            GROUP_DENSE | SPORADIC | STRIDED | BITMAP,
+            "grp_proc_pointers",
+            "a table with this process at its rank",
+            lambda _, group: group["rank"] if group["rank"] >= 0 else None,
+            seen=_own_process,
         ),
     )
+    flags = Row(
+        "grp_flags",
+        "how a group is stored: dense, sporadic, strided, bitmap",
+        lambda _, group: SPARSE.get(group.get("kind", ""), GROUP_DENSE),
+        GROUP_DENSE | SPORADIC | STRIDED | BITMAP,
+    )
+    ledger.pin_rows(GROUP, [*groups, *sparse], flags)
     what = "the parent of a sparse group, none of the empty one"
     parent = Row("grp_parent_group_ptr", what, lambda _, group: group.get("parent", 0))
-    ledger.pin_rows(struct, [*sparse, *empty], parent)
-    data = [_sparse_data(dump, group) for dump, _, group in sparse]
-    ledger.pin(struct, "sparse_data", data, ledger.room(struct, "Q"))
+    ledger.pin_rows(GROUP, [*sparse, *(each for each in groups if each[2]["predefined"])], parent)
+    what = "first, step and last of a strided group, the bits of another one's members in its parent"
+    data = Row("sparse_data", what, _members_of, seen=_sparse_data)
+    ledger.pin_rows(GROUP, sparse, data, among=ledger.room(GROUP, "Q"))
 
 
-def _own_process(dump: Dump, group: dict[str, Any]) -> Sighting:
-    """Sight a table of processes in which this process is at its rank."""
+def _own_process(_: OpalLedger, dump: Dump, address: int, group: Entry) -> Hashable:
     own = dump.word(dump.symbols["ompi_proc_local_proc"].address)
-
-    def seen(offset: int) -> Hashable:
-        table = dump.word(group["address"] + offset)
-        return group["rank"] if dump.word(table + WORD * group["rank"]) == own else None
-
-    return Sighting("a table with this process at its rank", group["rank"], seen)
+    return group["rank"] if dump.word(dump.word(address) + WORD * group["rank"]) == own else None
 
 
-def _sparse_data(dump: Dump, group: dict[str, Any]) -> Sighting:
-    """Sight how a sparse group describes its members: a first one, a step and a last one; or bits and their bytes."""
-    members, address = group["members"], group["address"]
+def _members_of(_: Dump, group: Entry) -> tuple[int, ...]:
+    members = group["members"]
+    return (members[0], members[1] - members[0], members[-1]) if group["kind"] == "strided" else tuple(members)
 
-    def strided(offset: int) -> Hashable:
-        return tuple(dump.scalar(address + offset + 4 * place, "i") for place in range(3))
 
-    def bitmap(offset: int) -> Hashable:
-        length = dump.scalar(address + offset + WORD, "i")
-        if length != group["length"]:
-            return None
-        bits = int.from_bytes(dump.read(dump.word(address + offset), length), "little")
-        return tuple(bit for bit in range(8 * length) if bits >> bit & 1)
-
+def _sparse_data(_: OpalLedger, dump: Dump, address: int, group: Entry) -> Hashable:
+    """See how a sparse group describes its members: a first one, a step and a last one; or bits and their bytes."""
     if group["kind"] == "strided":
-        expected = (members[0], members[1] - members[0], members[-1])
-        return Sighting("first, step and last of a strided group", expected, strided)
-    return Sighting("the bits of a group's members in its parent", tuple(members), bitmap)
+        return tuple(dump.scalar(address + 4 * place, "i") for place in range(3))
+    length = dump.scalar(address + WORD, "i")
+    if length != -(-dump.truth["ranks"] // 8):
+        return None
+    bits = int.from_bytes(dump.read(dump.word(address), length), "little")
+    return tuple(bit for bit in range(8 * length) if bits >> bit & 1)
 
 
 def find_proc(ledger: OpalLedger) -> None:
     """Find the name of processes: their job, and their rank in it."""
-    sightings = []
-    for dump in ledger.dumps:
-        world = next(entry["address"] for entry in dump.of("communicators", label="world"))
-        group = ledger.member(dump, world, "ompi_communicator_t", "c_local_group")
-        table = ledger.member(dump, group, "ompi_group_t", "grp_proc_pointers")
-        namespace = dump.truth["namespace"]
-        job = int(namespace) if namespace.isdigit() else None
-        for rank in range(dump.truth["ranks"]):
-            proc = dump.word(table + WORD * rank)
-            if proc & 1:  # a process that nobody has talked to
-                continue
-            own = dump.word(dump.symbols["ompi_proc_local_proc"].address)
-            sightings.append(_proc_name(dump, proc, rank, own, job))
-    ledger.pin("opal_proc_t", "proc_name", sightings)
+    procs = [
+        (dump, proc, {"address": proc, "rank": rank})
+        for dump in ledger.dumps
+        for rank in range(dump.truth["ranks"])
+        if not (proc := ledger.process(dump, rank)) & 1  # else nobody has talked to it
+    ]
+    what = "the job's number, and behind it the rank in MPI_COMM_WORLD"
+    ledger.pin_rows("opal_proc_t", procs, Row("proc_name", what, "rank", seen=_proc_name))
 
 
-def _proc_name(dump: Dump, proc: int, rank: int, own: int, job: int | None) -> Sighting:
-    """Sight a job number, the same as this process's, and the rank in MPI_COMM_WORLD behind it."""
-
-    def seen(offset: int) -> Hashable:
-        number_of_job = dump.scalar(proc + offset, "I")
-        if number_of_job != dump.scalar(own + offset, "I") or job not in (None, number_of_job) or not number_of_job:
-            return None
-        return dump.scalar(proc + offset + 4, "I")
-
-    return Sighting("the job's number, and behind it the rank in MPI_COMM_WORLD", rank, seen)
+def _proc_name(_: OpalLedger, dump: Dump, address: int, proc: Entry) -> Hashable:
+    """See a job number, the same as this process's, and the rank in MPI_COMM_WORLD behind it."""
+    own = dump.word(dump.symbols["ompi_proc_local_proc"].address)
+    job, namespace = dump.scalar(address, "I"), dump.truth["namespace"]
+    known = {dump.scalar(own + address - proc["address"], "I"), int(namespace) if namespace.isdigit() else job}
+    return dump.scalar(address + 4, "I") if job and known == {job} else None

@@ -17,12 +17,7 @@ FAMILIES = {(4, 1, 0): "4.1", (5, 0, 0): "5.0.0", (5, 0, 7): "5.0.7"}
 """The first release of each family of layouts, and what the family is called."""
 
 VERSION = "ompi_version_string"
-"""A variable of the MPI's library itself, whatever libraries it is made of."""
-
-
-def release_of(dump: Dump) -> str:
-    """Return the release of the MPI, as it spells it."""
-    return dump.text(dump.symbols[VERSION].address)
+"""A variable of the MPI's library itself, whatever libraries it is made of: the release, as the MPI spells it."""
 
 
 def family_of(release: str) -> str:
@@ -40,7 +35,7 @@ def subject_of(dumps: Sequence[Dump]) -> Subject:
         CalibrationError: they are of several.
         LayoutError: the library is not in them.
     """
-    kinds = {(release_of(dump), str(dump.truth["machine"])) for dump in dumps}
+    kinds = {(dump.text(dump.symbols[VERSION].address), str(dump.truth["machine"])) for dump in dumps}
     if len(kinds) != 1:
         raise CalibrationError(f"the dumps are of several MPIs: {sorted(kinds)}")
     release, machine = kinds.pop()

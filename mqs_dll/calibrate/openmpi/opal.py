@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Hashable
 from itertools import pairwise
 
-from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Row, number, text
+from mqs_dll.calibrate.dump import WORD, Dump, Entry
+from mqs_dll.calibrate.ledger import Row, number, within
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting
 
@@ -33,39 +33,44 @@ HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_
 LARGEST_HEADER = 512
 
 
+def text_behind(_: OpalLedger, dump: Dump, address: int, __: Entry) -> str:
+    """See the text behind a pointer."""
+    return dump.text(dump.word(address))
+
+
 def find_classes(ledger: OpalLedger) -> None:
     """Find the layout of class descriptors, and from them the size and the parent of each class."""
     struct = "opal_class_t"
     descriptors = [
-        (dump, place.address, symbol.removesuffix("_class"))
+        (dump, place.address, {"class": symbol.removesuffix("_class")})
         for dump in ledger.all_dumps
         for symbol, place in dump.symbols.items()
         if symbol.endswith("_t_class")
     ]
-    names = [text("the name of a class", dump, at, name, behind=True) for dump, at, name in descriptors]
-    sizes = [
-        number("the linker's size of an object of the class", dump, ledger.descriptor(dump, of), "Q", symbol.size)
+    sized = [
+        (dump, ledger.descriptor(dump, of), {"size": symbol.size})
         for dump in ledger.all_dumps
         for name, of in OBJECTS.items()
         if (symbol := dump.symbols.get(name))
     ]
     what = "the descriptor of the parent class"
-    parents = [
+    derived = [
         number(what, dump, ledger.descriptor(dump, child), "Q", ledger.descriptor(dump, parent))
         for dump in ledger.all_dumps
         for child, parent in PARENTS.items()
     ]
     ledger.sizes[struct] = ledger.all_dumps[0].symbols["opal_list_t_class"].size
     words = range(0, ledger.size(struct), WORD)
-    name_at, size_at, parent_at = (
-        ledger.pin(struct, member, sightings, words)
-        for member, sightings in (("cls_name", names), ("cls_sizeof", sizes), ("cls_parent", parents))
-    )
-    for dump, at, name in descriptors:
-        ledger.sizes[name] = dump.word(at + size_at)
-        above = dump.word(at + parent_at)
+    name = Row("cls_name", "the name of a class", "class", seen=text_behind)
+    ledger.pin_rows(struct, descriptors, name, among=words)
+    size = Row("cls_sizeof", "the linker's size of an object of the class", "size")
+    ledger.pin_rows(struct, sized, size, among=words)
+    ledger.pin(struct, "cls_parent", derived, words)
+    for dump, at, entry in descriptors:
+        ledger.sizes[entry["class"]] = ledger.member(dump, at, struct, "cls_sizeof")
+        above = ledger.member(dump, at, struct, "cls_parent")
         if above:
-            ledger.parents[name] = dump.text(dump.word(above + name_at))
+            ledger.parents[entry["class"]] = dump.text(ledger.member(dump, above, struct, "cls_name"))
 
 
 def find_object(ledger: OpalLedger) -> None:
@@ -83,44 +88,34 @@ def find_object(ledger: OpalLedger) -> None:
 # ---------------------------------------------------------------- lists
 
 
-def posted_lists(dump: Dump) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the known lists of posted receives: what each is, and its items in order."""
-    lists: dict[str, list[int]] = {}
+def posted_lists(dump: Dump) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Return the known lists of posted receives, in order, by communicator and source, which is -1 for any."""
+    lists: dict[tuple[int, int], tuple[int, ...]] = {}
     for request in dump.of("requests", kind="receive", state="pending"):
-        if str(request["label"]).startswith("posted"):
-            name = f"{request['label']} from {max(int(request['peer']), -1)}"
-            lists.setdefault(name, []).append(int(request["address"]))
-    return [(name, tuple(items)) for name, items in lists.items()]
+        if request["label"].startswith("posted"):
+            asked = request["comm"], max(request["peer"], -1)
+            lists[asked] = (*lists.get(asked, ()), request["address"])
+    return lists
 
 
 def find_list(ledger: OpalLedger) -> None:
     """Find links and heads of lists from the known order of posted receives."""
     item, head = "opal_list_item_t", "opal_list_t"
-    lists = [(dump, name, items) for dump in ledger.dumps for name, items in posted_lists(dump)]
-    pairs = [(dump, *pair) for dump, _, items in lists for pair in pairwise(items)]
-    following = [number("the receive that was posted next", dump, one, "Q", other) for dump, one, other in pairs]
-    preceding = [number("the receive that was posted before", dump, other, "Q", one) for dump, one, other in pairs]
-    link = ledger.pin(item, "opal_list_next", following)
-    back = ledger.pin(item, "opal_list_prev", preceding, ledger.room(item, "Q"))
-    rings = [(dump, dump.word(items[0] + back), name, items) for dump, name, items in lists]
-    sentinels = [
-        _head_before(ledger, dump, sentinel, name)
-        for dump, sentinel, name, items in rings
-        if dump.word(items[-1] + link) == sentinel
-    ]
-    at = ledger.pin(head, "opal_list_sentinel", sentinels)
-    lengths = [(dump, sentinel - at, len(items)) for dump, sentinel, _, items in rings]
-    ledger.pin_numbers(head, "opal_list_length", "the length of a known list", lengths)
+    lists = [(dump, items) for dump in ledger.dumps for items in posted_lists(dump).values()]
+    following = [(dump, *pair) for dump, items in lists for pair in pairwise(items)]
+    link = ledger.pin_numbers(item, "opal_list_next", "the receive that was posted next", following)
+    ends = [(dump, dump.word(items[-1] + link), {"items": items}) for dump, items in lists]
+    rings = [(dump, end, entry) for dump, end, entry in ends if dump.word(end + link) == entry["items"][0]]
+    at = ledger.pin(head, "opal_list_sentinel", [_head_before(ledger, *ring) for ring in rings])
+    length = Row("opal_list_length", "the length of a known list", lambda _, entry: len(entry["items"]))
+    ledger.pin_rows(head, within(rings, -at), length)
 
 
-def _head_before(ledger: OpalLedger, dump: Dump, sentinel: int, name: str) -> Sighting:
-    descriptor = ledger.descriptor(dump, "opal_list_t")
-
+def _head_before(ledger: OpalLedger, dump: Dump, sentinel: int, entry: Entry) -> Sighting:
     def seen(offset: int) -> Hashable:
-        head = sentinel - offset
-        return name if dump.word(head + ledger.offset("opal_object_t", "obj_class")) == descriptor else ""
+        return entry["items"] if ledger.class_of(dump, sentinel - offset) == "opal_list_t" else None
 
-    return Sighting("an object of class opal_list_t before the link that closes a known ring", name, seen)
+    return Sighting("an object of class opal_list_t before the link that closes a known ring", entry["items"], seen)
 
 
 # ---------------------------------------------------------------- tables
@@ -139,37 +134,36 @@ def find_pointer_array(ledger: OpalLedger) -> None:
     """Find the members of tables from the objects whose Fortran handles, which are slots, are known."""
     struct = "opal_pointer_array_t"
     tables = [
-        (dump, dump.symbols[table].address, kind) for dump in ledger.dumps for table, kind in FORTRAN_TABLES.items()
+        (dump, dump.symbols[table].address, {"slots": {each["fortran"]: each["address"] for each in dump.of(kind)}})
+        for dump in ledger.dumps
+        for table, kind in FORTRAN_TABLES.items()
     ]
-    addr = ledger.pin(struct, "addr", [_slots_of(*each) for each in tables])
-    sizes = [_allocated_for(dump, array, dump.word(array + addr)) for dump, array, _ in tables]
-    size = ledger.pin(struct, "size", sizes)
+    what = "objects in the slots of their Fortran handles"
+    ledger.pin_rows(struct, tables, Row("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots))
+    blocks = [(dump, at, {"begin": ledger.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
+    what = "the pointers that fit into the memory allocated for them"
+    ledger.pin_rows(struct, blocks, Row("size", what, _usable, seen=_allocated_for))
     free = [
-        (dump, array, dump.words(dump.word(array + addr), dump.scalar(array + size, "i")).count(0))
-        for dump, array, _ in tables
+        (dump, at, dump.words(block["begin"], ledger.member(dump, at, struct, "size", "i")).count(0))
+        for dump, at, block in blocks
     ]
     ledger.pin_numbers(struct, "number_free", "the number of empty slots", free)
 
 
-def _slots_of(dump: Dump, array: int, kind: str) -> Sighting:
-    entries = [(entry["fortran"], entry["address"]) for entry in dump.of(kind)]
-
-    def seen(offset: int) -> Hashable:
-        pointers = dump.word(array + offset)
-        return tuple(dump.word(pointers + WORD * slot) for slot, _ in entries)
-
-    return Sighting("objects in the slots of their Fortran handles", tuple(address for _, address in entries), seen)
+def _in_slots(_: OpalLedger, dump: Dump, address: int, table: Entry) -> Hashable:
+    pointers = dump.word(address)
+    return tuple(dump.word(pointers + WORD * slot) for slot in table["slots"])
 
 
-def _allocated_for(dump: Dump, array: int, block: int) -> Sighting:
-    """Sight a count of pointers that the allocator's block is just large enough for (glibc's word before it)."""
-    usable = (dump.word(block - WORD) & ~7) - WORD
+def _usable(dump: Dump, block: Entry) -> int:
+    """Return the bytes of the allocator's block, by glibc's word before it."""
+    return (dump.word(block["begin"] - WORD) & ~7) - WORD
 
-    def seen(offset: int) -> Hashable:
-        count = dump.scalar(array + offset, "i")
-        return usable if 0 <= usable - WORD * count < 4 * WORD else None
 
-    return Sighting("the pointers that fit into the memory allocated for them", usable, seen)
+def _allocated_for(_: OpalLedger, dump: Dump, address: int, block: Entry) -> Hashable:
+    """See a count of pointers that the allocator's block is just large enough for."""
+    usable = _usable(dump, block)
+    return usable if 0 <= usable - WORD * dump.scalar(address, "i") < 4 * WORD else None
 
 
 # ---------------------------------------------------------------- pools
@@ -177,19 +171,14 @@ def _allocated_for(dump: Dump, array: int, block: int) -> Sighting:
 
 def elements(ledger: OpalLedger, dump: Dump, name: str) -> list[list[int]]:
     """Return the chunks of objects of a class, each the addresses of its objects at equal distances."""
-    descriptor = ledger.descriptor(dump, name)
-    at = ledger.offset("opal_object_t", "obj_class")
-    addresses = [address - at for address in dump.find_word(descriptor)]
+    addresses = ledger.instances(dump, name)
     distances = Counter(second - first for first, second in pairwise(addresses))
-    if not distances:
-        return []
-    stride = distances.most_common(1)[0][0]
-    chunks = [[addresses[0]]]
-    for first, second in pairwise(addresses):
-        if second - first == stride:
-            chunks[-1].append(second)
-        else:
-            chunks.append([second])
+    stride = max(distances, key=lambda each: distances[each], default=0)
+    chunks: list[list[int]] = []
+    for address in addresses:
+        if not chunks or address - chunks[-1][-1] != stride:
+            chunks.append([])
+        chunks[-1].append(address)
     return [chunk for chunk in chunks if len(chunk) > 1]
 
 
@@ -202,56 +191,51 @@ POOLS = {
 
 def find_free_list(ledger: OpalLedger) -> None:
     """Find the members of pools from their elements, which lie in memory at equal distances."""
-    struct = "opal_free_list_t"
     pools = [
-        (dump, dump.symbols[symbol].address, name, chunks)
+        (dump, dump.symbols[symbol].address, _pool(ledger, dump, name, chunks))
         for dump in ledger.dumps
         for symbol, name in POOLS.items()
         if (chunks := elements(ledger, dump, name))
     ]
-    lengths = [(dump, pool, Counter(map(len, chunks))) for dump, pool, _, chunks in pools]
-    for member, what, values in (
-        ("fl_frag_class", "the class of the elements", [(d, at, ledger.descriptor(d, of)) for d, at, of, _ in pools]),
-        ("fl_num_allocated", "the number of elements in memory", [(d, at, sum(n.elements())) for d, at, n in lengths]),
-        (
-            "fl_num_per_alloc",
-            "the elements in most chunks",
-            [(dump, at, n.most_common(1)[0][0]) for dump, at, n in lengths if n.total() > 2],
-        ),
-    ):
-        ledger.pin_numbers(struct, member, what, values)
-    lists = [_chunks(ledger, dump, pool, [chunk[0] for chunk in chunks]) for dump, pool, _, chunks in pools]
-    ledger.pin(struct, "fl_allocations", lists)
-    strides = [(dump, pool, chunks[0][1] - chunks[0][0], ledger.size(name)) for dump, pool, name, chunks in pools]
-    ledger.pin(struct, "fl_frag_size", [_size(*each) for each in strides])
-    alignments = [_alignment(dump, pool, [at for chunk in chunks for at in chunk]) for dump, pool, _, chunks in pools]
-    ledger.pin(struct, "fl_frag_alignment", alignments)
+    ledger.pin_rows("opal_free_list_t", pools, *POOL_ROWS)
 
 
-def _chunks(ledger: OpalLedger, dump: Dump, pool: int, starts: list[int]) -> Sighting:
-    """Sight a list whose items lie right before the first elements of the chunks."""
-
-    def seen(offset: int) -> Hashable:
-        items = ledger.list_items(dump, pool + offset)
-        near = sorted(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER)
-        return (*near, len(items))
-
-    return Sighting("a list of the chunks", (*sorted(starts), len(starts)), seen)
-
-
-def _size(dump: Dump, pool: int, stride: int, smallest: int) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        size = dump.word(pool + offset)
-        return stride if smallest <= size <= stride < size + LARGEST_HEADER else None
-
-    return Sighting("the distance of elements, less the rounding", stride, seen)
+def _pool(ledger: OpalLedger, dump: Dump, name: str, chunks: list[list[int]]) -> Entry:
+    """Return what is known of a pool by the chunks of its elements."""
+    return {
+        "class": ledger.descriptor(dump, name),
+        "smallest": ledger.size(name),
+        "elements": [element for chunk in chunks for element in chunk],
+        "count": sum(map(len, chunks)),
+        "of most": Counter(map(len, chunks)).most_common(1)[0][0] if len(chunks) > 2 else None,
+        "starts": (*sorted(chunk[0] for chunk in chunks), len(chunks)),
+        "stride": chunks[0][1] - chunks[0][0],
+    }
 
 
-def _alignment(dump: Dump, pool: int, addresses: list[int]) -> Sighting:
-    def seen(offset: int) -> Hashable:
-        alignment = dump.word(pool + offset)
-        if alignment < WORD or alignment & (alignment - 1) or alignment > LARGEST_HEADER:
-            return None
-        return len(addresses) if all(address % alignment == 0 for address in addresses) else None
+def _chunks(ledger: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+    """See a list whose items lie right before the first elements of the chunks."""
+    items, starts = ledger.list_items(dump, address), pool["starts"][:-1]
+    return (*(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER), len(items))
 
-    return Sighting("a power of two that divides the address of each element", len(addresses), seen)
+
+def _size(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+    size, stride = dump.word(address), pool["stride"]
+    return stride if pool["smallest"] <= size <= stride < size + LARGEST_HEADER else None
+
+
+def _alignment(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+    alignment = dump.word(address)
+    if alignment < WORD or alignment & (alignment - 1) or alignment > LARGEST_HEADER:
+        return None
+    return None if any(element % alignment for element in pool["elements"]) else pool["count"]
+
+
+POOL_ROWS = (
+    Row("fl_frag_class", "the class of the elements", "class"),
+    Row("fl_num_allocated", "the number of elements in memory", "count"),
+    Row("fl_num_per_alloc", "the elements in most chunks", "of most"),
+    Row("fl_allocations", "a list of the chunks", "starts", seen=_chunks),
+    Row("fl_frag_size", "the distance of elements, less the rounding", "stride", seen=_size),
+    Row("fl_frag_alignment", "a power of two that divides the address of each element", "count", seen=_alignment),
+)

@@ -11,7 +11,7 @@ from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 
 
 class OpalLedger(Ledger):
-    """The layouts as far as they are found, and readers of objects that need no more than them."""
+    """The layouts as far as they are found, and the readers."""
 
     views = ALL_VIEWS
 
@@ -23,6 +23,7 @@ class OpalLedger(Ledger):
         self.parents: dict[str, str] = {}
         self._embedded: dict[str, list[tuple[int, int]]] = {}
         self._class_names: dict[tuple[int, int], str] = {}
+        self._slots: dict[int, dict[int, int]] = {}
 
     def places(self, kind: str, /, **where: object) -> list[Place]:
         """Return the objects that the truth has of a kind: process, address and entry."""
@@ -31,14 +32,16 @@ class OpalLedger(Ledger):
     def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> list[int]:
         """Return the offsets of a class's own members: behind those of its parent, and not inside an embedded object.
 
-        An embedded object is recognised by its descriptor's address, at the same offset in all of ``places``.
+        An embedded object is recognised by its descriptor's address, at the same offset in all of ``places``; a member
+        that is a struct may be one.
         """
         step = WORD if code == INSIDE else SIZES.get(code, 1)
         parent = self.parents.get(struct)
         begin, end = self.size(parent) if parent else 0, self.size(struct)
         if places and struct not in self._embedded:
             self._embedded[struct] = [*self._find_embedded(range(begin, end - WORD + 1, WORD), places)]
-        taken = {at for offset, size in self._embedded.get(struct, ()) for at in range(offset, offset + size)}
+        embedded = () if code == INSIDE else self._embedded.get(struct, ())
+        taken = {at for offset, size in embedded for at in range(offset, offset + size)}
         return [offset for offset in range(begin, end - step + 1, step) if offset not in taken]
 
     def _find_embedded(self, offsets: range, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
@@ -86,8 +89,14 @@ class OpalLedger(Ledger):
         except KeyError:
             raise NotFoundYet(f"there is no symbol {name}_class") from None
 
-    def list_items(self, dump: Dump, head: int) -> tuple[int, ...]:
-        """Return the items of an opal_list_t.
+    def instances(self, dump: Dump, name: str) -> list[int]:
+        """Return where objects of a class lie, those that nobody uses too."""
+        at = self.offset("opal_object_t", "obj_class")
+        pointer = self.descriptor(dump, name).to_bytes(WORD, "little")
+        return [address - at for address in dump.find_bytes(pointer, WORD)]
+
+    def list_items(self, dump: Dump, head: int, _: object = None) -> tuple[int, ...]:
+        """Return the items of an opal_list_t; also for a ``Row``, whose entry isn't needed.
 
         Raises:
             UnreadableError: there is no list.
@@ -112,14 +121,22 @@ class OpalLedger(Ledger):
             item = dump.word(item + following)
         return tuple(items)
 
-    def slots(self, dump: Dump, table: str) -> dict[int, int]:
-        """Return the slot of each object in an opal_pointer_array_t that is a symbol."""
-        array = dump.symbols[table].address
-        pointers = dump.word(array + self.offset("opal_pointer_array_t", "addr"))
-        size = dump.scalar(array + self.offset("opal_pointer_array_t", "size"), "i")
-        slots: dict[int, int] = {}
-        for slot in range(size):
-            pointer = dump.word(pointers + WORD * slot)
-            if pointer:
-                slots.setdefault(pointer, slot)
-        return slots
+    def slots(self, dump: Dump) -> dict[int, int]:
+        """Return the slot of each communicator in the table of them, those that the program has no handle of too."""
+        if id(dump) not in self._slots:
+            array = dump.symbols["ompi_mpi_communicators"].address
+            pointers = self.member(dump, array, "opal_pointer_array_t", "addr")
+            size = self.member(dump, array, "opal_pointer_array_t", "size", "i")
+            table = reversed([*enumerate(dump.words(pointers, size))])
+            self._slots[id(dump)] = {pointer: slot for slot, pointer in table if pointer}
+        return self._slots[id(dump)]
+
+    def hidden(self, dump: Dump) -> set[int]:
+        """Return the communicators that the program has no handle of."""
+        return {*self.slots(dump)} - {entry["address"] for entry in dump.of("communicators")}
+
+    def process(self, dump: Dump, rank: int) -> int:
+        """Return what Open MPI keeps of a process of MPI_COMM_WORLD."""
+        world = dump.of("communicators", label="world")[0]["address"]
+        group = self.member(dump, world, "ompi_communicator_t", "c_local_group")
+        return dump.word(self.member(dump, group, "ompi_group_t", "grp_proc_pointers") + WORD * rank)

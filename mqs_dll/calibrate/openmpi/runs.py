@@ -14,12 +14,6 @@ def _mca(**parameters: object) -> tuple[str, ...]:
     return tuple(text for name, value in parameters.items() for text in ("--mca", name, str(value)))
 
 
-def _links() -> tuple[str, ...]:
-    """Return the arguments that make several TCP links between two processes, all used in turn."""
-    latencies = {f"btl_tcp_latency_lo:{link}": 50 for link in range(LINKS)}
-    return _mca(btl="tcp,self", btl_tcp_if_include="lo", btl_tcp_links=LINKS, **latencies)
-
-
 def _variables() -> dict[str, str]:
     variables = {"OMPI_MCA_mpi_yield_when_idle": "1"}
     if os.geteuid() == 0:
@@ -50,7 +44,9 @@ RUNS = (
         "early",
         "early",
         *_mca(pml="ob1", pml_ob1_free_list_num=7, pml_ob1_free_list_inc=24),
-        *_links(),
+        # several TCP links between two processes, all used in turn
+        *_mca(btl="tcp,self", btl_tcp_if_include="lo", btl_tcp_links=LINKS),
+        *_mca(**{f"btl_tcp_latency_lo:{link}": 50 for link in range(LINKS)}),
         # the first message is eager although it is large, and doesn't fit into a socket's buffers
         *_mca(btl_tcp_eager_limit=1_000_000, btl_tcp_max_send_size=1_000_000),
         *_mca(btl_tcp_sndbuf=32_768, btl_tcp_rcvbuf=32_768),
