@@ -15,6 +15,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,6 +31,7 @@ from mqs_dll.commands import calibrate as command
 from mqs_dll.errors import CalibrationError
 from mqs_dll.fabric.ofi import releases as ofi
 from mqs_dll.fabric.ucx import releases as ucx
+from mqs_dll.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
 from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
 from tests.support.targets import ctrl_c_at, wait_until
@@ -554,6 +556,21 @@ def test_layouts_that_are_too_far_make_none(tmp_path: Path, monkeypatch: pytest.
     sentence, made = of_fabric(0, next(each for each in MPIS if each.name == "openmpi-debian"), tmp_path)
     assert sentence.endswith("near the known layouts there is none by which all comes out right")
     assert made is None
+
+
+@pytest.mark.usefixtures("calibrate")
+def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of a job comes out right by it."""
+    known = [Layouts([StructLayout("a_t", 8, {"x": 0}, "made up")])]
+    releases = SimpleNamespace(version_of=lambda *_: "1.99.1", nearest=lambda _: known)
+    monkeypatch.setattr(fabric, "RELEASES", {"UCX": ("ucx", releases)})
+    monkeypatch.setattr(fabric, "Memory", lambda _: None)
+    ranks: Any = [(SimpleNamespace(image=None), {"machine": "x86_64"})]
+    counts = {"receives": 3, "messages": 2, "sends": 1}
+    for faults, end in (["one is wrong"], "none by which all comes out right"), ([], "the job doesn't tell: a_t"):
+        seen = fabric.Seen("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
+        monkeypatch.setattr(fabric, "_look", lambda *_, seen=seen, **__: seen)
+        assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 
 
 def test_a_check_tells_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:

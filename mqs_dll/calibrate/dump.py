@@ -7,8 +7,9 @@ import json
 import mmap
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -141,17 +142,15 @@ class Dump:
     @cached_property
     def _writable_extents(self) -> list[Region]:
         """The parts of writable regions that aren't all zeros, by pages."""
-        extents: list[Region] = []
-        for region in filter(lambda region: region.writable, self._regions):
-            for offset in range(region.offset, region.offset + region.size, PAGE):
-                if self._memory[offset : offset + PAGE] == ZEROS:
-                    continue
-                last = extents[-1] if extents else None
-                if last is not None and last.offset + last.size == offset and offset > region.offset:
-                    extents[-1] = replace(last, size=last.size + PAGE)
-                else:
-                    extents.append(Region(region.start + offset - region.offset, PAGE, offset, writable=True))
-        return extents
+        return [extent for region in self._regions if region.writable for extent in self._filled(region)]
+
+    def _filled(self, region: Region) -> Iterator[Region]:
+        memory, begin = self._memory, region.offset
+        pages = range(0, region.size, PAGE)
+        for filled, group in groupby(pages, lambda at: memory[begin + at : begin + at + PAGE] != ZEROS):
+            if filled:
+                first, *others = group
+                yield Region(region.start + first, PAGE * (1 + len(others)), begin + first, writable=True)
 
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:

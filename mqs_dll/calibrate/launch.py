@@ -52,12 +52,11 @@ class Installation:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead a job to this MPI's commands and library, and to no other MPI's."""
-        environment = {}
+        first = {"LD_LIBRARY_PATH": self.library.parent}
         launcher = Path(self.mpiexec[0])
         if launcher.is_absolute():
-            environment["PATH"] = _before(str(launcher.parent), os.environ.get("PATH"))
-        environment["LD_LIBRARY_PATH"] = _before(str(self.library.parent), os.environ.get("LD_LIBRARY_PATH"))
-        return environment
+            first["PATH"] = launcher.parent
+        return {name: ":".join(filter(None, (str(path), os.environ.get(name)))) for name, path in first.items()}
 
     def check_library(self, dumps: Iterable[Dump]) -> None:
         """Make sure that the program ran with this library: another MPI's may come first in its search path.
@@ -69,10 +68,6 @@ class Installation:
             loaded = Path(dump.truth["library_file"])
             if not loaded.exists() or not loaded.samefile(self.library):
                 raise CalibrationError(f"the calibration program ran with {loaded}, not with {self.library}")
-
-
-def _before(first: str, rest: str | None) -> str:
-    return f"{first}:{rest}" if rest else first
 
 
 @dataclass(frozen=True)

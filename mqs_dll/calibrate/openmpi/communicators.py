@@ -104,7 +104,7 @@ def find_communicator(ledger: OpalLedger) -> None:
         others = [each for each in ledger.room(COMM, "Q") if each + EXTENDED_ID_BYTES <= at or each > at]
         extended = Row(
             "c_contextid",
-            "0 and the slot, or the key in the hash table of communicators where a session is what it was made from",
+            "0 and the slot; of one that was made from a session the key in the hash table of communicators",
             lambda dump, comm: _extended_id(ledger, dump, comm),
             seen=lambda _, dump, at, __: dump.words(at, 2),
         )

@@ -77,6 +77,6 @@ def find_component(ledger: OpalLedger) -> None:
         for symbol, name in COMPONENTS.items()
         if symbol in dump.symbols
     ]
-    size = min(component["size"] for *_, component in components)
+    size = min((component["size"] for *_, component in components), default=0)
     name = Row("mca_component_name", "the name of a component", "name")
     ledger.pin_rows("mca_base_component_t", components, name, among=range(size))

@@ -366,9 +366,8 @@ class OpenMpiRank(Rank):
         for number in range(MANY_REQUESTS):
             self._post("Irecv", "pool", self.rank, 100 + number, 1, self.mpi.INT, "gone")
         for request in self.handles[known:]:
-            place = self.mpi.ffi.new("MPI_Request *", request)
-            self.mpi.do("Cancel", place)
-            self.mpi.do("Wait", place, self.mpi.STATUS_IGNORE)
+            self.mpi.change("MPI_Request", "Cancel", request)
+            self.mpi.change("MPI_Request", "Wait", request, self.mpi.STATUS_IGNORE)
         del self.requests[known + 3 :], self.handles[known + 3 :]  # the others, given back later, are taken again
 
     def make_complete(self) -> None:
