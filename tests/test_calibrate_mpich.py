@@ -174,7 +174,8 @@ def test_only_the_ranges_are_searched_that_are_given() -> None:
     page = (7).to_bytes(8, "little") + bytes(PAGE - 8)
     regions = [Region(PAGE, PAGE, 0, writable=True), Region(5 * PAGE, PAGE, PAGE, writable=True)]
     dump = Dump({"variables": [(5 * PAGE, 6 * PAGE)]}, regions, 2 * page, "")
-    assert (dump.find_word(7), find_number(dump, 7, 8)) == ([PAGE, 5 * PAGE], [5 * PAGE])
+    assert dump.find_bytes((7).to_bytes(8, "little"), 8) == [PAGE, 5 * PAGE]
+    assert find_number(dump, 7, 8) == [5 * PAGE]
 
 
 # ---------------------------------------------------------------- ranks

@@ -22,7 +22,6 @@ IS_RENDEZVOUS = {MATCH: False, RNDV: True, RGET: True}
 """By types of headers."""
 
 LARGEST_HEADER = 128
-UNUSED_BYTES = 16
 FIRST_EARLY_TAG = 90
 
 
@@ -142,11 +141,11 @@ def find_fragment(ledger: OpalLedger) -> None:
 
 
 def _unused(ledger: OpalLedger) -> Iterator[Place]:
-    """Yield elements in which no message has ever been."""
-    hdr = ledger.offset(FRAG, "hdr")
+    """Yield elements in which no message has ever been: all zeros, for what lay there before may lie there yet."""
+    hdr, size = ledger.offset(FRAG, "hdr"), ledger.size(FRAG)
     for dump in ledger.dumps:
         for address in chain.from_iterable(elements(ledger, dump, FRAG)):
-            if not any(dump.read(address + hdr, UNUSED_BYTES)):
+            if not any(dump.read(address + hdr, size - hdr)):
                 yield dump, address, {"segments": 0}
 
 
