@@ -27,8 +27,8 @@ HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 120.0
-PATIENT = 19
-"""The niceness of ranks that have come to where they wait."""
+MODEST, PATIENT = 10, 19
+"""The niceness of jobs, whose ranks poll for each other, and of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
 DELETED = " (deleted)"
@@ -104,16 +104,24 @@ class Compiler:
 
 
 def make_patient(pids: Iterable[int]) -> None:
-    """Have processes leave the processor to others, all of their threads, and the sessions that they are in.
-
-    Linux shares the processor among sessions first, whatever their processes' priorities (sched(7), autogroup).
-    """
+    """Have processes leave the processor to others, all of their threads, and the sessions that they are in."""
     for pid in pids:
         with suppress(OSError):  # it may have ended
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), PATIENT)
-            if os.getsid(pid) != os.getsid(0):
-                Path(f"/proc/{pid}/autogroup").write_text(str(PATIENT))
+            make_session_patient(pid, PATIENT)
+
+
+def make_session_patient(pid: int, niceness: int) -> None:
+    """Have the session that a process is in leave the processor to others, unless we are in it too.
+
+    Linux shares the processor among sessions first, whatever their processes' priorities (sched(7), autogroup).
+
+    Raises:
+        OSError: the process has ended.
+    """
+    if os.getsid(pid) != os.getsid(0):
+        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
 
 
 @dataclass
@@ -211,7 +219,7 @@ def shared_memory_of(pid: int) -> set[Path]:
 def launch(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a launcher in a directory: all that it starts can be found again, and writes its files there."""
     with (directory / "output").open("wb") as output:
-        return subprocess.Popen(
+        launcher = subprocess.Popen(
             command,
             cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -220,6 +228,9 @@ def launch(command: Sequence[str], directory: Path, environment: Mapping[str, st
             env={**os.environ, **environment, **private_files(str(directory)), TAG: directory.name},
             start_new_session=True,
         )
+    with suppress(OSError):  # a kernel without such groups
+        make_session_patient(launcher.pid, MODEST)
+    return launcher
 
 
 @contextmanager
