@@ -395,7 +395,15 @@ def _is_told(places: range, target: Tampered) -> bool:
 
 
 def _fetched(target: Tampered) -> list[tuple[int, int]]:
-    return sorted({piece for piece in target.fetched if target.can_fetch(*piece)})
+    """Return address and size of what was fetched, pieces that touch as one: a text may go on in the next page."""
+    joined: list[tuple[int, int]] = []
+    for start, size in sorted({piece for piece in target.fetched if target.can_fetch(*piece)}):
+        if joined and start <= sum(joined[-1]):
+            first, before = joined.pop()
+            joined.append((first, max(before, start + size - first)))
+        else:
+            joined.append((start, size))
+    return joined
 
 
 def inventions(seen: Sequence[Seen], truth: Sequence[Seen]) -> Iterator[str]:
