@@ -1,5 +1,6 @@
-/* Preloaded into ranks: an MPI that polls for another rank gives up the processor between two polls, by sched_yield (Open
- * MPI, MPICH 5.0, Intel MPI), which does nothing for as long as others want it less. Here it sleeps. */
+/* Preloaded into ranks. An MPI that polls for another rank offers the processor between two polls, by sched_yield (Open
+ * MPI, MPICH 5.0, Intel MPI), and often goes on at once, though the other rank is the one that needs it. Here it
+ * sleeps. */
 #define _DEFAULT_SOURCE /* usleep */
 #include <unistd.h>
 

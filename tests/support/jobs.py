@@ -25,10 +25,12 @@ from tests.support.workers import one_at_a_time
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
+SPINNING = ("blocked", "collectives")
+"""The others whose ranks wait inside MPI, which takes a processor each; those of all the rest sleep."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 120.0
-MODEST, PATIENT = 10, 19
-"""The niceness of jobs, whose ranks poll for each other, and of ranks that have come to where they wait."""
+PATIENT = 19
+"""The niceness of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"
 SHARED_MEMORY = " /dev/shm/"
 DELETED = " (deleted)"
@@ -77,16 +79,17 @@ class Compiler:
         truth = self._made(mpi, "truth.o", "truth.c", "-c")
         return self._made(mpi, program, f"{program}.c", str(truth))
 
-    def naps(self, mpi: Mpi, transport: Transport) -> dict[str, str]:
+    def naps(self, mpi: Mpi, transport: Transport, program: str) -> dict[str, str]:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state. Open MPI
-        over libfabric's rxm then takes minutes.
+        over libfabric's rxm then takes minutes. Ranks that are to hang inside MPI do so as a user's do: they are known
+        to have come there by the processor that they use.
         """
-        if transport in OVER_LIBFABRIC:
+        if program.startswith(HANGS) or program in SPINNING or transport in OVER_LIBFABRIC:
             return {}
         library = self._made(mpi, "nap.so", "nap.c", "-shared", "-fPIC")
-        return {"LD_PRELOAD": str(library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+        return {"LD_PRELOAD": str(library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}  # the latter is of MPICH 4.1 and later
 
     def _made(self, mpi: Mpi, name: str, source: str, *options: str) -> Path:
         """Return a file that mpicc makes of a source, unless it is there already."""
@@ -104,24 +107,16 @@ class Compiler:
 
 
 def make_patient(pids: Iterable[int]) -> None:
-    """Have processes leave the processor to others, all of their threads, and the sessions that they are in."""
+    """Have processes leave the processor to others, all of their threads, and the sessions that they are in.
+
+    Linux shares the processor among sessions first, whatever their processes' priorities (sched(7), autogroup).
+    """
     for pid in pids:
         with suppress(OSError):  # it may have ended
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), PATIENT)
-            make_session_patient(pid, PATIENT)
-
-
-def make_session_patient(pid: int, niceness: int) -> None:
-    """Have the session that a process is in leave the processor to others, unless we are in it too.
-
-    Linux shares the processor among sessions first, whatever their processes' priorities (sched(7), autogroup).
-
-    Raises:
-        OSError: the process has ended.
-    """
-    if os.getsid(pid) != os.getsid(0):
-        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
+            if os.getsid(pid) != os.getsid(0):
+                Path(f"/proc/{pid}/autogroup").write_text(str(PATIENT))
 
 
 @dataclass
@@ -219,7 +214,7 @@ def shared_memory_of(pid: int) -> set[Path]:
 def launch(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a launcher in a directory: all that it starts can be found again, and writes its files there."""
     with (directory / "output").open("wb") as output:
-        launcher = subprocess.Popen(
+        return subprocess.Popen(
             command,
             cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -228,9 +223,6 @@ def launch(command: Sequence[str], directory: Path, environment: Mapping[str, st
             env={**os.environ, **environment, **private_files(str(directory)), TAG: directory.name},
             start_new_session=True,
         )
-    with suppress(OSError):  # a kernel without such groups
-        make_session_patient(launcher.pid, MODEST)
-    return launcher
 
 
 @contextmanager
@@ -269,7 +261,7 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = {} if program.startswith(HANGS) else compiler.naps(mpi, transport)
+        naps = compiler.naps(mpi, transport, program)
         chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
         launcher = launch([*command, *runs, name, *arguments], directory, chosen)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)

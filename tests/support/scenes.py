@@ -15,7 +15,7 @@ import pytest
 
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import LayoutError
-from tests.support.jobs import READY_SECONDS, Compiler, Job, JobError, running
+from tests.support.jobs import READY_SECONDS, SPINNING, Compiler, Job, JobError, running
 from tests.support.mpis import (
     CH3,
     CM,
@@ -51,8 +51,8 @@ class Case:
 
     @property
     def spins(self) -> bool:
-        """Whether ranks of it wait inside MPI, which takes a processor each; the others sleep."""
-        return self.program in ("blocked", "collectives")
+        """Whether ranks of it wait inside MPI."""
+        return self.program in SPINNING
 
 
 COMMUNICATORS = Case("communicators", 4)
