@@ -221,11 +221,6 @@ def number(what: str, dump: Dump, address: int, code: str, expected: int) -> Sig
     return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code))
 
 
-def text(what: str, dump: Dump, address: int, expected: str) -> Sighting:
-    """Sight a text in the object at an address."""
-    return Sighting(what, expected, lambda offset: dump.text(address + offset))
-
-
 def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Sighting:
     """Sight the difference between the numbers of two objects."""
     limit = 1 << 8 * SIZES[code]

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Row, number, text
+from mqs_dll.calibrate.ledger import Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
 from mqs_dll.calibrate.solver import Solved, Unsolved
 from mqs_dll.errors import CalibrationError
@@ -65,7 +65,7 @@ def find_communicator(ledger: PoolLedger) -> None:
     """Find what the program knows of its communicators."""
     ledger.inherit_head(COMM)
     comms = [*ledger.places("comms"), *ledger.places("comms", "cliques")]
-    ledger.pin(COMM, "name", [text("the name of a communicator", dump, at, each["name"]) for dump, at, each in comms])
+    ledger.pin_rows(COMM, comms, Row("name", "the name of a communicator", "name"))
     among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
     ledger.pin_rows(
         COMM,
