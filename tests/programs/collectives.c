@@ -151,11 +151,11 @@ int main(int argc, char **argv)
         truth_write(1);
         sleep_until_phase(2);
     } else if (set[world_rank].call != NULL) {
-        truth_write_when_blocked(1);
+        truth_write(1);
         set[world_rank].enter(own[world_rank]);
     } else {
         truth_internal_traffic("MPI_Barrier");
-        truth_write_when_blocked(1);
+        truth_write(1);
         MPI_Barrier(inter);
     }
     return 0;

@@ -1,7 +1,6 @@
-#define _GNU_SOURCE /* pthread_getcpuclockid, open_memstream */
+#define _GNU_SOURCE /* nanosleep, alarm */
 #include "truth.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,6 @@ enum {
 };
 
 static const double SETTLE_SECONDS = 0.3;
-static const double BLOCKED_CPU_SECONDS = 0.2;
-static const double BLOCKED_SECONDS = 2;
 static const long POLL_NANOSECONDS = 1000000;
 
 struct group {
@@ -572,80 +569,20 @@ static void write_document(FILE *out, int phase)
     fprintf(out, "]}\n");
 }
 
-struct document {
-    char *text;
-    char path[1024];
-};
-
-static struct document compose(int phase)
-{
-    struct document document;
-    size_t size;
-    MPI_Comm parent;
-    MPI_Comm_get_parent(&parent);
-    FILE *out = open_memstream(&document.text, &size);
-    write_document(out, phase);
-    fclose(out);
-    snprintf(document.path, sizeof document.path, "%s/truth.%s%d.%d.json", job_directory,
-             parent == MPI_COMM_NULL ? "" : "child-", world_rank, phase);
-    return document;
-}
-
-/* Calls no MPI function: the thread that watches a blocked rank runs it too. */
-static void publish(const struct document *document)
-{
-    char unfinished[1100];
-    snprintf(unfinished, sizeof unfinished, "%s.unfinished", document->path);
-    FILE *file = fopen(unfinished, "w");
-    if (file == NULL || fputs(document->text, file) < 0 || fclose(file) != 0 ||
-        rename(unfinished, document->path) != 0) {
-        perror(unfinished);
-        _exit(2);
-    }
-    free(document->text);
-}
-
 void truth_write(int phase)
 {
-    struct document document = compose(phase);
-    publish(&document);
-}
-
-struct watch {
-    struct document document;
-    clockid_t clock; /* the processor time of the thread that will block */
-};
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* An MPI call that waits burns processor time: when the thread has used enough of it, it is inside the call. One that
- * sleeps or yields to others uses little: then the time on the wall has to do. */
-static void *publish_when_blocked(void *argument)
-{
-    struct watch *watch = argument;
-    double end = seconds_of(watch->clock) + BLOCKED_CPU_SECONDS;
-    double latest = seconds_of(CLOCK_MONOTONIC) + BLOCKED_SECONDS;
-    while (seconds_of(watch->clock) < end && seconds_of(CLOCK_MONOTONIC) < latest)
-        nap();
-    publish(&watch->document);
-    free(watch);
-    return NULL;
-}
-
-void truth_write_when_blocked(int phase)
-{
-    pthread_t thread;
-    struct watch *watch = malloc(sizeof *watch);
-    watch->document = compose(phase);
-    if (pthread_getcpuclockid(pthread_self(), &watch->clock) != 0 ||
-        pthread_create(&thread, NULL, publish_when_blocked, watch) != 0)
-        give_up("can't start a thread");
-    pthread_detach(thread);
+    char path[1024], unfinished[1100];
+    MPI_Comm parent;
+    MPI_Comm_get_parent(&parent);
+    snprintf(path, sizeof path, "%s/truth.%s%d.%d.json", job_directory, parent == MPI_COMM_NULL ? "" : "child-",
+             world_rank, phase);
+    snprintf(unfinished, sizeof unfinished, "%s.unfinished", path);
+    FILE *out = fopen(unfinished, "w");
+    if (out == NULL)
+        give_up("can't write into the job's directory");
+    write_document(out, phase);
+    if (fclose(out) != 0 || rename(unfinished, path) != 0)
+        give_up("can't write into the job's directory");
 }
 
 /* ------------------------------------------------------------------ start */

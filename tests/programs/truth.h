@@ -2,7 +2,7 @@
  *
  * Each rank writes one JSON file, "truth.RANK.PHASE.json" ("truth.child-RANK.PHASE.json" for a spawned process),
  * into the directory that is the program's first argument. A file appears whole, by rename, and its appearing means
- * "ready: this rank makes no MPI call any more" (or "is blocked in the call that the file names").
+ * "ready: this rank makes no MPI call any more" (but the one that the file names, in which it blocks).
  * All facts come from MPI itself or from the arguments of the calls made: nothing here knows any MPI's insides.
  *
  * The harness may create "go.PHASE" in the directory to ask for the next state, and ends a program by killing it.
@@ -115,11 +115,8 @@ void settle(void);
  * may still be on its way. The word tells one such barrier of a program from another. */
 void leave_together(const char *word, MPI_Comm comm);
 
-/* Write the truth file of a phase: this rank is ready. */
+/* Write the truth file of a phase: this rank is ready, or goes on to the call in which it blocks. */
 void truth_write(int phase);
-
-/* The same for a rank that goes on to block in an MPI call: the file appears when it has been there for a while. */
-void truth_write_when_blocked(int phase);
 
 /* Sleep outside MPI until the harness asks for a phase; for ever when it never does. */
 void sleep_until_phase(int phase);

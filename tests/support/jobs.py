@@ -15,18 +15,22 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import add, ge
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.debugger.proc import processes_with
+from mqs_dll.debugger.proc import processes_with, turns
 from tests.support.mpis import OVER_LIBFABRIC, Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
-SPINNING = ("blocked", "collectives")
-"""The others whose ranks wait inside MPI, which takes a processor each; those of all the rest sleep."""
+BLOCKING = ("blocked", "collectives")
+"""The others whose ranks wait inside MPI; those of all the rest sleep outside."""
+POLLS, SPINNING = 100, 100_000_000
+"""How often a rank that waits inside MPI has to have slept between two polls, or for how many nanoseconds to have run,
+since all ranks were ready: it is in its call then, and nothing is left that would come of itself."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 READY_SECONDS = 120.0
 PATIENT = 19
@@ -83,10 +87,9 @@ class Compiler:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state. Open MPI
-        over libfabric's rxm then takes minutes. Ranks that are to hang inside MPI do so as a user's do: they are known
-        to have come there by the processor that they use.
+        over libfabric's rxm then takes minutes. The gallery's ranks hang as a user's do.
         """
-        if program.startswith(HANGS) or program in SPINNING or transport in OVER_LIBFABRIC:
+        if program.startswith(HANGS) or transport in OVER_LIBFABRIC:
             return {}
         library = self._made(mpi, "nap.so", "nap.c", "-shared", "-fPIC")
         return {"LD_PRELOAD": str(library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}  # the latter is of MPICH 4.1 and later
@@ -178,9 +181,21 @@ class Job(Launched):
             if time.monotonic() > deadline:
                 raise JobError(f"{self} did not write {', '.join(missing)} in {seconds} s:\n{self.output()}")
             time.sleep(0.01)
+        truths: list[dict[str, Any]] = [json.loads(path.read_text()) for path in paths]
+        if self.program in BLOCKING:
+            self._wait_for_rest([truth["pid"] for truth in truths], deadline)
         if patient:
             make_patient(processes_with_tag(self.tag))
-        return [json.loads(path.read_text()) for path in paths]
+        return truths
+
+    def _wait_for_rest(self, pids: Sequence[int], deadline: float) -> None:
+        """Wait until each rank has polled so often in vain that it waits for what never comes."""
+        goals = {pid: tuple(map(add, turns(pid), (SPINNING, 0, POLLS))) for pid in pids}
+        while goals:
+            goals = {pid: goal for pid, goal in goals.items() if not any(map(ge, turns(pid)[::2], goal[::2]))}
+            if time.monotonic() > deadline:
+                raise JobError(f"{self}: processes {[*goals]} did not come to rest:\n{self.output()}")
+            time.sleep(0.01)
 
     def next_phase(self, phase: int) -> list[dict[str, Any]]:
         """Let the job run on to another phase; return the truth of it, as wait_until_ready."""

@@ -15,7 +15,7 @@ import pytest
 
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.errors import LayoutError
-from tests.support.jobs import READY_SECONDS, SPINNING, Compiler, Job, JobError, running
+from tests.support.jobs import BLOCKING, READY_SECONDS, Compiler, Job, JobError, running
 from tests.support.mpis import (
     CH3,
     CM,
@@ -50,9 +50,9 @@ class Case:
         return "-".join((self.program, *self.arguments))
 
     @property
-    def spins(self) -> bool:
+    def blocks(self) -> bool:
         """Whether ranks of it wait inside MPI."""
-        return self.program in SPINNING
+        return self.program in BLOCKING
 
 
 COMMUNICATORS = Case("communicators", 4)
@@ -256,7 +256,7 @@ class Stage:
             )
         )
         truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready(seconds=seconds)]
-        if case.spins:  # nothing in them changes any more, and looks at running ones are test_job_read's
+        if case.blocks:  # nothing in them changes any more, and looks at running ones are test_job_read's
             for truth in truths:
                 os.kill(truth.pid, signal.SIGSTOP)
         return Scene(job, truths, [self._running.enter_context(LiveProcess(truth.pid)) for truth in truths])
