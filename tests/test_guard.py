@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,7 +15,8 @@ from mqs_dll.debugger.guard import Returns
 from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.returns import ReturnCounter
-from tests.support.returning import LOOPS, OBEYS, Returning, can_count, returning
+from mqs_dll.debugger.stop import stopped
+from tests.support.returning import LOOPS, OBEYS, Returning, can_count, holding, returning
 from tests.support.targets import other_process, wait_until
 
 SECONDS = 1000.0
@@ -31,6 +33,13 @@ def sleeper() -> Iterator[Returning]:
         yield program
 
 
+@contextmanager
+def noticing() -> Iterator[Returns]:
+    """Yield what notices returns."""
+    with holding() as holder, Returns(holder) as returns:
+        yield returns
+
+
 def tracer_of(program: Returning) -> int:
     """Return who holds a program's thread, 0 for nobody."""
     return read_status(program.call.thread).tracer
@@ -43,7 +52,7 @@ LOST = "send_as_kernel(signal.SIGTRAP, 1, address)"
 @pytest.mark.parametrize(("action", "count"), [(LOOPS, 1), (OBEYS, 0)])
 def test_a_return_is_noticed_once(action: str, count: int) -> None:
     """However often a thread gets to the address: each time costs it, and is a danger to it on some machines."""
-    with returning(action) as program, Returns() as returns:
+    with returning(action) as program, noticing() as returns:
         can_count(program.call)
         assert returns.begin([program.call], SECONDS) == {program.call}
         time.sleep(0.1)
@@ -53,7 +62,7 @@ def test_a_return_is_noticed_once(action: str, count: int) -> None:
 
 def test_threads_that_cant_be_watched_are_not() -> None:
     """One that is gone, and one that another debugger has; the others are watched."""
-    with returning(LOOPS) as program, returning(LOOPS) as other, Returns() as first, Returns() as second:
+    with returning(LOOPS) as program, returning(LOOPS) as other, noticing() as first, noticing() as second:
         can_count(program.call)
         first.begin([program.call], SECONDS)
         calls = [Call(NO_THREAD, other.call.returns_to), program.call, other.call]
@@ -64,7 +73,7 @@ def test_threads_that_cant_be_watched_are_not() -> None:
 
 def test_a_breakpoint_without_its_cause_ends_no_thread(sleeper: Returning) -> None:
     """The SIGTRAP that a kernel sends where a hypervisor lost what the breakpoint was doesn't reach the thread."""
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], SECONDS)
         assert sleeper.do(LOST) == []
         assert returns.end() == {sleeper.call: 0}
@@ -93,7 +102,7 @@ if {lost}:
     ptrace.signal_of = lambda thread: (1, {sleeper.call.returns_to})"""
     monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + late)
     sleeper.do("_ = signal.signal(signal.SIGTRAP, handle)")
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], SECONDS)
         assert returns.end() == {sleeper.call: 0}
     assert sleeper.do("pass") == said
@@ -112,7 +121,7 @@ if {lost}:
 def test_all_other_signals_reach_the_thread(sleeper: Returning, sent: str) -> None:
     """A handler is called for each, also for a SIGTRAP that no breakpoint of ours has caused."""
     sleeper.do("_ = [signal.signal(each, handle) for each in (signal.SIGUSR1, signal.SIGTRAP)]")
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], SECONDS)
         assert sleeper.do(sent) == ["handled"]
         returns.end()
@@ -120,7 +129,7 @@ def test_all_other_signals_reach_the_thread(sleeper: Returning, sent: str) -> No
 
 def test_a_signal_that_ends_the_program_does(sleeper: Returning) -> None:
     """And its parent learns of it."""
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], SECONDS)
         os.kill(sleeper.pid, signal.SIGTERM)
         assert sleeper.process.wait(60) == -signal.SIGTERM
@@ -130,7 +139,7 @@ def test_a_signal_that_ends_the_program_does(sleeper: Returning) -> None:
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_program_can_be_stopped_and_go_on(sleeper: Returning, goes_on: bool) -> None:
     """SIGSTOP stops it, SIGCONT has it go on; one that its user has stopped is so afterwards too."""
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], SECONDS)
         os.kill(sleeper.pid, signal.SIGSTOP)
         wait_until(lambda: read_status(sleeper.call.thread).state == "t")
@@ -144,7 +153,7 @@ def test_a_program_can_be_stopped_and_go_on(sleeper: Returning, goes_on: bool) -
 
 def test_whoever_watches_may_be_killed() -> None:
     """Then what it watched runs on, held by nobody, and how often it returned isn't known."""
-    with returning(LOOPS) as program, Returns() as returns:
+    with returning(LOOPS) as program, noticing() as returns:
         can_count(program.call)
         returns.begin([program.call], SECONDS)
         os.kill(tracer_of(program), signal.SIGKILL)
@@ -157,7 +166,7 @@ def test_who_had_it_watched_may_be_killed(sleeper: Returning) -> None:
     """Then nobody watches any more."""
 
     def watch() -> Iterator[None]:
-        with Returns() as returns:
+        with noticing() as returns:
             returns.begin([sleeper.call], SECONDS)
             yield
 
@@ -169,18 +178,29 @@ def test_who_had_it_watched_may_be_killed(sleeper: Returning) -> None:
 
 def test_nothing_is_watched_for_longer_than_it_may(sleeper: Returning) -> None:
     """Whoever wanted to know may have forgotten it."""
-    with Returns() as returns:
+    with noticing() as returns:
         returns.begin([sleeper.call], 0.1)
         wait_until(lambda: tracer_of(sleeper) == 0)
         assert returns.end() is None
 
 
-def test_without_a_process_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none can be started, returns aren't noticed, and nobody is told that there were none."""
-    monkeypatch.setattr("sys.executable", "/nonexistent")
-    with Returns() as returns:
-        assert returns.begin([Call(os.getpid(), 1)], SECONDS) == set()
-        assert returns.end() is None
+def test_one_process_watches_and_holds(sleeper: Returning) -> None:
+    """One after the other, as often as it is told to, with nothing left of it; when it is killed another one does."""
+    with holding() as holder:
+        for _ in range(2):
+            with Returns(holder) as returns:
+                assert returns.begin([sleeper.call], SECONDS) == {sleeper.call}
+                assert sleeper.do(LOST) == []
+                assert returns.end() == {sleeper.call: 0}
+            assert tracer_of(sleeper) == 0
+            with stopped(sleeper.pid, holder=holder):
+                same = tracer_of(sleeper)
+            assert tracer_of(sleeper) == 0
+        assert not holder.ended
+        os.kill(same, signal.SIGKILL)
+        wait_until(lambda: holder.ended)
+        with stopped(sleeper.pid, holder=holder):
+            assert tracer_of(sleeper) not in (0, same)
 
 
 def test_a_thread_that_is_gone_cant_be_counted() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from mqs_dll.debugger import holder, live, ptrace
 from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
+from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
@@ -162,9 +163,9 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
     watched = []
 
     def changed(
-        targets: Sequence[tuple[LiveProcess, Sequence[peek.CallFrame]]], seconds: float, *, count: bool
+        targets: Sequence[tuple[LiveProcess, Sequence[peek.CallFrame]]], seconds: float, by: Holder | None
     ) -> list[bool]:
-        watched.append(([process.pid for process, _ in targets], seconds, count))
+        watched.append(([process.pid for process, _ in targets], seconds, by is not None))
         assert all(frames for _, frames in targets)
         return [False, True]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from mqs_dll.debugger.guard import Returns
-from mqs_dll.debugger.holder import Call
+from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.job import peek
 from tests.support.memory_image import MemoryImage
-from tests.support.returning import LOOPS, OBEYS, can_count, returning
+from tests.support.returning import LOOPS, OBEYS, can_count, holding, returning
 
 NO_THREAD = 0x7FFFFFFF
 PAGE = 0x7000
@@ -37,14 +37,14 @@ class Moving(MemoryImage):
 @pytest.mark.parametrize("at", [2, peek.LEAST_PEEKS // 2, peek.LEAST_PEEKS])
 def test_a_call_that_ended_for_a_moment_is_seen(at: int) -> None:
     """A process whose frame was another one at any peek went on, although it is back in the same call."""
-    assert peek.changed([(Moving(at), [FRAME])], SECONDS) == [True]
+    assert peek.changed([(Moving(at), [FRAME])], SECONDS, None) == [True]
 
 
 def test_a_call_that_lasts_is_not_taken_for_several() -> None:
     """Where the frame stays nothing is known without the kernel's counter, whatever changes beside the frame."""
     still = MemoryImage({PAGE: bytes(256)})
     beside = Moving(2, PAGE + 64 + 56)
-    assert peek.changed([(still, [FRAME]), (beside, [FRAME])], SECONDS) == [None, None]
+    assert peek.changed([(still, [FRAME]), (beside, [FRAME])], SECONDS, None) == [None, None]
     assert len(still.fetches) > peek.LEAST_PEEKS
 
 
@@ -52,7 +52,7 @@ def test_each_process_has_its_own_answer() -> None:
     """The answers come in the order of the processes; any of a process's frames will do."""
     other = (NO_THREAD, PAGE, 8)
     targets = [(MemoryImage({PAGE: bytes(256)}), [FRAME]), (Moving(5), [other, FRAME]), (Moving(2, PAGE), [FRAME])]
-    assert peek.changed(targets, SECONDS) == [None, True, None]
+    assert peek.changed(targets, SECONDS, None) == [None, True, None]
 
 
 class Leaving(MemoryImage):
@@ -73,14 +73,14 @@ class Leaving(MemoryImage):
 def test_memory_that_is_gone_is_no_sign_of_life(fetches: int) -> None:
     """A process that can't be read any more is not said to have gone on, and is left alone."""
     gone = Leaving(fetches)
-    assert peek.changed([(gone, [FRAME])], SECONDS) == [None]
+    assert peek.changed([(gone, [FRAME])], SECONDS, None) == [None]
     assert len(gone.fetches) == fetches + 1
 
 
 def test_no_more_peeks_than_needed() -> None:
     """A process is peeked at MOST_PEEKS times at most, and no more once it is known to go on."""
     still, moving = MemoryImage({PAGE: bytes(256)}), Moving(2)
-    peek.changed([(still, [FRAME]), (moving, [FRAME])], SECONDS)
+    peek.changed([(still, [FRAME]), (moving, [FRAME])], SECONDS, None)
     assert len(still.fetches) <= peek.FIRST_PEEKS + peek.MOST_PEEKS
     assert len(moving.fetches) == 3
 
@@ -88,19 +88,26 @@ def test_no_more_peeks_than_needed() -> None:
 # ---------------------------------------------------------------- counted by the kernel
 
 
+@pytest.fixture
+def holder() -> Iterator[Holder]:
+    """Return what has the kernel count."""
+    with holding() as found:
+        yield found
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize(("action", "moves"), [(LOOPS, True), (OBEYS, False)])
-def test_the_kernel_counts_where_it_may(action: str, moves: bool) -> None:
+def test_the_kernel_counts_where_it_may(action: str, moves: bool, holder: Holder) -> None:
     """A frame that never changes is one call after the other when its return address is reached, and else one."""
     with returning(action) as program:
         can_count(program.call)
         thread, address = program.call
         memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
-        assert peek.changed([(memory, [(thread, PAGE + 64, 56)])], 0.3) == [moves]
+        assert peek.changed([(memory, [(thread, PAGE + 64, 56)])], 0.3, holder) == [moves]
     assert len(memory.fetches) == peek.FIRST_PEEKS
 
 
-def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
     """The kernel is asked about those alone whose frames have not changed for a while."""
     asked: list[int] = []
 
@@ -111,23 +118,23 @@ def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.Monk
     monkeypatch.setattr(Returns, "begin", begin)
     other = (NO_THREAD - 1, *FRAME[1:])
     targets = [(Moving(2), [FRAME]), (Moving(peek.FIRST_PEEKS + 1), [other])]
-    assert peek.changed(targets, SECONDS) == [True, True]
+    assert peek.changed(targets, SECONDS, holder) == [True, True]
     assert asked == [NO_THREAD - 1]
 
 
-def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
     """Where a process that could run never did, it is not known whether its call would have ended."""
     monkeypatch.setattr(peek, "_time_of", lambda thread: 5)
     memory = MemoryImage({PAGE: bytes(256)})
     with returning(LOOPS) as program:
         can_count(program.call)
-        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS) == [None]
+        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS, holder) == [None]
 
 
-def test_what_was_not_counted_to_the_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_counted_to_the_end_is_not_known(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
     """Where whoever notices returns has ended before, there may have been some."""
     monkeypatch.setattr(Returns, "end", lambda returns: None)
     memory = MemoryImage({PAGE: bytes(256)})
     with returning(OBEYS) as program:
         can_count(program.call)
-        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS) == [None]
+        assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS, holder) == [None]

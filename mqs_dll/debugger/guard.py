@@ -36,41 +36,43 @@ arch/x86/kernel/traps.c). A breakpoint that a program has in its code, int3, say
 
 
 class Returns(Closes):
-    """The other process, as the one that wants to know of returns has it. Without one nothing is noticed."""
+    """The other process, as the one that wants to know of returns has it. Once it has ended nothing is noticed."""
 
-    def __init__(self) -> None:
-        """Start it, which takes longer than all else."""
-        self._holder: Holder | None = None
-        with suppress(StopError):
-            self._holder = Holder(speaks=False)
+    def __init__(self, holder: Holder) -> None:
+        """Take the process that will notice; it has no other order as long as it does."""
+        self._holder = holder
+        self._begun = False
 
     def begin(self, calls: Sequence[Call], seconds: float) -> set[Call]:
         """Begin to notice, for so many seconds at most; return of which of the calls a return will be."""
-        possible: set[Call] = self._ask(Watch(calls, seconds)) if calls else set()
-        return possible or set()
+        self._begun = bool(calls)
+        possible: set[Call] = (self._ask(Watch(calls, seconds)) if calls else None) or set()
+        return possible
 
     def end(self) -> dict[Call, int] | None:
         """Return how often the address of each call was reached, 0 or mostly 1; None where that isn't known."""
-        counts: dict[Call, int] | None = self._ask(None)
+        counts: dict[Call, int] | None = self._ask(None) if self._begun else None
+        self._begun = False
         return counts
 
     def close(self) -> None:
         """Notice no more. Idempotent."""
-        if self._holder is not None:
+        if self._begun:
             self._holder.let_go()
 
     def _ask(self, what: object) -> Any:
         """Return its answer, None where there is none."""
-        if self._holder is not None:
-            with suppress(StopError):
-                return self._holder.ask(what)
-        return None
+        try:
+            return self._holder.ask(what)
+        except StopError:
+            self._holder.let_go()
+            return None
 
 
 # ---------------------------------------------------------------- its own side
 
 
-class Guard:
+class Guard(Closes):
     """Has breakpoints in threads that run, and stands between them and their signals."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
@@ -113,6 +115,12 @@ class Guard:
         while self._threads:
             self._let_go(self._threads.pop())
         return {call: counter.count() for call, counter in self._counters.items()}
+
+    def close(self) -> None:
+        """Let all threads go, and the breakpoints."""
+        self.end()
+        while self._counters:
+            self._counters.popitem()[1].close()
 
     def _seize(self, thread: int) -> bool:
         if thread not in self._threads and ptrace.call(ptrace.SEIZE, thread):

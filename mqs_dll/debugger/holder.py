@@ -6,7 +6,8 @@ to that, because somebody has stopped it or it hangs itself, a timer of the kern
 
 It does the same for threads that are watched while they run (guard.py).
 
-They talk through two pipes, in pickled frames, each with its length before it. A pipe that is closed means: let go.
+They talk through two pipes, in pickled frames, each with its length before it. To be told nothing, a None, means: let
+go, and wait for the next order; a pipe that is closed: let go, and end.
 
 Its own side has to begin quickly: what only ours needs is imported where it is used.
 """
@@ -21,8 +22,8 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -82,7 +83,7 @@ class Watch(NamedTuple):
 
 
 class Holder:
-    """The other process, as the one that gives it orders has it."""
+    """The other process, as the one that gives it orders has it, one after the other."""
 
     def __init__(self, *, speaks: bool) -> None:
         """Start it; it may print on standard error when it ``speaks``.
@@ -110,15 +111,15 @@ class Holder:
         self._from = self._process.stdout
 
     @property
-    def pid(self) -> int:
-        """Its PID."""
-        return self._process.pid
+    def ended(self) -> bool:
+        """Whether it takes no orders any more: it was let go, or somebody has ended it."""
+        return self._to.closed or self._process.poll() is not None
 
     def ask(self, what: object) -> Any:
         """Return its answer: to an Order the time of the first stop, failures and stop signals, to a PID the registers.
 
         The time is time.monotonic()'s; the rest is as Tracer has it. To a Watch, and to None at its end, it is as Guard
-        has it.
+        has it; to None at the end of an Order it is None.
 
         Raises:
             StopError: it has ended, and holds nothing any more.
@@ -132,8 +133,17 @@ class Holder:
             raise RuntimeError(answer)
         return answer
 
+    def release(self) -> bool:
+        """Have what an Order holds let go; return False when the limit was over before: then it has ended."""
+        with suppress(EOFError, OSError, ValueError):
+            _send(self._to.fileno(), None)
+            if select.select([self._from], [], [], _LETTING_GO)[0]:
+                _receive(self._from.fileno())
+                return True
+        return self.let_go()
+
     def let_go(self) -> bool:
-        """Have everything let go; return False when the limit was over before. Idempotent."""
+        """Have everything let go, and end it; return False when a limit was over before. Idempotent."""
         from subprocess import TimeoutExpired
 
         self._to.close()
@@ -172,22 +182,24 @@ def _read(pipe: int, size: int) -> bytes:
 
 
 def main() -> NoReturn:
-    """Do what one order says, and exit: EXIT_LIMIT when the limit was over, else 0."""
+    """Do what orders say, one after the other, and exit: EXIT_LIMIT when a limit was over, else 0."""
     with suppress(OSError):
         Path("/proc/self/comm").write_text("mqs")  # what another debugger sees that finds a process held
     commander = os.getppid()
     code = 0
     try:
-        order: Order | Watch = _receive(0)
-        end = time.monotonic() + order.limit
-        disarm = _end_after(order.limit + _LAST_RESORT)
-        if _hold(order, end) if isinstance(order, Order) else _watch(order, end):
+        while not code:
+            order: Order | Watch = _receive(0)
+            end = time.monotonic() + order.limit
+            disarm = _end_after(order.limit + _LAST_RESORT)
+            is_over = _hold(order, end) if isinstance(order, Order) else _watch(order, end)
             disarm()
-            code = EXIT_LIMIT
-            os.close(1)
-            if isinstance(order, Order) and order.last_words and not _is_told(_NOTICING):
-                _end_commander(commander, order.last_words)
-    except EOFError:
+            if is_over:
+                code = EXIT_LIMIT
+                os.close(1)
+                if isinstance(order, Order) and order.last_words and not _is_told(_NOTICING):
+                    _end_commander(commander, order.last_words)
+    except (EOFError, BrokenPipeError):
         pass
     os._exit(code)  # at once: the others' pause is taken to last until we are gone
 
@@ -198,22 +210,20 @@ def _hold(order: Order, end: float) -> bool:
     began = time.monotonic()
     try:
         _send(1, _try(lambda: (began, tracer.stop(order.pids, min(began + order.deadline, end)), tracer.stop_signals)))
-        while _is_told(end - time.monotonic()):
-            _send(1, _try(partial(tracer.registers, _receive(0))))
-        return True
-    except BrokenPipeError:
-        return False
+        while (is_told := _is_told(end - time.monotonic())) and (pid := _receive(0)) is not None:
+            _send(1, _try(partial(tracer.registers, pid)))
     finally:
         tracer.resume()
+    if is_told:
+        _send(1, None)
+    return not is_told
 
 
 def _watch(order: Watch, end: float) -> bool:
     """Notice what is to be noticed; return whether that lasted to the end of the time."""
     from mqs_dll.debugger.guard import Guard
 
-    guard = Guard(order.calls)
-    news = _wake_up_on(signal.SIGCHLD)  # of each signal that a thread is about to get
-    try:
+    with Guard(order.calls) as guard, _woken_up_on(signal.SIGCHLD) as news:  # of each signal that a thread gets
         _send(1, _try(guard.begin))
         while (left := end - time.monotonic()) > 0:
             told = select.select([0, news], [], [], left)[0]
@@ -223,21 +233,24 @@ def _watch(order: Watch, end: float) -> bool:
             if 0 in told:
                 _receive(0)
                 _send(1, _try(guard.end))
-        return True
-    except BrokenPipeError:
-        return False
-    finally:
-        guard.end()
+                return False
+    return True
 
 
-def _wake_up_on(number: int) -> int:
-    """Return a descriptor that can be read whenever a signal has come."""
+@contextmanager
+def _woken_up_on(number: int) -> Iterator[int]:
+    """Yield a descriptor that can be read whenever a signal has come."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
     signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
-    return reads
+    try:
+        yield reads
+    finally:
+        signal.set_wakeup_fd(-1)
+        os.close(reads)
+        os.close(writes)
 
 
 def _try(act: Callable[[], Any]) -> Any:

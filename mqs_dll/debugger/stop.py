@@ -28,7 +28,7 @@ _libc.signal.restype = ctypes.c_void_p
 def begin_holder(limit: Limit) -> Holder | None:
     """Start what will hold processes, which takes longer than to stop them; None where it can't be: a stop says why.
 
-    It holds nothing until they are to stop, and ends with them; where they aren't stopped after all, it is let go.
+    It holds nothing until they are to stop, and is there for the next ones when they go on; let it go at the end.
     """
     try:
         return Holder(speaks=limit.ends_us)
@@ -67,12 +67,14 @@ class all_stopped:
                 with the same number, and is left alone. Those that aren't in it are known by their numbers alone.
             deadline: seconds that each has to stop.
             limit: for how long they may stand.
-            holder: what will hold them, of begin_holder(); without it one is started when they are to stop.
+            holder: what will hold them, of begin_holder(); without one, or when it has ended, another is started when
+                they are to stop, and let go with them.
         """
         self._limit = limit
         self._pids = list(pids)
         self._order = Order(self._pids, dict(started or {}), deadline, limit.seconds, "")
-        self._holder = holder
+        self._holder = None if holder is None or holder.ended else holder
+        self._stays = self._holder is not None
         self._began = 0.0
         self._broken = False
         self._signals: Mapping[int, int] = {}
@@ -128,17 +130,18 @@ class all_stopped:
             StopError: the process that held them was ended by somebody.
         """
         self._interrupts.hold()
-        self._resume()
+        self._resume(stays=self._stays and error is None)
         self._interrupts.release()
         if self._broken and (error is None or isinstance(error, Exception)):
             if self.pause >= self._limit.seconds:
                 raise self._limit_error() from error
             raise StopError("the process that held the others stopped was ended: they ran on") from error
 
-    def _resume(self) -> None:
+    def _resume(self, *, stays: bool = False) -> None:
+        """Let the processes go on; their holder stays for others only where it owes no answer any more."""
         holder, self._holder = self._holder, None
         if holder is not None:
-            self._broken = not holder.let_go()
+            self._broken = not (holder.release() if stays else holder.let_go())
             self.pause = time.monotonic() - self._began if self._began else 0.0
         self._alarm.unset()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mqs_dll.debugger.holder import Call
+from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.returns import ReturnCounter
 
 LOOPS, OBEYS = "function()", "obey()"
@@ -83,3 +83,13 @@ def can_count(call: Call) -> None:
         ReturnCounter(*call).close()
     except OSError as error:
         pytest.skip(f"this kernel doesn't let us count: {error}; see kernel.perf_event_paranoid")
+
+
+@contextmanager
+def holding() -> Iterator[Holder]:
+    """Run what holds processes, or notices their returns."""
+    holder = Holder(speaks=False)
+    try:
+        yield holder
+    finally:
+        holder.let_go()

@@ -5,11 +5,13 @@ All give the same records, so the same comparison serves all three.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from mqs_dll.abi import Communicator, Label, LayoutOrigin, Operation, Queue, Sta
 from mqs_dll.debugger.collect import Look as OneLook
 from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.dll import DynamicLibrary
+from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.debugger.stop import all_stopped
@@ -72,13 +75,21 @@ def _look_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
     return _look_with(DynamicLibrary(library_path.library()), processes)
 
 
+@cache
+def _holder() -> Holder:
+    """Return what holds processes for all looks of this process."""
+    holder = Holder(speaks=False)
+    atexit.register(holder.let_go)
+    return holder
+
+
 def _look_with(
     library: QueueLibrary, processes: Sequence[LiveProcess], further: LookFurther | None = None
 ) -> list[Seen]:
     """Let one library look at processes that stand together."""
     with ExitStack() as stack:
         looks = [stack.enter_context(OneLook(library, each, pid=each.pid, program="")) for each in processes]
-        with all_stopped([each.pid for each in processes]) as stop:
+        with all_stopped([each.pid for each in processes], holder=_holder()) as stop:
             assert stop.failures == {}
             shown = [each.read(further) for each in looks]
     return [Seen(each.communicators, each.global_rank, each.core) for each in shown]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from mqs_dll.debugger.guard import Returns
-from mqs_dll.debugger.holder import Call
+from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.proc import read_stat, turns
 from mqs_dll.errors import TargetReadError
 from mqs_dll.interface import TargetProcess
@@ -42,14 +42,14 @@ _ENOUGH = 100_000
 
 
 def changed(
-    targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], seconds: float, *, count: bool = True
+    targets: Sequence[tuple[TargetProcess, Sequence[CallFrame]]], seconds: float, holder: Holder | None
 ) -> list[bool | None]:
     """Watch running processes for a time.
 
     Args:
         targets: processes, each with the frames of the MPI calls that its threads are in.
         seconds: how long; it takes about as long without targets, too.
-        count: whether to have the kernel count.
+        holder: what has the kernel count, without another order meanwhile; None not to count.
 
     Returns:
         For each process whether one of its calls ended: True when that was seen, False when none did although it could
@@ -57,10 +57,10 @@ def changed(
     """
     end = time.monotonic() + seconds
     watched = [_Watched(*target) for target in targets]
-    if not count or not any(each.frames for each in watched):
+    if holder is None or not any(each.frames for each in watched):
         _peek(watched, end, MOST_PEEKS)
         return [each.has_moved() for each in watched]
-    with Returns() as returns:
+    with Returns(holder) as returns:
         _peek(watched, end - seconds * (1 - _FIRST), FIRST_PEEKS)
         calls = {call: each for each in watched for call in each.calls()}
         for call in returns.begin([*calls], seconds + _SPARE):

@@ -104,8 +104,8 @@ class Here(Closes):
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Let the library find its way in each."""
         self._look_further = self._list_windows if windows else None
-        if self.how.stop and self._holder is None:
-            self._holder = begin_holder(self.how.limit)
+        if self.how.stop:
+            self._begin_holder()
         for done, rank in enumerate(self._ranks):
             if on_progress:
                 on_progress(done, len(self._ranks))
@@ -122,8 +122,8 @@ class Here(Closes):
         """
         ready = [rank for rank in self._ranks if rank.is_open]
         started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
-        holder, self._holder = self._holder, None
-        with all_stopped([rank.found.pid for rank in ready], started, limit=self.how.limit, holder=holder) as stop:
+        pids = [rank.found.pid for rank in ready]
+        with all_stopped(pids, started, limit=self.how.limit, holder=self._holder) as stop:
             self._stop = stop
             try:
                 yield
@@ -163,7 +163,7 @@ class Here(Closes):
     def watch(self, seconds: float) -> None:
         """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
         targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
-        moved = peek.changed(list(targets.values()), seconds, count=self.how.count)
+        moved = peek.changed(list(targets.values()), seconds, self._begin_holder() if self.how.count else None)
         self._moved = dict(zip(targets, moved, strict=True))
 
     def close(self) -> None:
@@ -173,6 +173,12 @@ class Here(Closes):
             holder.let_go()
         for rank in self._ranks:
             rank.close()
+
+    def _begin_holder(self) -> Holder | None:
+        """Return the process that holds ranks, or watches them, and is started unless it is there."""
+        if self._holder is None or self._holder.ended:
+            self._holder = begin_holder(self.how.limit)
+        return self._holder
 
     def _process(self, rank: LiveRank, at: float) -> JobProcess:
         found, snapshot = rank.found, rank.snapshot
