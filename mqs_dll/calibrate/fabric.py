@@ -265,7 +265,10 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
             raise CalibrationError("a communicator of the run is not shown")
         found = shown[name].queues[queue]
         operations = [each for each in found.operations if each.desired_tag >= -1]
-        pairs = [(each, _entry(each, truth[what], process, queue)) for each in operations]
+        tagged: dict[int, list[Entry]] = {}
+        for entry in truth[what]:
+            tagged.setdefault(entry["tag"], []).append(entry)
+        pairs = [(each, _entry(each, tagged, process, queue)) for each in operations]
         own = [(each, entry) for each, entry in pairs if entry]
         right = [entry for _, entry in own]
         wrong = [_envelope(each) for each, entry in pairs if not entry]
@@ -292,16 +295,17 @@ def _envelope(operation: Operation) -> tuple[int, int, int]:
     return operation.desired_local_rank, tag, operation.desired_length
 
 
-def _entry(operation: Operation, entries: Sequence[Entry], process: LiveProcess, queue: Queue) -> Entry | None:
-    """Return as what of a rank's an operation is shown, its buffer or what lies there included; None for nothing.
+def _entry(
+    operation: Operation, tagged: Mapping[int, Sequence[Entry]], process: LiveProcess, queue: Queue
+) -> Entry | None:
+    """Return as what of a rank's, by its tag, an operation is shown, its buffer or what lies there included.
 
-    Of a send the peer or the size may be unknown.
+    None for nothing. Of a send the peer or the size may be unknown.
     """
     rank, tag, size = _envelope(operation)
-    for entry in entries:
+    for entry in tagged.get(tag, ()):
         told = ((rank, entry["rank"]), (size, entry["bytes"]))
-        known = all(one == other or (queue is Queue.SENDS and one == UNKNOWN) for one, other in told)
-        if known and entry["tag"] == tag:
+        if all(one == other or (queue is Queue.SENDS and one == UNKNOWN) for one, other in told):
             content = _content(tag, entry["bytes"])
             with suppress(TargetReadError):
                 if operation.buffer in (0, entry["address"]) or (

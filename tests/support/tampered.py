@@ -33,12 +33,12 @@ class Tampered(CountingProcess):
             raise TargetReadError(address, size)
         if self.fails is not None and self.fails():
             raise TargetReadError(address, size)
-        data = bytearray(super().fetch(address, size))
+        data = super().fetch(address, size)
         for start, patch in self.overlay.items():
-            begin, end = max(start, address), min(start + len(patch), address + size)
-            if begin < end:
-                data[begin - address : end - address] = patch[begin - start : end - start]
-        return bytes(data)
+            if start < address + size and address < start + len(patch):
+                begin, end = max(start, address), min(start + len(patch), address + size)
+                data = data[: begin - address] + patch[begin - start : end - start] + data[end - address :]
+        return data
 
     def mend(self) -> None:
         """Let the memory be as the process has it again."""
