@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import tempfile
@@ -21,9 +20,6 @@ from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
 from tests.support.tampered import Tampered
 from tests.support.workers import Told, Workers
-
-GARBAGE = 50_000
-"""Objects that may be made before it is looked for."""
 
 LEFT_OUT = pytest.StashKey[bool]()
 """Set when the user chose some of the tests."""
@@ -115,12 +111,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
     )
     config.stash[WORKERS].keep(groups)
-
-
-def pytest_collection_finish() -> None:
-    """Spare the collector of garbage what stays, which is most: it takes a twentieth of the time of the tests."""
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
 
 
 def group_of(item: pytest.Item) -> str | None:

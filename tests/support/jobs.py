@@ -83,7 +83,7 @@ class Compiler:
         truth = self._made(mpi, "truth.o", "truth.c", "-c")
         return self._made(mpi, program, f"{program}.c", str(truth))
 
-    def naps(self, mpi: Mpi, transport: Transport, program: str) -> dict[str, str]:
+    def naps(self, mpi: Mpi, transport: Transport) -> dict[str, str]:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state. Open MPI
@@ -167,7 +167,7 @@ class Job(Launched):
     ) -> list[dict[str, Any]]:
         """Wait for every rank's truth file of a phase; return them by rank, spawned children last.
 
-        Ranks that wait in MPI spin: from then on they leave the processor to others, if they are to be patient.
+        From then on they leave the processor to others, if they are to be patient: some spin while they wait.
 
         Raises:
             JobError: the job ended, or a rank did not get ready in time.
@@ -276,7 +276,7 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = compiler.naps(mpi, transport, program)
+        naps = compiler.naps(mpi, transport)
         chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
         launcher = launch([*command, *runs, name, *arguments], directory, chosen)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +134,7 @@ class NodesJob:
     def wait_until_ready(self) -> list[dict[str, Any]]:
         """Wait until each rank has written its truth; return them by rank, with the PIDs of its node.
 
-        Ranks that wait spin: from then on they leave the processor to others.
+        From then on they leave the processor to others.
 
         Raises:
             JobError: it didn't, in READY_SECONDS.
@@ -177,9 +177,9 @@ def status_of(pid: int) -> str:
     return Path(f"/proc/{pid}/status").read_text()
 
 
-def launch_command(mpi: Mpi, ranks: int) -> tuple[str, list[str]]:
-    """Return the variables and the command that start so many ranks on all nodes, round robin."""
-    variables = {**mpi.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
+def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the variables and the command that start so many ranks on all nodes, round robin; some are for ranks."""
+    variables = {**mpi.environment, **naps, "OMPI_MCA_mpi_yield_when_idle": "1"}
     if mpi.product == "MPICH":
         command = [str(mpi.mpiexec), "-n", str(ranks), "-ppn", "1", "-hosts", ",".join(NODES), "-iface", "eth0"]
     else:
@@ -189,6 +189,7 @@ def launch_command(mpi: Mpi, ranks: int) -> tuple[str, list[str]]:
             [] if mpi.mpiexec is None or mpi.mpiexec.is_relative_to("/usr") else ["--prefix", mpi.mpiexec.parents[1]]
         )
         network = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0"]
+        network += [word for name in naps for word in ("-x", name)]
         command = [str(mpi.mpiexec), "-n", str(ranks), "--host", hosts, "--map-by", "node", *map(str, prefix), *network]
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items()), command
 
@@ -204,7 +205,10 @@ def running_on(
     binary = shutil.copy2(source, directory)  # by which its processes are known
     if interpreter:
         shutil.copy2(Path(source).with_name("hang.py"), directory)
-    variables, command = launch_command(mpi, ranks)
+    naps = compiler.naps(mpi, mpi.transports[0])
+    if library := naps.get("LD_PRELOAD"):
+        naps["LD_PRELOAD"] = str(shutil.copy2(library, directory))  # where all nodes see it
+    variables, command = launch_command(mpi, ranks, naps)
     words = shlex.join([*command, *interpreter, str(binary), str(directory), *arguments])
     words = f"{TAG}={directory.name} {variables} setsid {words}"  # make_patient means no session in which mqs is run
     said = nodes.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!")
