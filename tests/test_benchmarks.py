@@ -75,10 +75,9 @@ def suite(tmp_path: Path) -> Path:
 
 
 def test_the_suites_are_run_looked_at_and_counted(
-    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    suite: Path, tmp_path: Path, mpi: Mpi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each program counts as what became of it and what was said of it; what the results have is not run again."""
-    mpi = any_mpi(monkeypatch)
     command = options(mpi, suite, tmp_path / "results")
     assert run([*command, "--only", "hangs"], capsys) == {**NOBODY, "programs": 2, "hang": 2, "proved": 2}
     assert run([*command, "--only", "broken"], capsys) == {**NOBODY, "programs": 1, "refused": 1}
@@ -93,10 +92,9 @@ def test_the_suites_are_run_looked_at_and_counted(
 
 
 def test_a_launcher_alone_does_not_hang(
-    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    suite: Path, tmp_path: Path, mpi: Mpi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A program whose ranks have exited is no hang, even where its launcher is still there."""
-    mpi = any_mpi(monkeypatch)
     stays = tmp_path / "mpiexec"
     stays.write_text(
         f'#!/bin/sh\n{" ".join([str(mpi.mpiexec), *mpi.options])} "$@"\n[ "$3" = true ] || exec sleep 600\n'
@@ -108,14 +106,13 @@ def test_a_launcher_alone_does_not_hang(
     assert run([*command, *rushed], capsys) == {**NOBODY, "programs": 1, "ended": 1}
 
 
-def any_mpi(monkeypatch: pytest.MonkeyPatch) -> Mpi:
+@pytest.fixture
+def mpi(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> Mpi:
     """Return an MPI of this machine, whose variables are set."""
-    mpi = next((each for each in find_mpis() if not each.missing), None)
-    if mpi is None:
-        pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
-    for name, value in mpi.environment.items():
+    found = first_of(find_mpis())
+    for name, value in {**found.environment, **compiler.naps(found, found.transports[0])}.items():
         monkeypatch.setenv(name, value)
-    return mpi
+    return found
 
 
 def test_a_launcher_that_starts_nothing_is_told(
@@ -171,14 +168,9 @@ def test_programs_tell_their_ranks_and_their_error(tmp_path: Path) -> None:
 
 
 def test_a_program_is_looked_at_again_and_again(
-    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    compiler: Compiler, mpi: Mpi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is said against it is printed and counted; it is run anew when it ends, beside the files that it needs."""
-    mpi = next((each for each in find_mpis() if not each.missing), None)
-    if mpi is None:
-        pytest.skip(f"no MPI on this machine: {open_mpis()[0].cure}")
-    for name, value in mpi.environment.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr(healthy, "MOST_IN_VAIN", 2)
     mpiexec = [str(mpi.mpiexec), *mpi.options, "-n", "2"]
     fine, hangs = (str(compiler.compile(mpi, f"{HANGS}{name}")) for name in ("ping_pong", "head_to_head"))
