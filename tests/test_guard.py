@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,7 @@ def test_nothing_is_watched_for_longer_than_it_may(sleeper: Returning) -> None:
 
 def test_one_process_watches_and_holds(sleeper: Returning) -> None:
     """One after the other, as often as it is told to, with nothing left of it; when it is killed another one does."""
+    open_files = set()
     with holding() as holder:
         for _ in range(2):
             with Returns(holder) as returns:
@@ -195,12 +197,26 @@ def test_one_process_watches_and_holds(sleeper: Returning) -> None:
             assert tracer_of(sleeper) == 0
             with stopped(sleeper.pid, holder=holder):
                 same = tracer_of(sleeper)
+                open_files.add(len([*Path(f"/proc/{same}/fd").iterdir()]))
             assert tracer_of(sleeper) == 0
         assert not holder.ended
+        assert len(open_files) == 1
         os.kill(same, signal.SIGKILL)
         wait_until(lambda: holder.ended)
         with stopped(sleeper.pid, holder=holder):
             assert tracer_of(sleeper) not in (0, same)
+
+
+def test_after_a_ctrl_c_another_process_holds(sleeper: Returning) -> None:
+    """Whoever was asked when it struck may still owe an answer: it ends, and the thread runs on."""
+    with holding() as holder:
+        with stopped(sleeper.pid, holder=holder):
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            assert tracer_of(sleeper) == 0
+        assert holder.ended
+        with stopped(sleeper.pid, holder=holder):
+            assert tracer_of(sleeper)
 
 
 def test_a_thread_that_is_gone_cant_be_counted() -> None:
