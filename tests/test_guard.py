@@ -219,6 +219,21 @@ def test_after_a_ctrl_c_another_process_holds(sleeper: Returning) -> None:
             assert tracer_of(sleeper)
 
 
+def test_after_an_error_another_process_holds(sleeper: Returning) -> None:
+    """An answer that nobody has waited for is not taken for the next one's."""
+
+    def ask_and_fail(held: holder.Holder) -> None:
+        with stopped(sleeper.pid, holder=held):
+            holder._send(held._to.fileno(), sleeper.pid)
+            raise ZeroDivisionError
+
+    with holding() as held:
+        with pytest.raises(ZeroDivisionError):
+            ask_and_fail(held)
+        assert tracer_of(sleeper) == 0
+        assert held.ended
+
+
 def test_a_thread_that_is_gone_cant_be_counted() -> None:
     """A counter that the kernel refuses is an error, not a count of 0."""
     with pytest.raises(OSError, match=r"."):
