@@ -94,8 +94,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the tests of one scene behind each other, long ones first, and those that look at what all others saw last.
 
-    Before these come the ones that keep all others waiting: by then there are few.
-
     Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
     """
     groups: dict[str, str] = {}
@@ -108,7 +106,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: (
             item.get_closest_marker(AFTER_ALL) is not None,
-            item.get_closest_marker(ALONE) is not None,
             item.path.stem not in LONG,
             together[groups[item.nodeid]],
         )
