@@ -9,6 +9,8 @@ import pytest
 from mqs_dll.debugger.guard import Returns
 from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.limit import USUAL
+from mqs_dll.debugger.stop import begin_holder
 from tests.support.memory_image import MemoryImage
 from tests.support.returning import LOOPS, OBEYS, can_count, holding, returning
 
@@ -120,6 +122,13 @@ def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.Monk
     targets = [(Moving(2), [FRAME]), (Moving(peek.FIRST_PEEKS + 1), [other])]
     assert peek.changed(targets, SECONDS, holder) == [True, True]
     assert asked == [NO_THREAD - 1]
+
+
+def test_without_a_process_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none can be started, nobody is told that no call has ended."""
+    monkeypatch.setattr("sys.executable", "/nonexistent")
+    memory = MemoryImage({PAGE: bytes(256)})
+    assert peek.changed([(memory, [FRAME])], SECONDS, begin_holder(USUAL)) == [None]
 
 
 def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:

@@ -45,9 +45,10 @@ class Returns(Closes):
 
     def begin(self, calls: Sequence[Call], seconds: float) -> set[Call]:
         """Begin to notice, for so many seconds at most; return of which of the calls a return will be."""
-        self._begun = bool(calls)
-        possible: set[Call] = (self._ask(Watch(calls, seconds)) if calls else None) or set()
-        return possible
+        if not calls:
+            return set()
+        self._begun = True
+        return self._ask(Watch(calls, seconds)) or set()
 
     def end(self) -> dict[Call, int] | None:
         """Return how often the address of each call was reached, 0 or mostly 1; None where that isn't known."""

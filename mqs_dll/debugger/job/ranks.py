@@ -163,7 +163,8 @@ class Here(Closes):
     def watch(self, seconds: float) -> None:
         """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
         targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
-        moved = peek.changed(list(targets.values()), seconds, self._begin_holder() if self.how.count else None)
+        holder = self._begin_holder() if targets and self.how.count else None
+        moved = peek.changed(list(targets.values()), seconds, holder)
         self._moved = dict(zip(targets, moved, strict=True))
 
     def close(self) -> None:
