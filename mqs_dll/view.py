@@ -15,7 +15,8 @@ have another name than the member, ``uint32(name="proc_name", plus=4)``, ``plus`
 from __future__ import annotations
 
 import struct as struct_module
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -38,10 +39,10 @@ class Member(NamedTuple):
     optional: bool
     """Some releases of the MPI don't have it: it reads as None there."""
 
-    def steps(self, struct: str, attribute: str) -> list[tuple[str, str]]:
+    def steps(self, struct: str, attribute: str) -> tuple[tuple[str, str], ...]:
         """Return the (struct, member) pairs whose offsets add up to this member's, in a view of ``struct``."""
         path = (*(self.path or (struct,)), self.name or attribute)
-        return list(zip(path[::2], path[1::2], strict=True))
+        return tuple(zip(path[::2], path[1::2], strict=True))
 
 
 def int32(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
@@ -94,12 +95,16 @@ class View:
     __slots__ = ()
     struct: ClassVar[str]
     members: ClassVar[dict[str, Member]] = {}
+    steps: ClassVar[dict[str, tuple[tuple[str, str], ...]]] = {}
+    """By attribute, the (struct, member) pairs whose offsets add up to the member's."""
     address: int
     """Where the struct lies in the target."""
 
     def __init_subclass__(cls) -> None:
         own = {attribute: value for attribute, value in vars(cls).items() if isinstance(value, Member)}
         cls.members = {**cls.members, **own}
+        if hasattr(cls, "struct"):  # else it is what several views have in common
+            cls.steps = {name: member.steps(cls.struct, name) for name, member in cls.members.items()}
 
     @classmethod
     def bind(cls: type[ViewT], layouts: Layouts) -> Reader[ViewT]:
@@ -113,7 +118,7 @@ class View:
     @classmethod
     def wanted(cls) -> list[tuple[str, str]]:
         """Return the (struct, member) pairs that the view needs to know the offsets of."""
-        return [step for attribute, member in cls.members.items() for step in member.steps(cls.struct, attribute)]
+        return [step for steps in cls.steps.values() for step in steps]
 
 
 ViewT = TypeVar("ViewT", bound=View)
@@ -126,7 +131,7 @@ class Reader(Generic[ViewT]):
         offsets: dict[str, int] = {}
         self._constants: dict[str, int | None] = {}
         for name, member in view.members.items():
-            offset = _offset(member.steps(view.struct, name), layouts, member)
+            offset = _offset(view.steps[name], layouts, member)
             if offset is None or member.code == "0s":
                 self._constants[name] = offset
             else:
@@ -189,7 +194,7 @@ def _record(view: type, names: tuple[str, ...]) -> Any:
     return made
 
 
-def _offset(steps: list[tuple[str, str]], layouts: Layouts, member: Member) -> int | None:
+def _offset(steps: Iterable[tuple[str, str]], layouts: Layouts, member: Member) -> int | None:
     total = member.plus
     for struct, name in steps:
         offset = layouts.offset(struct, name)
@@ -201,7 +206,8 @@ def _offset(steps: list[tuple[str, str]], layouts: Layouts, member: Member) -> i
     return total
 
 
-def wanted_members(views: Iterable[type[View]]) -> dict[str, list[str]]:
+@cache
+def wanted_members(views: tuple[type[View], ...]) -> Mapping[str, Sequence[str]]:
     """Return the members of each struct that some views need, for layout.from_debugger and the profiles' producer."""
     wanted: dict[str, list[str]] = {}
     for view in views:

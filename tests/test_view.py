@@ -85,7 +85,7 @@ def test_overlapping_members_are_refused() -> None:
 
 def test_the_wanted_members_are_those_of_every_struct_on_the_way() -> None:
     """A source of layouts is asked for enclosing members too."""
-    assert wanted_members([Derived]) == {
+    assert wanted_members((Derived,)) == {
         "base_t": ["count", "link"],
         "derived_t": ["d_flags", "pair", "inner", "items", "text", "newer"],
         "inner_t": ["value"],

@@ -156,7 +156,7 @@ class Ledger(ABC):
             for view in wanted_by
             for attribute, member in view.members.items()
             if member.optional
-            for step in member.steps(view.struct, attribute)
+            for step in view.steps[attribute]
         }
         missing = [
             f"{struct}.{member}"
@@ -178,7 +178,7 @@ class Ledger(ABC):
         """
         for view in self.views:
             for attribute, declared in view.members.items():
-                *outer, last = declared.steps(view.struct, attribute)
+                *outer, last = view.steps[attribute]
                 if (struct, member) == last:
                     return declared.code
                 if (struct, member) in outer:

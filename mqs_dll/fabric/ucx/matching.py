@@ -115,7 +115,7 @@ class Matching:
         table = _TABLE.unpack(self._memory.read(matching.hash, _TABLE.size))
         queues = [(self._worker.matching + matching.wildcard, True)]
         queues += [
-            (matching.hash + _QUEUE.size * slot, False) for slot in range(TABLE_SLOTS) if _counts(table[3 * slot + 2])
+            (matching.hash + _QUEUE.size * slot, False) for slot, word in enumerate(table[2::3]) if _counts(word)
         ]
         found, counted = [], 0
         for address, wild in queues:

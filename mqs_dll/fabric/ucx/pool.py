@@ -5,7 +5,7 @@ Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/pr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -170,7 +170,7 @@ class Requests:
 
         return bounded(steps(), MOST_CHUNKS, "the list of chunks of UCX's requests")
 
-    def on_stack(self, words: Sequence[int], address: int, endpoints: Collection[int]) -> Iterator[Sent]:
+    def on_stack(self, words: Sequence[int], address: int, endpoints: Set[int]) -> Iterator[Sent]:
         """Yield the sends that wait and whose request an MPI has put on a stack, where nothing of UCX's refers to it.
 
         A request there must have an endpoint, the function of UCX's that sends it, and its own address for its number.
@@ -180,6 +180,8 @@ class Requests:
             address: of the first of them, in bytes.
             endpoints: the addresses of those that a send can have.
         """
+        if endpoints.isdisjoint(words):  # nearly always
+            return
         near = range(self._worker.function - NEAR, self._worker.function + NEAR)
         ep = self._send.offsets["ep"]
         function = self._function

@@ -182,7 +182,7 @@ def _in_order(memory: Memory, symbols: Symbols, profiles: Iterable[Profile], rel
     return nearest_first(candidates, build, release)
 
 
-def _covers(layouts: Layouts, needed: Iterable[type[View]]) -> bool:
+def _covers(layouts: Layouts, needed: tuple[type[View], ...]) -> bool:
     return all(struct in layouts for struct in wanted_members(needed))
 
 
