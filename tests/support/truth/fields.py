@@ -15,6 +15,8 @@ from tests.support.truth.written import TrueCommunicator, TrueOperation
 Fetch = Callable[[int, int], bytes]
 """Reads memory of the process: address and size to bytes."""
 
+HANDLES = re.compile(rb"\b0x[0-9a-f]+\b")
+
 UNKNOWN = {"buffer": 0}
 """What a field is when nobody knows it; -1 where it isn't here."""
 
@@ -83,7 +85,11 @@ def compare_request(true: TrueOperation, shown: Operation, rules: Rules, unknown
 def compare_text(true: TrueOperation, text: bytes, rules: Rules, left_open: set[str]) -> list[str]:
     """Compare what extra_text says: the call, the datatype with its count, the request's handle."""
     known = replace(true, count=-1) if left_open & {"buffer", "desired_length"} else true
-    return [f"the text has no {each!r}: {text!r}" for each in rules.texts(known) if not re.search(each, text)]
+    missing = [each for each in rules.texts(known) if not re.search(each, text)]
+    handle = b"0x%x" % true.request
+    if true.request and handle not in HANDLES.findall(text):
+        missing.append(handle)
+    return [f"the text has no {each!r}: {text!r}" for each in missing]
 
 
 def compare_unexpected(true: TrueOperation, shown: Operation, fetch: Fetch) -> list[str]:

@@ -108,13 +108,14 @@ def compare_paired(
     differences += [f"{queue.name} ({true[one]}): not shown" for one in missing if not true[one].optional]
     differences += [f"{queue.name}: made up: {shown[at]}" for at in made_up]
     lines: dict[int, list[int]] = {}
+    senders = {each.peer for each in true}
     for one, at in sorted(pairs, key=lambda pair: pair[1]):
         if queue is Queue.SENDS and tells_order(shown[at]):
             lines.setdefault(true[one].peer, []).append(one)
         elif queue is Queue.UNEXPECTED:
             lines.setdefault(0 if in_turn else true[one].peer, []).append(one)
         elif queue is Queue.RECEIVES and true[one].status is Status.PENDING:
-            for source in may_match(true[one], true, one_order=compare.rules.one_order):
+            for source in may_match(true[one], senders, one_order=compare.rules.one_order):
                 lines.setdefault(source, []).append(one)
     differences += [f"{queue.name} in the order {line}" for line in lines.values() if line != sorted(line)]
     last_probed = compare.communicator.last_probed
@@ -123,11 +124,11 @@ def compare_paired(
     return differences
 
 
-def may_match(receive: TrueOperation, others: Sequence[TrueOperation], *, one_order: bool) -> set[int]:
+def may_match(receive: TrueOperation, senders: set[int], *, one_order: bool) -> set[int]:
     """Return the sources of messages that a receive may match; with one order one number stands for all."""
     if one_order:
         return {0}
-    return {each.peer for each in others} if receive.peer == -1 else {receive.peer}
+    return senders if receive.peer == -1 else {receive.peer}
 
 
 def tells_order(shown: Operation) -> bool:
