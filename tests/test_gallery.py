@@ -73,17 +73,17 @@ def test_each_program_gets_its_verdict(
         job.wait_until_ready(patient=not fine)
         if fine:
             assert [look(job, capsys, LONG) for _ in range(LOOKS)] == [Report(Outcome.NOTHING_STUCK, {})] * LOOKS
-            _look_without_queues(mpi, scene, job, capsys)
+            _look_without_queues(mpi, scene, job, capsys, LONG)
             return
         deadline = time.monotonic() + PATIENCE
         while not (report := look(job, capsys, SHORT)).fits(outcomes, expected) and time.monotonic() < deadline:
             assert report.outcome is not Outcome.PROVED or Outcome.PROVED in outcomes, report
         assert report.outcome in outcomes
         assert report.findings in [each.findings for each in expected]
-        _look_without_queues(mpi, scene, job, capsys)
+        _look_without_queues(mpi, scene, job, capsys, SHORT)
 
 
-def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.CaptureFixture[str], interval: str) -> None:
     """Check what the calls alone tell: the same, or less as docs/call-arguments.md says; and nothing is proved."""
     if mpi.name not in WITHOUT_QUEUES_ON or scene.in_python:
         return
@@ -91,7 +91,7 @@ def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.Captur
     same = [each.findings for each in read_page()[str(scene)].expected_on(mpi)]
     deadline = time.monotonic() + PATIENCE
     while True:
-        report = look(job, capsys, SHORT, "--no-queues")
+        report = look(job, capsys, interval, "--no-queues")
         assert report.outcome is (Outcome.SUSPECTED if report.findings else Outcome.NOTHING_STUCK)
         if report.findings in same or frozenset(report.findings.values()) == causes:
             break

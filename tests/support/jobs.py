@@ -27,7 +27,9 @@ HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
 BLOCKING = ("blocked", "collectives")
 """The others whose ranks wait inside MPI; those of all the rest sleep outside."""
-POLLS, SPINNING = 100, 100_000_000
+BUSY = "big"
+"""The one whose ranks make thousands of calls: Open MPI polls once in each, and takes a nap there if it may."""
+POLLS, SPINNING = 100, 50_000_000
 """How often a rank that waits inside MPI has to have slept between two polls, or for how many nanoseconds to have run,
 since all ranks were ready: it is in its call then, and nothing is left that would come of itself."""
 WARNINGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
@@ -282,7 +284,7 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = compiler.naps(mpi, transport)
+        naps = {} if program == BUSY else compiler.naps(mpi, transport)
         chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
         launcher = launch([*command, *runs, name, *arguments], directory, chosen)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)

@@ -58,6 +58,16 @@ static inline void compute(void)
     for (volatile double sum = 0;; sum += 1) if ((long)sum % 1000000 == 0) usleep(10000);
 }
 
+/* In each turn of a loop that never ends: a rest now and then, for others. Other ranks wait for this one meanwhile. */
+static inline void rest(void)
+{
+    static double rested;
+    if (MPI_Wtime() > rested + 0.002) {
+        usleep(5000);
+        rested = MPI_Wtime();
+    }
+}
+
 static inline int is_ready(int other)
 {
     char path[4096];

@@ -7,6 +7,8 @@ int main(int argc, char **argv)
 {
     begin(argc, argv);
     ready();
-    for (;;)
+    for (;;) {
+        rest();
         MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
 }

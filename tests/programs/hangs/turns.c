@@ -9,6 +9,7 @@ int main(int argc, char **argv)
     MPI_Win_allocate(sizeof *counter, sizeof *counter, MPI_INFO_NULL, MPI_COMM_WORLD, &counter, &turns);
     ready();
     for (;;) {
+        rest();
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, turns);
         MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, turns);
         MPI_Win_unlock(0, turns);
