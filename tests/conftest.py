@@ -141,19 +141,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Run a test beside those of other processes, or alone; one that waits for all others keeps none waiting."""
     if item.get_closest_marker(AFTER_ALL) is not None:
         return (yield)
-    with item.config.stash[WORKERS].turn(alone=item.get_closest_marker(ALONE) is not None):
+    alone, goes_on = (each is not None and each.get_closest_marker(ALONE) is not None for each in (item, nextitem))
+    with item.config.stash[WORKERS].turn(alone=alone, goes_on=goes_on):
         return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(workers: Workers) -> Iterator[None]:
-    """Keep what is remembered of machine code out of the user's cache; an MPI is followed once for all processes."""
+def environment(workers: Workers) -> Iterator[None]:
+    """Keep what is remembered of machine code out of the user's cache; an MPI is followed once for all processes.
+
+    And keep libfabric from what half of a rank's start would go to: for a provider that needs InfiniBand it reads
+    through all symbols of the kernel.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(workers.folder / "cache"))
+        patch.setenv("FI_PROVIDER", "^verbs")
         yield
 
 

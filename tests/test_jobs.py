@@ -108,6 +108,19 @@ def test_a_test_that_is_to_run_alone_does(tmp_path: Path, alone: bool, other: in
             fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
+def test_tests_that_run_alone_let_no_other_come_in_between(tmp_path: Path) -> None:
+    """Only behind the last of them others go on."""
+    one = worker(0, tmp_path)
+    with (tmp_path / "floor").open("w") as floor:
+        with one.turn(alone=True, goes_on=True):
+            pass
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with one.turn(alone=True):
+            pass
+        fcntl.flock(floor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
 # ---------------------------------------------------------------- comparisons
 
 

@@ -22,8 +22,6 @@ from tests.support.mpis import OB1, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, states, wait_until
 from tests.support.targets import running as running_program
 
-pytestmark = pytest.mark.alone
-
 MPI = open_mpis()[0]
 RANKS = 2
 SAID = "processes stood for 1 s, the limit, and had to be let go before all was read"

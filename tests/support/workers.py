@@ -13,10 +13,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -49,6 +49,9 @@ class Workers:
         self._name = "alone" if given is None else given["workerid"]
         self._others = 0 if given is None else given["workercount"] - 1
         self.folder = Path(tempfile.mkdtemp(prefix="mqs-tests-") if given is None else given[_SHARED])
+        self._floor: TextIO
+        self._is_held = False
+        """Whether this one keeps the others waiting between two of its tests."""
 
     @staticmethod
     def tell_where(workerinput: dict[str, Any], folder: Path) -> None:
@@ -61,15 +64,23 @@ class Workers:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
-    def turn(self, *, alone: bool) -> Iterator[None]:
-        """Wait until a test may run: beside those of other workers, or alone."""
-        with ExitStack() as stack:
-            gate = stack.enter_context((self.folder / "gate").open("w"))
-            floor = stack.enter_context((self.folder / "floor").open("w"))
-            fcntl.flock(gate, fcntl.LOCK_EX)  # who waits to be alone holds up those who come later
-            fcntl.flock(floor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-            fcntl.flock(gate, fcntl.LOCK_UN)
+    def turn(self, *, alone: bool, goes_on: bool = False) -> Iterator[None]:
+        """Wait until a test may run: beside those of other workers, or alone.
+
+        One that runs alone, and goes on to another such test, has no other come in between: all would wait for the
+        longest of those again.
+        """
+        if not self._is_held:
+            self._floor = (self.folder / "floor").open("w")
+            with (self.folder / "gate").open("w") as gate:
+                fcntl.flock(gate, fcntl.LOCK_EX)  # who waits to be alone holds up those who come later
+                fcntl.flock(self._floor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        try:
             yield
+        finally:
+            self._is_held = alone and goes_on
+            if not self._is_held:
+                self._floor.close()
 
     def keep(self, groups: Mapping[str, str]) -> None:
         """Say which test is in which group; each worker says the same."""
