@@ -29,7 +29,7 @@ ssh-keygen -qt ed25519 -N '' -f $LAB/key
     [ "$user" -eq 0 ] || echo "me:*:$user:$group::$LAB/home:/bin/bash"
 ) >$LAB/passwd
 printf '%s\n' 'Host n*' "IdentityFile $LAB/key" 'StrictHostKeyChecking no' 'UserKnownHostsFile /dev/null' \
-    'LogLevel ERROR' >$LAB/ssh_config.d/nodes.conf
+    'LogLevel ERROR' 'KexAlgorithms curve25519-sha256' >$LAB/ssh_config.d/nodes.conf
 printf '%s\n' "HostKey $LAB/key" "AuthorizedKeysFile $LAB/key.pub" 'StrictModes no' 'UsePAM no' 'PidFile none' \
     "SetEnv PATH=$PATH" \
     >$LAB/sshd_config
