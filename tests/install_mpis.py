@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.support.mpis import MPI4PY, WHEELS, WHEELS_DIRECTORY, WHEELS_WITH_MPI4PY, executable
+from tests.support.wheels import MPI4PY, WHEELS, WHEELS_DIRECTORY, WHEELS_WITH_MPI4PY, executable
 
 
 def install(requirement: str, prefix: Path) -> None:

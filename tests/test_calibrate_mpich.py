@@ -25,7 +25,8 @@ from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.profiles import FOLDER, load, parse
-from tests.support.mpis import WHEELS_DIRECTORY, mpichs
+from tests.support.mpis import mpichs
+from tests.support.wheels import WHEELS_DIRECTORY
 
 OLD, NEW = "mpich-3.4.3.post1-pypi", "mpich-5.0.2-pypi"
 """Of either device, and of either way from ranks to processes."""

@@ -35,8 +35,8 @@ from tests.support.embedding import (
 from tests.support.emulated import KERNEL, EmulatedMachine, emulated
 from tests.support.gallery import Scene, read_page
 from tests.support.jobs import HANGS, PROGRAMS
-from tests.support.mpis import WHEELS
 from tests.support.packaging import debian, done_well, load_build, skip_without, wheel_of_tools
+from tests.support.wheels import WHEELS
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]  # root alone makes a Debian with devices, and mounts a /proc in it
 

