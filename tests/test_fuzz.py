@@ -12,7 +12,7 @@ from tests.support.scenes import DOZEN, Scene, scenes
 from tests.support.sweep import sweep
 from tests.support.tampered import Tampered
 
-CASES = 20_000
+CASES = 10_000
 """In all; `python -m benchmarks.fuzz` tries as many as one likes."""
 
 EXAMPLES = 150
