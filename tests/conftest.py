@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts background jobs with these ignored, and children inherit that: neither Ctrl-C nor cores would come.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    gc.set_threshold(50_000, 20, 20)  # a fifth of what the tests of records take would go to the search for garbage
     config.addinivalue_line("markers", f"{AFTER_ALL}: looks at what all other tests of the session saw")
     config.addinivalue_line(
         "markers", f"{MPI}: starts MPI processes; conftest.py gives it to all that use a fixture which does"
