@@ -6,7 +6,7 @@ import os
 import pwd
 import struct
 from collections.abc import Iterator
-from pathlib import Path
+from io import FileIO
 from typing import Literal, NamedTuple
 
 import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getattr__, and holder.py has to begin quickly
@@ -76,6 +76,34 @@ class Stat(NamedTuple):
         return self.state in "ZX"
 
 
+def open_file(path: str) -> FileIO:
+    """Return a file of /proc, opened: without a Path, since hundreds are read in a look, and holder.py begins sooner.
+
+    Raises:
+        OSError: there is no such process, or the kernel doesn't let us.
+    """
+    return open(path, "rb", buffering=0)  # noqa: PTH123
+
+
+def read_file(path: str) -> bytes:
+    """Return what a file of /proc says.
+
+    Raises:
+        OSError: as open_file.
+    """
+    with open_file(path) as file:
+        return file.readall()
+
+
+def numbers_in(path: str) -> Iterator[int]:
+    """Yield the processes that /proc lists, or the threads of a process.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    return (int(name) for name in os.listdir(path) if name.isdigit())  # noqa: PTH208
+
+
 def read_status(pid: int) -> ProcessStatus:
     """Return what /proc says of a process or of one of its threads.
 
@@ -83,7 +111,7 @@ def read_status(pid: int) -> ProcessStatus:
         NoSuchProcessError: there is none with that number.
     """
     try:
-        lines = Path(f"/proc/{pid}/status").read_bytes().split(b"\n")  # a name may hold what str takes for line ends
+        lines = read_file(f"/proc/{pid}/status").split(b"\n")  # a name may hold what str takes for line ends
     except (FileNotFoundError, ProcessLookupError):
         raise NoSuchProcessError(f"there is no process {pid}") from None
     fields = dict(line.decode(errors="backslashreplace").split(":\t", 1) for line in lines if b":\t" in line)
@@ -112,7 +140,7 @@ def check_readable(pid: int) -> None:
     if status.state in "ZX":
         raise NoSuchProcessError(f"process {pid} ({status.name}) has exited and only waits for its parent to notice")
     try:
-        with Path(f"/proc/{pid}/exe").open("rb") as program:
+        with open_file(f"/proc/{pid}/exe") as program:
             header = program.read(20)
     except PermissionError:
         raise not_permitted(pid) from None
@@ -166,7 +194,7 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
         part: bytes of the paths that are wanted; the lines of others, some hundred in each process, aren't parsed.
     """
     try:
-        lines = Path(f"/proc/{pid}/maps").read_bytes().split(b"\n")  # bytes: to str, a path may hold ends of lines
+        lines = read_file(f"/proc/{pid}/maps").split(b"\n")  # bytes: to str, a path may hold ends of lines
     except OSError:
         return
     for line in lines:
@@ -181,7 +209,7 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
 def read_stat(thread: int) -> Stat | None:
     """Return what the kernel says of a process or of one of its threads, None where there is none."""
     try:
-        before, _, after = Path(f"/proc/{thread}/stat").read_bytes().rpartition(b")")  # a name may be "a) R 1 ("
+        before, _, after = read_file(f"/proc/{thread}/stat").rpartition(b")")  # a name may be "a) R 1 ("
     except OSError:
         return None
     fields = after.split()
@@ -195,7 +223,7 @@ def turns(thread: int) -> tuple[int, ...]:
     They are those of schedstat; nothing where there is no such thread, or this kernel doesn't count.
     """
     try:
-        return tuple(map(int, Path(f"/proc/{thread}/task/{thread}/schedstat").read_bytes().split()))
+        return tuple(map(int, read_file(f"/proc/{thread}/task/{thread}/schedstat").split()))
     except (OSError, ValueError):
         return ()
 
@@ -203,22 +231,20 @@ def turns(thread: int) -> tuple[int, ...]:
 def processes_with(variable: str) -> list[int]:
     """Return the processes in whose environment a variable stands, as "NAME=value"; a zombie has none any more."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in numbers_in("/proc"):
         try:
-            environment = (entry / "environ").read_bytes()
+            environment = read_file(f"/proc/{pid}/environ")
         except OSError:  # it ended, or belongs to somebody else
             continue
         if variable.encode() in environment.split(b"\0"):
-            found.append(int(entry.name))
+            found.append(pid)
     return found
 
 
 def thread_ids(pid: int) -> list[int]:
     """Return the IDs of all threads of a process, the empty list when it is gone."""
     try:
-        return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+        return list(numbers_in(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return []
 
@@ -245,6 +271,6 @@ def user_name(user: int) -> str:
 
 def _ptrace_scope() -> int:
     try:
-        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+        return int(read_file("/proc/sys/kernel/yama/ptrace_scope"))
     except OSError:
         return 0

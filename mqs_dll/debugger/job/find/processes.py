@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 
-from mqs_dll.debugger.proc import DELETED, Stat, mappings, read_stat
+from mqs_dll.debugger.proc import DELETED, Stat, mappings, numbers_in, open_file, read_file, read_stat
 
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
@@ -80,7 +79,7 @@ class Processes:
     def is_closed(self, pid: int) -> bool:
         """Tell whether the kernel keeps its environment and its memory from us."""
         try:
-            with Path(f"/proc/{pid}/environ").open("rb"):
+            with open_file(f"/proc/{pid}/environ"):
                 return False
         except PermissionError:
             return True
@@ -90,7 +89,7 @@ class Processes:
     def program(self, pid: int) -> str:
         """Return the file that it runs, for a Python program the script or the module; its name failing that."""
         executable = self.executable(pid)
-        if executable and _PYTHON.fullmatch(Path(executable).name):
+        if executable and _PYTHON.fullmatch(_base(executable)):
             return script_of(self.arguments(pid)) or executable
         process = self._all.get(pid)
         return executable or (process.name if process else "")
@@ -104,25 +103,29 @@ class Processes:
         process = self._all.get(pid)
         if process is None:
             return False
-        return any(names.fullmatch(name) for name in (process.name, Path(self.executable(pid)).name))
+        return any(names.fullmatch(name) for name in (process.name, _base(self.executable(pid))))
 
 
 def is_name_of_daemon(program: str) -> bool:
     """Tell whether a program is what a launcher or a batch system runs on each host to start ranks."""
-    return bool(_DAEMON.fullmatch(program.rpartition("/")[2]))
+    return bool(_DAEMON.fullmatch(_base(program)))
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _read_all() -> Iterator[Stat]:
-    for entry in os.listdir("/proc"):  # noqa: PTH208  # a Path for each of some thousand entries is what takes the time
-        if entry.isdigit() and (stat := read_stat(int(entry))):  # else it has just exited
+    for pid in numbers_in("/proc"):
+        if stat := read_stat(pid):  # else it has just exited
             yield stat
 
 
 @cache
 def _boot_time() -> int:
     """Return when the machine was started, in seconds since the epoch."""
-    lines = Path("/proc/stat").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    lines = read_file("/proc/stat").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(b"btime "))
 
 
 def _environment(pid: int) -> dict[str, str]:
@@ -137,7 +140,7 @@ def _arguments(pid: int) -> list[str]:
 
 def _strings(pid: int, file: str) -> list[str]:
     try:
-        data = Path(f"/proc/{pid}/{file}").read_bytes()
+        data = read_file(f"/proc/{pid}/{file}")
     except OSError:
         return []
     return [os.fsdecode(item) for item in data.rstrip(b"\0").split(b"\0")] if data else []
@@ -158,7 +161,7 @@ def _mpi_library(pid: int) -> str | None:
     """
     for mapping in mappings(pid, b"libmpi"):
         path = mapping.path.removesuffix(DELETED)
-        if "x" in mapping.permissions and _MPI_LIBRARY.fullmatch(path.rpartition("/")[2]):
+        if "x" in mapping.permissions and _MPI_LIBRARY.fullmatch(_base(path)):
             return path
     return None
 
