@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from mqs_dll.debugger.proc import processes_with, turns
-from tests.support.mpis import OVER_LIBFABRIC, Mpi, Transport, skip_without
+from tests.support.mpis import CM_SOCKETS, OVER_LIBFABRIC, Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
-BLOCKING = ("blocked", "collectives")
+BLOCKED = "blocked"
+BLOCKING = (BLOCKED, "collectives")
 """The others whose ranks wait inside MPI; those of all the rest sleep outside."""
 BUSY = "big"
 """The one whose ranks make thousands of calls: Open MPI polls once in each, and takes a nap there if it may."""
@@ -84,13 +85,15 @@ class Compiler:
         truth = self._made(mpi, "truth.o", "truth.c", "-c")
         return self._made(mpi, program, f"{program}.c", str(truth))
 
-    def naps(self, mpi: Mpi, transport: Transport) -> dict[str, str]:
+    def naps(self, mpi: Mpi, transport: Transport, program: str = "") -> dict[str, str]:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
-        The queues are the same in the end, and a job takes half of the processor until it is in its state. Open MPI
-        over libfabric's rxm then takes minutes: its ranks spin, as do those of MPICH 3.4 and 4.0.
+        The queues are the same in the end, and a job takes half of the processor until it is in its state, or a fifth.
+        Ranks that wait for ever may then take minutes to come so far over Open MPI's libfabric, and all over its
+        sockets: these spin, as do those of MPICH 3.4 and 4.0.
         """
-        if transport in OVER_LIBFABRIC:
+        waits = program == BLOCKED or program.startswith(HANGS)
+        if program == BUSY or transport == CM_SOCKETS or (waits and transport in OVER_LIBFABRIC):
             return {}
         library = self._made(mpi, "nap.so", "nap.c", "-shared", "-fPIC")
         return {"LD_PRELOAD": str(library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}  # the latter is of MPICH 4.1 and later
@@ -284,7 +287,7 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = {} if program == BUSY else compiler.naps(mpi, transport)
+        naps = compiler.naps(mpi, transport, program)
         chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
         launcher = launch([*command, *runs, name, *arguments], directory, chosen)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)
