@@ -44,7 +44,7 @@ _LETTING_GO = 5.0
 _LENGTH = struct.Struct("<I")
 _CLOCK_MONOTONIC = 1
 _PR_SET_NAME = 15
-_ROOT = __file__.removesuffix("/mqs_dll/debugger/holder.py")
+_ROOT = __file__.rsplit("/", 3)[0]
 _BEGIN = f"import sys; sys.path.insert(0, {_ROOT!r})"
 _RUN = "from mqs_dll.debugger.holder import main; main()"
 
