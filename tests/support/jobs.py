@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.debugger.proc import processes_with, turns
+from mqs_dll.debugger.proc import DELETED, mappings, processes_with, thread_ids, turns
 from tests.support.mpis import CM_SOCKETS, OVER_LIBFABRIC, Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 HANGS = "hangs/"
 """The gallery's programs share hang.h, not truth.c."""
-BLOCKED = "blocked"
-BLOCKING = (BLOCKED, "collectives")
+BLOCKING = ("blocked", "collectives")
 """The others whose ranks wait inside MPI; those of all the rest sleep outside."""
 BUSY = "big"
 """The one whose ranks make thousands of calls: Open MPI polls once in each, and takes a nap there if it may."""
@@ -38,8 +37,7 @@ READY_SECONDS = 120.0
 PATIENT = 19
 """The niceness of ranks that have come to where they wait."""
 TAG = "MQS_TEST_JOB"
-SHARED_MEMORY = " /dev/shm/"
-DELETED = " (deleted)"
+SHARED_MEMORY = b" /dev/shm/"
 
 
 def private_files(directory: str) -> dict[str, str]:
@@ -92,7 +90,7 @@ class Compiler:
         Ranks that wait for ever may then take minutes to come so far over Open MPI's libfabric, and all over its
         sockets: these spin, as do those of MPICH 3.4 and 4.0.
         """
-        waits = program == BLOCKED or program.startswith(HANGS)
+        waits = program in BLOCKING or program.startswith(HANGS)
         if program == BUSY or transport == CM_SOCKETS or (waits and transport in OVER_LIBFABRIC):
             return {}
         library = self._made(mpi, "nap.so", "nap.c", "-shared", "-fPIC")
@@ -120,8 +118,8 @@ def make_patient(pids: Iterable[int]) -> None:
     """
     for pid in pids:
         with suppress(OSError):  # it may have ended
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), PATIENT)
+            for thread in thread_ids(pid):
+                os.setpriority(os.PRIO_PROCESS, thread, PATIENT)
             if os.getsid(pid) != os.getsid(0):
                 Path(f"/proc/{pid}/autogroup").write_text(str(PATIENT))
 
@@ -230,11 +228,7 @@ def processes_with_tag(tag: str) -> list[int]:
 
 def shared_memory_of(pid: int) -> set[Path]:
     """Return the files of /dev/shm that a process has mapped; an MPI that is killed can't remove them itself."""
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    except OSError:  # it ended
-        return set()
-    return {Path(line.split(maxsplit=5)[5]) for line in lines if SHARED_MEMORY in line and not line.endswith(DELETED)}
+    return {Path(each.path) for each in mappings(pid, SHARED_MEMORY) if not each.path.endswith(DELETED)}
 
 
 def launch(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

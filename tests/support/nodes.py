@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from mqs_dll.debugger.proc import numbers_in, read_file
 from tests.support.jobs import READY_SECONDS, TAG, Compiler, JobError, kill, make_patient
 from tests.support.mpis import Mpi, skip_without
 from tests.support.targets import is_readable
@@ -168,9 +169,9 @@ class NodesJob:
 
 def command_lines() -> Iterator[tuple[int, str]]:
     """Yield all processes of this machine with their command lines: the arguments, each with a NUL at its end."""
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
+    for pid in numbers_in("/proc"):
         with suppress(OSError):  # it has ended
-            yield int(place.parent.name), place.read_bytes().decode(errors="replace")
+            yield pid, read_file(f"/proc/{pid}/cmdline").decode(errors="replace")
 
 
 def status_of(pid: int) -> str:
