@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqs_dll.abi import Operation
 from mqs_dll.errors import MqsError, NoInformation
+from mqs_dll.mpi.mpich.ch4 import variables
 from mqs_dll.mpi.mpich.ch4.alone import Alone
 from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
 from mqs_dll.mpi.mpich.ch4.network import Network
@@ -122,13 +123,16 @@ class Ch4(Device):
             self._has_looked = True
             from mqs_dll.mpi.mpich.ch4 import interfaces, ofi, ucx
 
+            netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
+            netmods = [(ucx.find, ucx.Ucx), (interfaces.find, ofi.Ofi)]
+            if variables.is_known(self._parts, interfaces.INTERFACE):
+                netmods.reverse()  # a search that finds nothing takes longest
             try:
-                if workers := ucx.find(self._parts):
-                    self._netmod = ucx.Ucx(self._parts, self._traffic, workers)
-                    self.fabric = workers[0].fabric
-                elif endpoints := interfaces.find(self._parts):
-                    self._netmod = ofi.Ofi(self._parts, self._traffic, endpoints)
-                    self.fabric = endpoints[0].fabric
+                for find, netmod in netmods:
+                    if found := find(self._parts):
+                        self._netmod = netmod(self._parts, self._traffic, found)
+                        self.fabric = found[0].fabric
+                        break
                 if self.fabric is not None:
                     self.name += f" over {self.fabric.title}"
             except MqsError as error:

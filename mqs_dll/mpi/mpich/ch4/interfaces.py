@@ -20,6 +20,8 @@ from mqs_dll.mpi.mpich import environment
 from mqs_dll.mpi.mpich.ch4 import variables
 from mqs_dll.mpi.mpich.parts import Parts
 
+INTERFACE = "interface of libfabric's"
+
 # of an interface's record, in words
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 9
 KINDS = {
@@ -82,7 +84,11 @@ def check_widths(parts: Parts) -> None:
 
 def _records(parts: Parts, library: Library) -> Iterator[Sequence[int]]:
     """Yield the records of the interfaces, which lie one behind the other; behind the last one there is no pointer."""
-    place = _first_record(parts, library)
+
+    def is_at(place: int) -> bool:
+        return _is_record(library, parts.memory.pointers(place, WORDS))
+
+    place = variables.find(parts, INTERFACE, is_at, lambda: _first_record(parts, library))
     for number in range(MOST_INTERFACES if place else 0):
         record = parts.memory.pointers(place, WORDS)
         if not variables.is_pointer(record[DOMAIN]):

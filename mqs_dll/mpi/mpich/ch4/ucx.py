@@ -247,20 +247,32 @@ def find(parts: Parts) -> list[Worker]:
     image, memory = parts.image, parts.memory
     if image.find_function(VERSION_FUNCTION) is None:
         return []
-    context = (0, 0)
+
+    def is_at(place: int) -> bool:
+        return is_worker(memory, memory.pointer(place))
+
+    place = variables.find(parts, "worker of UCX's", is_at, lambda: _first_worker(parts))
+    if not place:
+        return []
+    found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
+    for index in range(1, MOST_INTERFACES):
+        other = memory.pointer(place + NEXT_WORKER * index)
+        if not variables.is_pointer(other):
+            break
+        if not is_worker(memory, other):
+            raise LayoutError(f"interface {index} of MPICH's has no worker of UCX's")
+        found.append(find_worker(image, memory, other, USER_BYTES, "mpich"))
+    return found
+
+
+def _first_worker(parts: Parts) -> int:
+    """Return where the pointer to the first interface's worker lies, 0 where there is none."""
+    context = 0
     for place, pointer in variables.pointers(parts):
-        behind_context, context = context[0] == place - WORD, (place, pointer)
-        if behind_context and is_worker(memory, pointer):
-            found = [find_worker(image, memory, pointer, USER_BYTES, "mpich")]
-            for index in range(1, MOST_INTERFACES):
-                other = memory.pointer(place + NEXT_WORKER * index)
-                if not variables.is_pointer(other):
-                    break
-                if not is_worker(memory, other):
-                    raise LayoutError(f"interface {index} of MPICH's has no worker of UCX's")
-                found.append(find_worker(image, memory, other, USER_BYTES, "mpich"))
-            return found
-    return []
+        if context == place - WORD and is_worker(parts.memory, pointer):
+            return place
+        context = place
+    return 0
 
 
 def _context(bits: int) -> int:

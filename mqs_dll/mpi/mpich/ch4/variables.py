@@ -28,7 +28,12 @@ NEW_HEADER = (0, 8)
 OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
 """From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
 
+MOST_KNOWN = 256
+
 _INT = struct.Struct("<i")
+
+_known: dict[tuple[str, str], int] = {}
+"""How far behind a library's begin something was found, by the library's build and by what it is."""
 
 
 def words(parts: Parts, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -59,6 +64,35 @@ def pointers(parts: Parts, first: int = 0) -> Iterator[tuple[int, int]]:
                 yield address + WORD * index, word
 
 
+def find(parts: Parts, what: str, is_at: Callable[[int], bool], search: Callable[[], int]) -> int:
+    """Return where something lies among the library's variables, 0 where it isn't found.
+
+    A process has it where another one of the same library has it: a job's many processes are searched once.
+
+    Args:
+        parts: of the process.
+        what: names it, whatever the process.
+        is_at: tells whether it lies at an address; of what can't be read, by a TargetReadError, it doesn't.
+        search: returns what this function does.
+    """
+    key, base = (parts.library.build, what), parts.library.base
+    distance = _known.get(key)
+    with suppress(TargetReadError):
+        if distance is not None and is_at(base + distance):
+            return base + distance
+    found = search()
+    if found:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = found - base
+    return found
+
+
+def is_known(parts: Parts, what: str) -> bool:
+    """Tell whether another process of the same library had something that find() was asked for."""
+    return (parts.library.build, what) in _known
+
+
 def is_pointer(word: int) -> bool:
     """Tell whether a word may be the address of an object."""
     return 1 << 16 < word < 1 << 47 and not word % WORD
@@ -84,15 +118,23 @@ def processes(
     """
     release = parts.release.version[:3]
     size_at, first_at = HEADERS.get(release, NEW_HEADER)
-    with suppress(TargetReadError):
-        for place, table in pointers(parts) if size else ():
-            if not _is_table(parts, place, table, table + size_at, size):
-                continue
+
+    def entries(place: int) -> list[int]:
+        table = parts.memory.pointer(place)
+        if _is_table(parts, place, table, table + size_at, size):
             for stride in OLD_STRIDES if release == "4.0" else STRIDES:
                 found = [*range(table + first_at, table + first_at + stride * size, stride)]
                 with suppress(TargetReadError):
                     if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
                         return found
+        return []
+
+    def search() -> int:
+        return next((place for place, _ in pointers(parts) if entries(place)), 0)
+
+    with suppress(TargetReadError):
+        if size and (place := find(parts, "table of processes", lambda place: bool(entries(place)), search)):
+            return entries(place)
     return []
 
 
