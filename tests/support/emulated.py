@@ -27,8 +27,6 @@ CONSOLE = ("-display", "none", "-no-reboot", "-serial", "stdio")
 ARGUMENTS = "console=ttyAMA0 loglevel=1 panic=-1 rdinit=/init"
 """Of the kernel: it keeps its messages to itself, and ends, as qemu then does, where the first process does."""
 LEFT_OUT = ("boot", "lib/modules", "usr/include", "usr/share/doc", "usr/share/man", "usr/share/locale")
-SET_UP = {"passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\n", "hosts": "127.0.0.1 localhost\n"}
-"""Files of /etc that are written when a Debian is set up, which this one never is."""
 
 
 class EmulatedMachine:
@@ -75,10 +73,6 @@ class EmulatedMachine:
 def emulated(root: Path) -> Iterator[EmulatedMachine]:
     """Start a machine with the files below a root directory, its kernel and Python among them; end it."""
     skip_without(EMULATOR, "cpio", "setpriv")
-    for name, text in SET_UP.items():
-        (root / "etc" / name).write_text(text)
-    for name in ("proc", "sys", "root", "tmp"):
-        (root / name).mkdir(exist_ok=True)
     shutil.copy(Path(__file__).with_name("emulated_init.py"), root / "init")
     (root / "init").chmod(0o755)
     files = root.with_name("files.cpio")

@@ -1,4 +1,4 @@
-"""Wheels of this checkout, and where they are tried: a Debian made of the packages of this machine's own sources."""
+"""Wheels of this checkout, and where they are tried: a Debian of packages from this machine's own sources."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ NEEDED_TO_BUILD = (
 )
 SECONDS = 300
 """After which a command that builds, downloads or installs counts as hung."""
+SET_UP = {"passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\n", "hosts": "127.0.0.1 localhost\n"}
+"""Files of /etc that are written when a Debian is set up, which takes longer than all else."""
 
 
 def load_build() -> ModuleType:
@@ -82,11 +84,15 @@ def skip_without(*programs: str) -> None:
 
 
 @contextmanager
-def debian(*options: str) -> Iterator[Path]:
-    """Make a Debian of this machine's release, as root, give its root directory, and remove it at the end.
+def debian(*packages: str, architecture: str = "") -> Iterator[Path]:
+    """Unpack packages of this machine's release of Debian, as root, and what they depend on; remove them at the end.
 
     Args:
-        options: for mmdebstrap: which packages, of which machine, and whether they are set up or only unpacked.
+        packages: which; what is essential to a Debian isn't in it by itself.
+        architecture: of which machine, as Debian calls it; this one's by default.
+
+    Yields:
+        The root directory.
     """
     skip_without("mmdebstrap")
     release = platform.freedesktop_os_release()
@@ -95,10 +101,16 @@ def debian(*options: str) -> Iterator[Path]:
     apt = Path("/etc/apt")
     listed = [apt / "sources.list", *apt.glob("sources.list.d/*.list"), *apt.glob("sources.list.d/*.sources")]
     sources = [str(path) for path in listed if path.is_file() and "deb" in path.read_text()]
+    options = ["--variant=extract", f"--include={','.join(packages)}"]
+    options += [f"--architectures={architecture}"] if architecture else []
     with tempfile.TemporaryDirectory(prefix="mqs-debian-", ignore_cleanup_errors=True) as name:
         root = Path(name) / "root"
         command = ["mmdebstrap", "--quiet", "--mode=root", *options, release["VERSION_CODENAME"], str(root), *sources]
         made = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if made.returncode != 0:
             pytest.skip(f"this machine doesn't let us make a Debian: {made.stderr.strip()[-500:]}")
+        for file, text in SET_UP.items():
+            (root / "etc" / file).write_text(text)
+        for folder in ("proc", "sys", "root", "tmp"):
+            (root / folder).mkdir(exist_ok=True)
         yield root
