@@ -95,6 +95,8 @@ def parts(target: Tampered) -> Parts:
     for page in readable:
         start = page * PAGE
         data = target.fetch(start, PAGE)
+        if data == bytes(PAGE):  # as most pages are
+            continue
         for address, word in zip(range(start, start + PAGE, 8), struct.unpack(f"<{PAGE // 8}Q", data), strict=True):
             if not word:
                 continue

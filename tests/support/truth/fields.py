@@ -17,6 +17,9 @@ Fetch = Callable[[int, int], bytes]
 
 HANDLES = re.compile(rb"\b0x[0-9a-f]+\b")
 
+ALL_BYTES = bytes(range(256))
+"""In their order, again and again, they make a message; its pattern is the first."""
+
 UNKNOWN = {"buffer": 0}
 """What a field is when nobody knows it; -1 where it isn't here."""
 
@@ -111,7 +114,8 @@ def compare_payload(true: TrueOperation, shown: Operation, fetch: Fetch) -> list
     if not shown.buffer or true.pattern < 0:
         return []
     size = true.length if shown.status is Status.COMPLETE else 1
-    wanted = bytes((true.pattern + index) % 256 for index in range(size))
+    begin = true.pattern % len(ALL_BYTES)
+    wanted = (ALL_BYTES * (size // len(ALL_BYTES) + 2))[begin : begin + size]
     try:
         lies_there = fetch(shown.buffer, size)
     except TargetReadError as error:
