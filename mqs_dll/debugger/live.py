@@ -143,7 +143,7 @@ class LiveImage:
         if self._types_loaded:
             return
         self._types_loaded = True
-        wanted = [module for module in self._modules if not Path(module.name).name.startswith(_C_RUNTIME)]
+        wanted = [module for module in self._modules if not module.name.rpartition("/")[2].startswith(_C_RUNTIME)]
         for module in wanted:
             module.debug_file_status = drgn.ModuleFileStatus.WANT
         self.program.load_module_debug_info(*wanted)

@@ -194,10 +194,10 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
         part: bytes of the paths that are wanted; the lines of others, some hundred in each process, aren't parsed.
     """
     try:
-        lines = read_file(f"/proc/{pid}/maps").split(b"\n")  # bytes: to str, a path may hold ends of lines
+        listed = read_file(f"/proc/{pid}/maps")
     except OSError:
         return
-    for line in lines:
+    for line in listed.split(b"\n") if part in listed else ():  # bytes: to str, a path may hold ends of lines
         if not line or part not in line:
             continue
         fields = line.split(maxsplit=5)

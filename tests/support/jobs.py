@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.debugger.proc import DELETED, mappings, processes_with, thread_ids, turns
+from mqs_dll.debugger.proc import DELETED, mappings, processes_with, read_stat, thread_ids, turns
 from tests.support.mpis import CM_SOCKETS, OVER_LIBFABRIC, Mpi, Transport, skip_without
 from tests.support.workers import one_at_a_time
 
@@ -149,7 +149,8 @@ class Launched:
         while processes := processes_with_tag(self.tag):
             for pid in processes:
                 kill(pid)
-            time.sleep(0.01)
+            while any((stat := read_stat(pid)) and not stat.gone for pid in processes):
+                time.sleep(0.01)
         for path in shared:
             path.unlink(missing_ok=True)
 
@@ -177,11 +178,16 @@ class Job(Launched):
         paths = [self.directory / f"truth.{rank}.{phase}.json" for rank in range(self.ranks)]
         paths += [self.directory / f"truth.child-{rank}.{phase}.json" for rank in range(self.children)]
         deadline = time.monotonic() + seconds
-        while missing := [path.name for path in paths if not path.exists()]:
+        missing = list(paths)
+        while missing:
+            if missing[-1].exists():
+                missing.pop()
+                continue
             if self.launcher.poll() is not None:
                 raise JobError(f"{self} ended before it was ready:\n{self.output()}")
             if time.monotonic() > deadline:
-                raise JobError(f"{self} did not write {', '.join(missing)} in {seconds} s:\n{self.output()}")
+                names = [path.name for path in missing if not path.exists()]
+                raise JobError(f"{self} did not write {', '.join(names)} in {seconds} s:\n{self.output()}")
             time.sleep(0.01)
         truths: list[dict[str, Any]] = [json.loads(path.read_text()) for path in paths]
         if self.program in BLOCKING:
