@@ -178,17 +178,14 @@ class Job(Launched):
         paths = [self.directory / f"truth.{rank}.{phase}.json" for rank in range(self.ranks)]
         paths += [self.directory / f"truth.child-{rank}.{phase}.json" for rank in range(self.children)]
         deadline = time.monotonic() + seconds
-        missing = list(paths)
-        while missing:
-            if missing[-1].exists():
-                missing.pop()
-                continue
-            if self.launcher.poll() is not None:
-                raise JobError(f"{self} ended before it was ready:\n{self.output()}")
-            if time.monotonic() > deadline:
-                names = [path.name for path in missing if not path.exists()]
-                raise JobError(f"{self} did not write {', '.join(names)} in {seconds} s:\n{self.output()}")
-            time.sleep(0.01)
+        for path in paths:
+            while not path.exists():
+                if self.launcher.poll() is not None:
+                    raise JobError(f"{self} ended before it was ready:\n{self.output()}")
+                if time.monotonic() > deadline:
+                    missing = ", ".join(path.name for path in paths if not path.exists())
+                    raise JobError(f"{self} did not write {missing} in {seconds} s:\n{self.output()}")
+                time.sleep(0.01)
         truths: list[dict[str, Any]] = [json.loads(path.read_text()) for path in paths]
         if self.program in BLOCKING:
             self._wait_for_rest([truth["pid"] for truth in truths], deadline)

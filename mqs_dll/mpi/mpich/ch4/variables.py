@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 
 from mqs_dll.errors import TargetReadError
 from mqs_dll.memory import WORD
@@ -119,6 +120,7 @@ def processes(
     release = parts.release.version[:3]
     size_at, first_at = HEADERS.get(release, NEW_HEADER)
 
+    @cache
     def entries(place: int) -> list[int]:
         table = parts.memory.pointer(place)
         if _is_table(parts, place, table, table + size_at, size):
