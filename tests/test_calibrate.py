@@ -28,6 +28,7 @@ from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
+from mqs_dll.debugger.proc import mappings
 from mqs_dll.errors import CalibrationError
 from mqs_dll.fabric.ofi import releases as ofi
 from mqs_dll.fabric.ucx import releases as ucx
@@ -366,18 +367,27 @@ def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
 
 
 @pytest.mark.mpi
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["openmpi-5", "mpich-5"])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
     """An impatient Ctrl-C in the middle of a run is exit code 130 without a word: no process and no file is left."""
-    if WHEEL.missing:
-        pytest.skip(WHEEL.missing)
+    mpi = next(mpi for mpi in (*MPIS, *mpichs()) if mpi.name.startswith(name))
+    if mpi.missing:
+        pytest.skip(mpi.missing)
     tag = tmp_path.name
     profile = tmp_path / "profile.json"
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    command = [sys.executable, "-m", "mqs_dll", "calibrate", str(WHEEL.mpiexec), "--out", str(profile)]
+    command = [sys.executable, "-m", "mqs_dll", "calibrate", str(mpi.mpiexec), "--out", str(profile)]
     environment = {**os.environ, TAG: tag, "TMPDIR": str(scratch)}
+    shared: set[str] = set()
+
+    def see_shared_memory() -> bool:
+        paths = {each.path for pid in processes_with_tag(tag) for each in mappings(pid, b"/dev/shm/")}
+        shared.update(path for path in paths if Path(path).exists())  # others are removed already
+        return bool(shared)
+
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as calibrating:
-        wait_until(lambda: any("calibrate" not in each.parent.name for each in scratch.glob("mqs-*/*")))  # a run's own
+        wait_until(see_shared_memory)
         for _ in range(3):
             calibrating.send_signal(signal.SIGINT)
             time.sleep(0.05)
@@ -387,6 +397,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not profile.exists()
     wait_until(lambda: not processes_with_tag(tag))
     assert not list(scratch.iterdir())
+    assert not [path for path in shared if Path(path).exists()]
 
 
 # ---------------------------------------------------------------- a rank in Python

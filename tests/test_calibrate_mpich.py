@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Abi, abi_of
 from mqs_dll.calibrate.document import differences, document
-from mqs_dll.calibrate.dump import PAGE, Dump, Region
+from mqs_dll.calibrate.dump import PAGE, Dump, Region, load_all
 from mqs_dll.calibrate.family import Solution
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, processes
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
+from mqs_dll.calibrate.mpich.runs import NODES, OTHERS
 from mqs_dll.calibrate.solver import Unsolved
 from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.profiles import FOLDER, load, parse
+from tests.support import late_node
 from tests.support.mpis import mpichs
 from tests.support.wheels import WHEELS_DIRECTORY
 
@@ -54,16 +57,19 @@ class Learnt:
 @pytest.fixture(scope="module", params=[OLD, NEW])
 def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     """Calibrate an MPICH of the machine."""
-    prefix = WHEELS_DIRECTORY / request.param
-    mpi = next(mpi for mpi in mpichs() if mpi.name == request.param)
-    if mpi.missing:
-        pytest.skip(mpi.missing)
-    directory = tmp_path_factory.mktemp("calibration")
     family = Mpich()
-    installation = Installation(prefix / "lib/libmpi.so.12", [str(prefix / "bin/mpiexec")])
-    observed = family.observe(installation, directory, lambda _: None)
+    observed = family.observe(installed(request.param), tmp_path_factory.mktemp("calibration"), lambda _: None)
     assert not observed.left_out
     return Learnt(request.param, list(observed.dumps), family.solve(observed.dumps))
+
+
+def installed(name: str) -> Installation:
+    """Return an MPICH of the machine."""
+    mpi = next(mpi for mpi in mpichs() if mpi.name == name)
+    if mpi.missing:
+        pytest.skip(mpi.missing)
+    prefix = WHEELS_DIRECTORY / name
+    return Installation(prefix / "lib/libmpi.so.12", [str(prefix / "bin/mpiexec")])
 
 
 def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None:
@@ -143,9 +149,26 @@ def test_dumps_of_two_mpichs_are_refused(learnt: Learnt) -> None:
 
 def test_the_runs_leave_no_shared_memory_behind(learnt: Learnt) -> None:
     """Not even those of 5.0, which removes its files in MPI_Finalize alone, where the ranks don't come."""
-    files = {name for dump in learnt.dumps for name in dump.truth.get("shared_files", ())}
+    files = shared_files(learnt.dumps)
     assert files
-    assert not [name for name in files if Path(name).exists()]
+    assert not [path for path in files if path.exists()]
+
+
+@pytest.mark.mpi
+def test_all_have_removed_their_shared_memory_before_a_rank_ends(tmp_path: Path) -> None:
+    """A launcher that sees one end without MPI_Finalize kills the others, those of another node among them."""
+    mpi = installed(NEW)
+    (several_nodes,) = (run for run in OTHERS if run.optional == NODES)
+    job = several_nodes.job(mpi, late_node.__name__, tmp_path)
+    launch.run(mpi, job)
+    files = shared_files(load_all(job.directory))
+    assert len(files) == 2
+    assert not [path for path in files if path.exists()]
+
+
+def shared_files(dumps: Iterable[Dump]) -> set[Path]:
+    """Return the files of the memory that the ranks shared."""
+    return {Path(name) for dump in dumps for name in dump.truth.get("shared_files", ())}
 
 
 @pytest.mark.parametrize("path", sorted(Path(FOLDER).glob("mpich-*.json")), ids=lambda path: path.stem)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.debugger.interrupts import ended
-from mqs_dll.debugger.proc import processes_with, read_stat
+from mqs_dll.debugger.proc import mappings, processes_with, read_stat
 from mqs_dll.errors import CalibrationError
 
 TAG = "MQS_CALIBRATION"
@@ -36,6 +36,9 @@ LAST_LOOKS = 2
 
 LONGEST_WORDS = 500
 """Characters of what a failed job printed; the first ones say why."""
+
+SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
+"""Files with messages between the processes of a node. MPICH 5.0 removes its own in MPI_Finalize alone."""
 
 SCHEDULERS = ("SLURM_", "PBS_", "LSB_")
 """Begin of variables that would make a launcher start ranks on other machines, where our directory isn't."""
@@ -229,7 +232,9 @@ def _start(command: Sequence[str], output: int, variables: Mapping[str, str]) ->
 
 
 def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
+    shared: set[str] = set()
     if launcher.poll() is None:
+        _kill(set(processes_with(f"{TAG}={tag}")) - {launcher.pid}, shared)  # before the launcher does
         launcher.terminate()
     with suppress(subprocess.TimeoutExpired):
         launcher.wait(LAUNCHER_PATIENCE)
@@ -240,9 +245,7 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
         looks_left = LAST_LOOKS if processes else looks_left - 1
         if processes and time.monotonic() > deadline:
             raise CalibrationError(_describe_deathless(processes))
-        for pid in processes:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(processes, shared)
         if looks_left:
             time.sleep(0.02)
     launcher.kill()
@@ -250,6 +253,17 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
         launcher.wait(KERNEL_PATIENCE)
     except subprocess.TimeoutExpired:
         raise CalibrationError(_describe_deathless([launcher.pid])) from None
+    for path in shared:
+        Path(path).unlink(missing_ok=True)
+
+
+def _kill(processes: Iterable[int], shared: set[str]) -> None:
+    """Kill processes, and add the files of the memory that they share: once they have ended, nothing tells those."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, none begins to share another
+        for pid in processes:
+            shared.update(each.path for each in mappings(pid, b"/dev/shm/") if each.path.startswith(SHARED_MEMORY))
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def _describe_deathless(processes: Sequence[int]) -> str:

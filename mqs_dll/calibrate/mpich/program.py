@@ -20,7 +20,7 @@ from typing import Any
 from mqs_dll.calibrate.bindings import Mpi, MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
 from mqs_dll.calibrate.dump import PAGE
-from mqs_dll.calibrate.launch import python_code
+from mqs_dll.calibrate.launch import SHARED_MEMORY, python_code
 from mqs_dll.calibrate.rank import Entry, Rank
 from mqs_dll.debugger.proc import Mapping, mappings
 from mqs_dll.mpi import MPICH
@@ -75,9 +75,6 @@ TOUCHED = 0b11 << 62
 
 GAP = 256
 """Pages that were never touched, between two that were, that are taken along as zeros."""
-
-SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
-"""Files with messages between the processes of a node."""
 
 
 class MpichRank(Rank):
@@ -370,10 +367,10 @@ class MpichRank(Rank):
 
     def end(self) -> None:
         """Wait for all ranks to have written, remove their shared memory, and end without MPI_Finalize."""
-        self.meet("written")
+        self.meet("copied")
         for name in self.truth["shared_files"]:  # some are deleted as soon as all have them
             Path(name).unlink(missing_ok=True)
-        os._exit(0)
+        super().end()  # all together: when one has ended so, the launcher kills the others
 
 
 def _touched(mapping: Mapping) -> Iterator[Part]:
