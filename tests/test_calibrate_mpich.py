@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ import pytest
 
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Abi, abi_of
+from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import differences, document
-from mqs_dll.calibrate.dump import PAGE, Dump, Region, load_all
+from mqs_dll.calibrate.dump import PAGE, WORD, Dump, Region, load_all
 from mqs_dll.calibrate.family import Solution
 from mqs_dll.calibrate.launch import Installation
-from mqs_dll.calibrate.mpich import allocation, processes
+from mqs_dll.calibrate.mpich import allocation, ch4, communicators, processes, requests
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
@@ -31,10 +32,10 @@ from tests.support import late_node
 from tests.support.mpis import mpichs
 from tests.support.wheels import WHEELS_DIRECTORY
 
-OLD, NEW = "mpich-3.4.3.post1-pypi", "mpich-5.0.2-pypi"
-"""Of either device, and of either way from ranks to processes."""
+OLD, DEBIAN, NEW = "mpich-3.4.3.post1-pypi", "mpich-debian", "mpich-5.0.2-pypi"
+"""Of either device, and of each way from ranks to processes; Debian's uses no shared memory, and can't spawn."""
 
-SHIPPED = {OLD: "mpich-3.4.3-ch3-x86_64", NEW: "mpich-5.0.2-x86_64"}
+SHIPPED = {OLD: "mpich-3.4.3-ch3-x86_64", DEBIAN: "mpich-4.0.2-ucx-x86_64", NEW: "mpich-5.0.2-x86_64"}
 OBSERVATIONS = re.compile(r"(\d+) places, (\d+) (?:values|lengths)")
 CONSTANT = "the same everywhere"
 
@@ -47,6 +48,12 @@ class Learnt:
     dumps: list[Dump]
     solution: Solution
 
+    @property
+    def ledger(self) -> PoolLedger:
+        """What is known: a step that is done again finds the same."""
+        assert isinstance(self.solution.ledger, PoolLedger)
+        return self.solution.ledger
+
     def layouts(self) -> Layouts:
         """Return the layouts as libmqs would read them from the profile."""
         solution = self.solution
@@ -54,13 +61,30 @@ class Learnt:
         return parse(made, "made just now").layouts
 
 
-@pytest.fixture(scope="module", params=[OLD, NEW])
+@pytest.fixture(scope="module", params=[OLD, DEBIAN, NEW])
 def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     """Calibrate an MPICH of the machine."""
     family = Mpich()
     observed = family.observe(installed(request.param), tmp_path_factory.mktemp("calibration"), lambda _: None)
-    assert not observed.left_out
+    assert len(observed.left_out) == (request.param == DEBIAN)
     return Learnt(request.param, list(observed.dumps), family.solve(observed.dumps))
+
+
+Doctor = Callable[[Mapping[tuple[Dump, int], int]], None]
+
+
+@pytest.fixture
+def doctor(monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """Return what lays numbers over the memory of processes."""
+    scalar = Dump.scalar
+
+    def lay(numbers: Mapping[tuple[Dump, int], int]) -> None:
+        def read(dump: Dump, address: int, code: str) -> int:
+            return numbers[dump, address] if (dump, address) in numbers else scalar(dump, address, code)
+
+        monkeypatch.setattr(Dump, "scalar", read)
+
+    return lay
 
 
 def installed(name: str) -> Installation:
@@ -68,8 +92,8 @@ def installed(name: str) -> Installation:
     mpi = next(mpi for mpi in mpichs() if mpi.name == name)
     if mpi.missing:
         pytest.skip(mpi.missing)
-    prefix = WHEELS_DIRECTORY / name
-    return Installation(prefix / "lib/libmpi.so.12", [str(prefix / "bin/mpiexec")])
+    _, installation = find(str(mpi.mpiexec))
+    return installation
 
 
 def test_a_shipped_profile_is_what_the_calibration_makes(learnt: Learnt) -> None:
@@ -109,8 +133,7 @@ def test_a_few_handles_at_equal_distances_are_not_taken_for_a_pool(
 
 def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:
     """Intra-communicators alone don't tell their size from that of the remote group, whatever their number."""
-    ledger = learnt.solution.ledger
-    assert isinstance(ledger, PoolLedger)
+    ledger = learnt.ledger
     sizes = [(dump, address, len(entry["peers"])) for dump, address, entry in ledger.places("comms", inter=False)]
     assert len({size for *_, size in sizes}) > 1
     with pytest.raises(Unsolved, match="all fit"):
@@ -119,11 +142,84 @@ def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:
 
 def test_a_member_that_always_reads_the_same_is_not_solved(learnt: Learnt) -> None:
     """Many places with one value are one observation."""
-    ledger = learnt.solution.ledger
-    assert isinstance(ledger, PoolLedger)
+    ledger = learnt.ledger
     worlds = [(dump, address, 0) for dump, address, _ in ledger.places("comms", label="world")]
     with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
         ledger.pin_numbers("MPIR_Comm", "comm_kind", "the kind", worlds)
+
+
+def test_what_the_groups_of_an_inter_communicator_share_is_no_context_id(learnt: Learnt, doctor: Doctor) -> None:
+    """Even if it is the same in all processes of a communicator and another in each: the context ids cross."""
+    ledger = learnt.ledger
+    there = dict(ledger.offsets[communicators.COMM])
+    labels = sorted({entry["label"] for *_, entry in ledger.places("comms")})
+    last = ledger.size(communicators.COMM) - 2
+    doctor({(dump, at + last): labels.index(entry["label"]) for dump, at, entry in ledger.places("comms")})
+    communicators.find_context_ids(ledger)
+    assert ledger.offsets[communicators.COMM] == there
+
+
+def test_a_communicator_of_the_programs_is_none_that_mpich_made(learnt: Learnt, doctor: Doctor) -> None:
+    """One of the same processes, say that from which an inter-communicator was made, isn't that of its own group."""
+    ledger = learnt.ledger
+    there = dict(ledger.offsets[communicators.COMM])
+    pointer = max(ledger.room(communicators.COMM, "Q"))
+    sides = {
+        (dump, at + pointer): ledger.comm(dump, f"side {entry['label']}") if entry["inter"] else 0
+        for dump, at, entry in ledger.places("comms")
+    }
+    assert any(sides.values())
+    doctor(sides)
+    communicators.find_hidden(ledger)
+    assert ledger.offsets[communicators.COMM] == there
+
+
+def test_a_request_of_the_programs_is_no_unexpected_message(learnt: Learnt, doctor: Doctor) -> None:
+    """Not with the tag of one, either: what MPICH makes for a message has no communicator."""
+    ledger = learnt.ledger
+    there = dict(ledger.offsets[requests.REQUEST])
+    tag = there.get("dev.match.parts.tag", ch4.tag_at(ledger))
+    messages = requests.unexpected(ledger, tag)
+    tags = {dump: entry["tag"] for dump, _, entry in messages}
+    everything = [(dump, at) for dump in tags for at in ledger.objects(dump, handles.REQUEST)]
+    own = [each for each in everything if ledger.member(*each, requests.REQUEST, "comm")]
+    doctor({(dump, at + tag): tags[dump] for dump, at in own})
+    assert requests.unexpected(ledger, tag) == messages
+
+
+@pytest.mark.parametrize("learnt", [NEW], indirect=True)
+def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doctor) -> None:
+    """Though it leads to the send of a synchronous message, as the extension does."""
+    ledger = learnt.ledger
+    there = dict(ledger.offsets[requests.REQUEST])
+    pointer, extension = max(ledger.room(requests.REQUEST, "Q")), there[ch4.EXTENDED]
+    messages = requests.unexpected(ledger, ch4.tag_at(ledger))
+    complete = ledger.requests(label="received", kind="receive")
+    doctor({(dump, at + pointer): dump.word(at + extension) or at for dump, at, _ in [*messages, *complete]})
+    ch4.find_extension(ledger)
+    assert ledger.offsets[requests.REQUEST] == there
+
+
+@pytest.mark.parametrize("learnt", [NEW], indirect=True)
+def test_an_old_header_of_a_message_is_told_by_its_tag(
+    learnt: Learnt, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the address of a request that was used before, and lengths that look right at another place."""
+    ledger = learnt.ledger
+    there = dict(ledger.offsets[ch4.HEADER])
+    nowhere, length = 1 << 60, max(each for each in ch4.NEAR if each % WORD == 0)
+    headers: dict[tuple[Dump, int], int] = {}
+    for dump, at, entry in ledger.requests(kind="send"):
+        headers |= {(dump, nowhere + at + offset): 0 for offset in ch4.NEAR}
+        headers[dump, nowhere + at + length] = entry["bytes"]
+
+    def find_more(dump: Dump, value: int, size: int, where: str) -> list[int]:
+        return [*find_number(dump, value, size, where), nowhere + value]
+
+    monkeypatch.setattr(ch4, "find_number", find_more)
+    doctor(headers)
+    ch4.find_header(ledger)
+    assert ledger.offsets[ch4.HEADER] == there
 
 
 def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Learnt) -> None:

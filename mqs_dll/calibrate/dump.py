@@ -85,6 +85,10 @@ class Dump:
             raise UnreadableError(f"{size} bytes at {address:#x}")
         return data
 
+    def is_readable(self, address: int) -> bool:
+        """Tell whether there is memory at an address."""
+        return bool(self._read_up_to(address, 1))
+
     def _read_up_to(self, address: int, size: int) -> bytes:
         """Return as many bytes as lie in the region of an address, at most some."""
         index = bisect.bisect_right(self._starts, address) - 1

@@ -48,7 +48,7 @@ def find_pools(ledger: PoolLedger) -> None:
             arrays = list(_arrays(dump, first, dump.truth["variables"], strides.get(cls)))
             if arrays:  # a few handles that stand somewhere at equal distances look like objects, too
                 strides[cls] = max(arrays, key=lambda array: array.count).stride
-            for array in (each for each in arrays if each.stride == strides[cls]):
+            for array in arrays:
                 entry = {"cls": cls, "stride": array.stride, "direct": array}
                 records += [(dump, place, entry) for place in find_number(dump, array.address, WORD)]
     _find_members(ledger, _find_kind_and_size(ledger, records))

@@ -114,7 +114,9 @@ def _find_tables_number(ledger: PoolLedger, inside: Sequence[int]) -> None:
 
     def seen(dump: Dump, place: int) -> Hashable:
         table = dump.scalar(place, "i")
-        return bool(table) if abs(table) < 1 << 16 else "no number"
+        if abs(table) >= 1 << 16 or dump.is_readable(dump.word(place - place % WORD)):
+            return "part of an address"  # its upper half may be 0
+        return bool(table)
 
     what = "whether the table of processes is another than the own one's"
     ledger.pin_seen(MAP, "avtid", what, [*own, *spawned], seen, inside, constant=not spawned)

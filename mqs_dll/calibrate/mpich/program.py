@@ -115,8 +115,6 @@ class MpichRank(Rank):
             return
         mine, peers = (one, other) if self.rank in one else (other, one)
         sides = self.comms[f"side {label}"]
-        if mine is one:  # so that the groups choose different context ids
-            self.mpi.create("MPI_Comm", "Comm_dup", sides)
         arguments = (sides, 0, self.mpi.COMM_WORLD, peers[0], INTER_TAG)
         comm = self.mpi.create("MPI_Comm", "Intercomm_create", *arguments)
         self.add_comm(label, comm, mine, peers, name, used)
