@@ -15,15 +15,13 @@ MOST_STEPS = 1 << 22
 BYTES_OF_A_STEP bytes that are fetched."""
 
 BYTES_OF_A_STEP = 256
+"""Of memory: 1 GiB in all."""
 
 RANKS_OF_A_STEP = 8
 """Of a group's processes that are computed, not read."""
 
 MOST_FETCHES = 1 << 16
 """Round trips, where the debugger is remote."""
-
-MOST_BYTES = MOST_STEPS * BYTES_OF_A_STEP
-"""That are fetched: 1 GiB."""
 
 MOST_SECONDS = 100
 """By the clock, besides the fetch that runs, which is the debugger's. Less than csrc/helper.c waits (SECONDS)."""

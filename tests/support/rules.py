@@ -22,7 +22,6 @@ SAYS_UNKNOWN = re.compile(rb"not known|unknown|keeps no|not kept")
 
 BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
 PROBES = ("MPI_Probe", "MPI_Mprobe")
-STANDARD_SENDS = ("MPI_Isend", "MPI_Send", "MPI_Send_init", "MPI_Irsend")
 PARTITIONED = ("MPI_Psend_init", "MPI_Precv_init")
 LABELS = re.compile(rb"^(collective: |nonblocking collective|neighborhood collective|making of a|internal traffic)")
 LARGEST_SMALL = 16384
