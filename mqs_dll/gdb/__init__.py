@@ -6,6 +6,6 @@ runs it, was attached to it, has its core file, or speaks with a gdbserver besid
 - ``start``: what the line in ~/.gdbinit runs
 - ``target``: a process as gdb shows it
 - ``frames``: where its threads are
-- ``job``: all inferiors as one job
+- ``inferiors``: all of them as one job
 - ``commands``: the commands
 """
