@@ -50,6 +50,14 @@ def test_a_library_is_found_from_one_of_its_functions() -> None:
     )
 
 
+def test_a_segment_may_lie_farther_back_in_the_file_than_in_memory() -> None:
+    """Tools that edit libraries, like patchelf, put it there: the header tells all the same where the others are."""
+    page = bytearray(header(SEGMENTS))
+    struct.pack_into("<Q", page, 64 + 2 * 56 + 8, DATA - BASE + PAGE)  # p_offset of the last one
+    library = library_at(mapped(bytes(page)), CODE, None)
+    assert [segment.address for segment in library.segments] == [BASE, CODE, DATA]
+
+
 def test_a_library_that_does_not_hold_the_function_is_passed_over() -> None:
     """A header whose segments leave the function out is another library's."""
     other = header([(R, BASE, PAGE, PAGE), (R | W, DATA, PAGE, PAGE)])

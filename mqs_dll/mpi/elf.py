@@ -152,7 +152,8 @@ def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
     loads = [entry for entry in entries if entry.kind == elf.LOAD]
     if not loads:
         return None
-    bias = address - min(entry.address - entry.offset for entry in loads)
+    first = min(loads, key=lambda entry: entry.address)  # of one that was added, the offset may exceed the address
+    bias = address - (first.address - first.offset)
     segments = tuple(
         Segment(
             bias + entry.address,
