@@ -21,7 +21,7 @@ from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.pending import Origin, Pending
 
-ANY_SOURCE, ANY_TAG, PROC_NULL = "MPI_ANY_SOURCE", "MPI_ANY_TAG", "MPI_PROC_NULL"
+ANY_SOURCE, ANY_TAG = "MPI_ANY_SOURCE", "MPI_ANY_TAG"
 
 _RECEIVE = (Queue.RECEIVES, "source", "tag")
 _OPERATIONS = {
@@ -115,7 +115,7 @@ class Called:
         communicator = self._communicators.of_process[place][known]
         for queue, peer_name, tag_name in _OPERATIONS.get(calls.what_ends(call), ()):
             peer, tag = stack.argument(peer_name), stack.argument(tag_name)
-            if peer is None or peer.called == PROC_NULL:
+            if peer is None:
                 continue
             rank = None if peer.called == ANY_SOURCE else peer.value
             targets = self._communicators.targets(communicator)
