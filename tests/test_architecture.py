@@ -156,6 +156,7 @@ def test_every_public_name_says_what_it_is_in_sentences() -> None:
 
 def test_each_folder_says_what_its_rooms_are() -> None:
     """The docstring of its ``__init__`` names each module and folder in it once (``name``: what it is), no other."""
+    assert {path.parent for path in PACKAGE.rglob("*.py")} == {path.parent for path in PACKAGE.rglob("__init__.py")}
     wrong = {}
     for init in (
         path for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE

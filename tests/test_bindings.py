@@ -13,7 +13,8 @@ from mqs_dll.debugger.job.records import Argument, Witness
 from mqs_dll.debugger.job.stacks.constants import Constants, constants_of
 from mqs_dll.verdict import calls
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tools.mpi_bindings import constants_in, functions
+from tests.support.wheels import WHEELS_DIRECTORY
+from tools.mpi_bindings import ABI, HEADERS, constants_in, functions, main
 
 WITH_HEADERS = [mpi for mpi in find_mpis() if not mpi.name.startswith("impi")]
 NOT_IN_STANDARD = {"MPI_Comm_shrink", "MPI_Comm_agree", "MPIX_Comm_shrink", "MPIX_Comm_agree"}
@@ -53,6 +54,15 @@ def _as_number(value: str) -> int | str:
 
 def _types(declarations: str) -> list[tuple[str, int]]:
     return [(each.split()[0], each.count("*") + each.count("[")) for each in declarations.split(", ") if declarations]
+
+
+def test_the_tables_are_what_the_tool_makes_of_the_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing in them was written by hand, and nothing of the headers is left out."""
+    missing = [name for name in (ABI, *HEADERS.values()) if not (WHEELS_DIRECTORY / name).exists()]
+    if missing:
+        pytest.skip(f"{missing} are not there: python tests/install_mpis.py")
+    assert main([str(WHEELS_DIRECTORY)]) == 0
+    assert capsys.readouterr().out == bindings.FILE.read_text() + bindings.CONSTANTS.read_text()
 
 
 @pytest.mark.parametrize("mpi", WITH_HEADERS, ids=lambda mpi: mpi.name)

@@ -19,10 +19,12 @@ import pytest
 
 from mqs_dll.abi import Communicator, Label, Queue
 from mqs_dll.cli import main
+from mqs_dll.commands import show
 from mqs_dll.commands.which_library import opener
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
+from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
@@ -537,14 +539,19 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
             "of different jobs",
         ),
         (({"PMI_RANK": "2"}, {"PMI_RANK": "2", "PMI_SPAWNED": "1"}), [(0, 2), (1, 2)]),
+        (
+            ({"PMIX_NAMESPACE": "a@10", "PMIX_RANK": "0"}, {"PMIX_NAMESPACE": "a@9", "PMIX_RANK": "1"}),
+            [(0, 1), (1, 0)],
+        ),
+        (({"PMI_RANK": str(MOST_RANKS)}, {"PMI_RANK": "2", "PMI_SPAWNED": "1"}), [(0, None), (1, 2)]),
     ],
-    ids=["spawned, Open MPI", "two jobs", "spawned, MPICH"],
+    ids=["spawned, Open MPI", "two jobs", "spawned, MPICH", "spawned late", "no rank"],
 )
 def test_worlds_are_told_apart_by_the_launchers_variables(
     bench: Bench,
     tmp_path: Path,
     environments: tuple[dict[str, str], ...],
-    worlds: list[tuple[int, int]] | str,
+    worlds: list[tuple[int, int | None]] | str,
 ) -> None:
     """Spawned ranks have an MPI_COMM_WORLD of their own; core files of two jobs are refused together."""
     paths = []
@@ -653,6 +660,12 @@ def test_show_prints_a_core(cores: Cores, capsys: pytest.CaptureFixture[str]) ->
     live = report.to_json(cores.live[0])
     assert through["communicators"] == direct["communicators"] == live["communicators"]
     assert (through["pid"], through["program"]) == (live["pid"], live["program"])
+
+
+def test_what_is_said_beside_a_report_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """It names files, which anybody may have called anything."""
+    show._mention(["\x1b]0;title\x07 is not there"])
+    assert capsys.readouterr().err == "mqs: \\x1b]0;title\\x07 is not there.\n"
 
 
 def test_show_says_what_a_core_lacks(bench: Bench, core: Path, capsys: pytest.CaptureFixture[str]) -> None:

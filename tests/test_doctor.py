@@ -19,12 +19,13 @@ from rich.console import Console
 
 import mqs_dll.report
 from mqs_dll import cli, profiles
-from mqs_dll.abi import MpiFacts, Operation
-from mqs_dll.commands.doctor import process, report
+from mqs_dll.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
+from mqs_dll.commands.doctor import advice, process, report
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.layout import DEBUG_INFORMATION
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from tests.support.jobs import Compiler
@@ -537,6 +538,21 @@ def test_what_is_no_library(doctor: Doctor, tmp_path: Path, name: str, content: 
     assert (result.code, result.out) == (3, "")
     assert re.search(words, result.err)
     assert "Name the MPI's library itself" in result.err
+
+
+def test_a_file_may_be_called_like_a_process(doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is there is what is meant."""
+    monkeypatch.chdir(tmp_path)
+    assert "there is no process 4194305" in doctor(4194305).err
+    Path("4194305").write_bytes(b"no library")
+    assert "there is no process" not in doctor(4194305).err
+
+
+def test_a_profile_that_no_layout_came_from_is_not_blamed() -> None:
+    """Where debug information has all structs, another build's profile is no reason to calibrate."""
+    profile = ProfileFacts("near", "near.json", of_user=False, of_build=False, of_release=True)
+    assert advice.used([LayoutOrigin("a_t", "profile near")], profile) == profile
+    assert advice.used([LayoutOrigin("a_t", DEBUG_INFORMATION)], profile) is None
 
 
 def test_a_file_that_is_not_there_or_has_no_mpi(doctor: Doctor, tmp_path: Path) -> None:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs, processes, proctable
+from mqs_dll.debugger.job.find.elsewhere import hosts_of
 from mqs_dll.debugger.job.find.markers import marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.records import RankState
+from mqs_dll.debugger.proc import Stat
 from mqs_dll.errors import JobError, NoSuchProcessError, NotPermittedError
 from tests.support.jobs import TAG, Compiler, Job, private_files, running
 from tests.support.mpis import Mpi, find_mpis
@@ -244,6 +250,14 @@ def test_the_launchers_table(tmp_path: Path) -> None:
         assert find_job(here.pid) == found
 
 
+def test_a_table_of_more_ranks_than_any_job_has_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher's memory says how many there are, and may say anything."""
+    with launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{HOST}", "/a/second"}}') as pid:
+        assert len(proctable.read_proctable(pid)) == 2
+        monkeypatch.setattr(proctable, "_MOST_RANKS", 1)
+        assert proctable.read_proctable(pid) == ()
+
+
 def test_a_launcher_that_lists_what_others_started(compiler: Compiler, tmp_path: Path) -> None:
     """Ranks that a daemon of the batch system has started belong to the launcher that lists them."""
     with (
@@ -283,6 +297,54 @@ def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
 
     with other_process(look) as child, pytest.raises(JobError):
         find_job(child.pid)
+
+
+def test_a_script_of_a_batch_job_is_no_rank() -> None:
+    """Slurm gives its variables to the user's script, too: they alone make nobody a rank."""
+
+    def start_and_look() -> Iterator[None]:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
+        with subprocess.Popen(["sleep", "60"], env=os.environ | SLURM) as script:
+            try:
+                find_job(script.pid)
+            finally:
+                script.kill()
+        yield
+
+    with other_process(start_and_look) as child:
+        assert re.fullmatch(r"JobError: process \d+ \(sleep\) is no part of an MPI job on this machine", child.report)
+
+
+def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numbers were given anew meanwhile, two processes may be each other's parents."""
+    found = {pid: Stat(pid, "odd", "S", 5 - pid, 0) for pid in (2, 3)}
+    monkeypatch.setattr(processes, "numbers_in", lambda path: iter(found))
+    monkeypatch.setattr(processes, "read_stat", found.get)
+    assert [each.pid for each in islice(processes.Processes().ancestors(2), 5)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("command", "hosts"),
+    [
+        ("/usr/bin/ssh -x -p 22 -l me node1 orted", ("node1",)),
+        ("ssh -vp22 me@node2 prted", ("node2",)),
+        ("rsh node3 orted", ("node3",)),
+        ("srun --nodes=2 --nodelist=node[4-5] orted", ("node[4-5]",)),
+        ("ssh -x", ()),
+        ("sleep 60", ()),
+    ],
+)
+def test_machines_on_which_a_launcher_starts_daemons(command: str, hosts: tuple[str, ...]) -> None:
+    """They are where ssh and srun are told to start them; what follows an option is no machine."""
+    launcher, child = Stat(2, "mpiexec", "S", 1, 0), Stat(3, "ssh", "S", 2, 0)
+    known = SimpleNamespace(
+        is_launcher=lambda pid: pid == launcher.pid,
+        children=lambda pid: [child] if pid == launcher.pid else [],
+        arguments=lambda pid: command.split() if pid == child.pid else ["mpiexec"],
+        environment=lambda pid: {},
+        get=lambda pid: None,
+    )
+    assert hosts_of(cast(processes.Processes, known), [launcher], []) == hosts
 
 
 @pytest.mark.root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import struct
@@ -203,6 +204,15 @@ def test_what_findings_are_about_comes_first_in_the_tables(browser: Browser) -> 
     browser.show(job(*(rank(number) for number in range(4))), verdict(activities, *waits, findings=found))
     assert [row[0] for row in browser.table("waits")] == ["3", "1", "2"]
     assert [row[0] for row in browser.table("activities")] == ["3", "1", "0", "2"]
+
+
+def test_what_two_findings_are_about_comes_with_the_graver_one() -> None:
+    """Though the other one comes behind all else."""
+    read = job(*(rank(number) for number in range(6)))
+    named = [finding("wrong", place, cause=Cause.TAG) for place in (5, 3, 5)]
+    activities = [does(where=f"solver.c:{number}") for number in range(6)]
+    rows = tables.activities(read, verdict(activities, findings=named), tables.Places()).rows
+    assert [row[0] for row in rows] == ["5", "3", "0", "1", "2", "4"]
 
 
 def test_ranks_with_the_same_wait_share_a_row(browser: Browser) -> None:
@@ -464,6 +474,21 @@ def test_the_data_for_the_script_cannot_end_its_element() -> None:
     (data,) = re.findall(r'<script type="application/json" id="data">(.*)</script>', page)
     assert not {*"<>&"} & {*data}
     assert data.isascii()
+
+
+def test_a_node_whose_ranks_are_not_known_filters_by_none() -> None:
+    """A process that only its PID names is found by no rank: to filter by those of the others would leave it out."""
+    read = job(rank(0), rank(None, pid=4711))
+    (data,) = re.findall(r'id="data">(.*)</script>', html.render(read, verdict([OUTSIDE, does()])))
+    assert json.loads(data)["node_ranks"] == ["0", None]
+
+
+def test_processes_of_several_nodes_are_not_named_by_numbers() -> None:
+    """A PID is one node's: on another it is another process."""
+    read = job(rank(0, pid=7), rank(1, pid=8), rank(2, pid=7, host="node1"))
+    (row,) = tables.activities(read, verdict([does()] * 3), tables.Places()).rows
+    (alone,) = tables.activities(job(rank(0, pid=7), rank(1, pid=8)), verdict([does()] * 2), tables.Places()).rows
+    assert (row[-1], alone[-1]) == ("", "[7-8]")
 
 
 def test_the_page_asks_for_nothing_else(browser: Browser) -> None:

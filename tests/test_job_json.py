@@ -18,6 +18,7 @@ from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.report import csv as csv_report
 from mqs_dll.report import json as json_report
+from mqs_dll.report.process_json import stack_to_json
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import (
     Activity,
@@ -31,7 +32,7 @@ from mqs_dll.verdict.results import (
     Wait,
     WaitKind,
 )
-from tests.support.made_up_job import ANY, communicator, gone, job, note, rank, receive, send, stack, unexpected
+from tests.support.made_up_job import ANY, communicator, given, gone, job, note, rank, receive, send, stack, unexpected
 
 REPORT = Path(mqs_dll.report.__file__).parent
 SCHEMA = json.loads((REPORT / "job-schema-1.json").read_text())
@@ -172,6 +173,13 @@ def test_any_reader_can_read_the_json() -> None:
     assert document["communicators"][1]["unique_id"] == "0xffffffffffffffff"
 
 
+def test_numbers_of_a_call_are_numbers_and_addresses_are_text() -> None:
+    """Many readers keep 53 bits of a number, and an address may have more."""
+    arguments = given(buf=0xFFFF_8000_0000_0001, count=3, comm=None)
+    told = stack_to_json(stack("MPI_Recv", arguments=arguments))["arguments"]
+    assert [told[name]["value"] for name in ("buf", "count", "comm")] == ["0xffff800000000001", 3, "0x44000000"]
+
+
 def test_a_large_job_is_told_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each snapshot has its groups, so that they would be a number for each pair of ranks."""
     monkeypatch.setattr(json_report, "MOST_SNAPSHOTS", 5)
@@ -251,6 +259,14 @@ def test_no_cell_is_a_formula() -> None:
     assert found[5]["program"] == "'@ring"
     assert found[6]["tag"] == "-16"
     assert not any(cell[:1] in "=+@\t\r" for row in found for cell in row.values() if cell)
+
+
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_what_a_formula_begins_with_is_marked(sign: str) -> None:
+    """Spreadsheets take the full-width signs alike."""
+    named = job(rank(0, program=f"{sign}ring"))
+    (row,) = csv.DictReader(io.StringIO(csv_report.render(named, conclude(named))))
+    assert row["program"] == f"'{sign}ring"
 
 
 def test_the_csv_is_as_the_rfc_has_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.report import dot, svg
-from mqs_dll.report.drawing import draw
+from mqs_dll.report.drawing import draw, size_of
 from mqs_dll.report.layout import layout
 from mqs_dll.report.layout.boxes import Edge, Point, Size
 from mqs_dll.report.picture import MOST_ARROWS, Picture, Shape, folded, picture
@@ -165,6 +165,13 @@ def test_a_cycle_is_drawn_rank_by_rank_as_long_as_one_can_follow_it(length: int,
     assert len(drawn.nodes) == len(drawn.arrows) == nodes
 
 
+def test_what_many_findings_name_is_merged_after_some() -> None:
+    """The gravest ones keep their ranks apart; those of the others share a node for each."""
+    named = [finding("wrong", *range(first, first + 8), cause=Cause.TAG) for first in range(0, 40, 8)]
+    drawn = picture(job(*(rank(number) for number in range(64))), verdict([does()] * 64, findings=named))
+    assert [len(node.processes) for node in drawn.nodes] == [1] * 24 + [8, 8, 24]
+
+
 def test_what_a_finding_says_of_many_is_not_merged_with_others() -> None:
     """Ranks 1-20 are behind something, the others do the same without being named."""
     waits = [barrier(place, (0,)) for place in range(1, 100)]
@@ -256,6 +263,8 @@ def test_hostile_names_stay_labels_in_dot() -> None:
     text = dot.render(*hostile_verdict())
     plain = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, encoding="utf-8", check=True)
     assert [line.split()[0] for line in plain.stdout.splitlines()].count("node") == 2
+    assert "&amp;lt;" in text
+    assert "&lt;" not in text
 
 
 # ---------------------------------------------------------------- SVG
@@ -369,6 +378,11 @@ def test_all_arrows_of_a_chain_point_the_same_way() -> None:
     places = layout(*graph_of(4, (3, 2), (2, 1), (1, 0)))
     along = [y if places.down else x for x, y in places.boxes]
     assert along == sorted(along, reverse=True)
+
+
+def test_characters_of_two_columns_have_room_for_two() -> None:
+    """A name in Chinese is as wide as twice as many letters."""
+    assert size_of(["\u6e2c\u8a66", "ab"]) == size_of(["abcd", "ab"])
 
 
 def test_the_drawing_has_a_group_for_each_node_and_arrow() -> None:

@@ -344,6 +344,18 @@ def test_ten_thousand_ranks_fit_a_screen(
         rest = rest.partition(part)[2]
 
 
+def test_how_many_waits_are_needed_is_said_where_all_of_a_row_need_as_many() -> None:
+    """Ranks that need all of their waits, and ranks that need one, share a row where there are too many."""
+    read = job(*(rank(number) for number in range(40)))
+    waits = [wait(number, (number + 1) % 40, tag=tag) for number in range(40) for tag in (1, 2)]
+    calls = [does(f"MPI_X{n // 2}", mode=Mode.ANY if n % 2 and n > 2 else Mode.ALL) for n in range(40)]
+    table = ranks_table(read, verdict_of(read, waits, calls))
+    assert [row[:2] for row in table if row[0][0] == "["][:2] == [
+        ["[0-1]", "stuck in MPI_X0 (needs all)"],
+        ["[2-3]", "stuck in MPI_X1"],
+    ]
+
+
 def test_every_rank_is_shown_on_demand() -> None:
     """With everything asked for, equal ranks have a row each, and their call stacks and queues follow."""
     read = job(*(rank(number, receive(1, 7), call="MPI_Recv") for number in range(30)))
@@ -375,6 +387,13 @@ def test_equal_reasons_are_said_once() -> None:
     read = job(*closed, rank(50))
     shown = printed(text.render(read, verdict_of(read)))
     assert "  ranks [0-49]: it is closed to us\n" in shown
+
+
+def test_a_reason_loses_no_part_of_another_number() -> None:
+    """What begins with the number of the rank, or with its PID, is another one."""
+    read = job(rank(1, pid=100, why="rank 1 (process 100) is not rank 12, which process 1000 is"), rank(12))
+    shown = printed(text.render(read, verdict_of(read)))
+    assert "  rank 1: it is not rank 12, which process 1000 is\n" in shown
 
 
 def test_what_is_hidden_in_a_rank_that_was_read_is_said() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from mqs_dll.debugger import holder
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import file_at, mappings, turns
+from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import (
     AlreadyTracedError,
@@ -177,6 +177,24 @@ def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
         with pytest.raises(TargetReadError) as failure:
             process.fetch(top - 8, 9)
         assert (failure.value.address, failure.value.size) == (top - 8, 9)
+
+
+def test_a_name_that_looks_like_what_stands_behind_it_is_told_whole(bench: Path, tmp_path: Path) -> None:
+    """State, parent and the rest are those of the process, not of its name."""
+    odd = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
+    with running(bench / "sleeper", "threads", environment={"LD_PRELOAD": str(odd)}) as process:
+        stat, status = read_stat(process.pid), read_status(process.pid)
+    assert stat is not None
+    assert (stat.name, stat.parent, stat.gone) == ("a) R 1 (\r\x0b\n\\xff", os.getpid(), False)
+    assert (status.name, status.process) == ("a) R 1 (\r\x0b\\n\\xff", process.pid)
+
+
+def test_a_path_with_blanks_is_told_whole(tmp_path: Path) -> None:
+    """The kernel escapes no blanks: all of the line's rest is the path."""
+    path = tmp_path / "a lamp  of two"
+    path.write_bytes(b"\1")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+        assert str(path) in {mapping.path for mapping in mappings("self", b"lamp")}
 
 
 def test_turns_are_counted_by_thread(sleeper: subprocess.Popen[str]) -> None:
@@ -427,7 +445,9 @@ def test_a_process_that_does_not_stop(bench: Path) -> None:
 REUSE = """
 import subprocess, sys, time
 from pathlib import Path
+from unittest.mock import MagicMock
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
+from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, start_time, thread_ids
@@ -442,6 +462,8 @@ def begin():
 
 first = begin()
 pid, looked_at = first.pid, LiveProcess(first.pid)
+ranks = Here([FoundRank(0, 0, pid, "program", "host")], lambda process: (MagicMock(), None))
+ranks.open()
 first.kill()
 first.wait()
 while True:
@@ -472,6 +494,8 @@ for act in (lambda: stopped(pid, looked_at.started).__enter__(), lambda: LivePro
 rank = FoundRank(0, 0, pid, "program", "host", started=looked_at.started)
 job = FoundJob(None, "title", "user", 0.0, "host", (FoundWorld(1, True),), (rank,), frozenset({pid}))
 print(read_job(job, lambda process: (Library(), None)).processes[0].state.value)
+with ranks.stopped():
+    pass
 assert naps() == before, "it was stopped"
 with stopped(pid, start_time(pid)):
     print("its own start time will do")

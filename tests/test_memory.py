@@ -11,6 +11,7 @@ from mqs_dll.abi import TypeSizes
 from mqs_dll.bounds import BYTES_OF_A_STEP, MOST_STEPS
 from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
+from mqs_dll.mpi import stack
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x10000
@@ -224,6 +225,17 @@ def test_blocks_grow_where_the_next_one_is_needed_too() -> None:
         memory.read(BASE + place, 8)
     sizes = [size // BLOCK for _, size in target.fetches]
     assert sizes == [1, 1, 2, 4, 8, 16, 16, 16, 16, 1]
+
+
+def test_nothing_below_the_mapped_part_of_a_stack_is_read() -> None:
+    """A read there would have the kernel make the stack larger."""
+    begin = 0x7FFC_0000_0000 + 5 * PAGE + 8
+    lowest = begin - begin % PAGE - stack.MAPPED
+    process = MemoryImage({lowest: bytes(stack.MAPPED + PAGE)})
+    address, words = stack.first_words(Memory(process), begin)
+    assert lowest <= address < lowest + BLOCK
+    assert address + 8 * len(words) == begin
+    assert min(fetched for fetched, _ in process.fetches) >= lowest
 
 
 def test_what_lies_far_apart_is_fetched_alone() -> None:

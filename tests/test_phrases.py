@@ -98,6 +98,13 @@ def test_the_calls_that_may_have_made_an_operation_are_in_its_first_line(line: s
     assert len(line) < TEXT_SIZE
 
 
+def test_calls_stand_in_the_first_line_alone() -> None:
+    """In any other one, a vendor's library may mean something else by them."""
+    lines = written(made_by("MPI_Irecv"), made_by("MPI_Bsend", how=How.GONE_ON))
+    assert read(lines) == Words(calls=("MPI_Irecv",))
+    assert unread(lines) == lines[1:]
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

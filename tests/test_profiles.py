@@ -17,9 +17,11 @@ from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.errors import LayoutError
+from mqs_dll.mpi.elf import LoadedLibrary
+from mqs_dll.mpi.ladder import nearest_first, of_machine
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.mpi.openmpi.views import Group
-from mqs_dll.profiles import FOLDER, SCHEMA, available, load, of_fabric, parse, shipped
+from mqs_dll.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.view import wanted_members
 
 FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
@@ -96,6 +98,33 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(LayoutError, match=r"openmpi-x\.json can't be read"):
         load(path)
+
+
+# ---------------------------------------------------------------- which are tried, in which order
+
+
+def made_for(name: str, **facts: object) -> Profile:
+    """Return the sound profile under a name, with some of its facts replaced."""
+    return parse({**sound(), "name": name, **facts}, name)
+
+
+def test_the_nearest_profiles_are_tried_first() -> None:
+    """Those of exactly this build, then of its release, then all others; the user's come first among equals."""
+    others = [made_for("another of the user's"), made_for("another")]
+    of_release = [
+        made_for("the user's, of the release", releases=["1.2"]),
+        made_for("of the release", releases=["1.2"]),
+    ]
+    of_build = [made_for("of the build", releases=["1.1"], builds=["b01d"])]
+    found = nearest_first([*others, *of_release, *of_build], "b01d", "1.2")
+    assert found == [*of_build, *of_release, *others]
+
+
+def test_profiles_of_another_machine_are_not_tried() -> None:
+    """Where the library's machine is known; else all are."""
+    profiles = [made_for(machine, machine=machine) for machine in MACHINES]
+    assert of_machine(profiles, LoadedLibrary(0, (), "", "aarch64")) == profiles[1:]
+    assert of_machine(profiles, LoadedLibrary(0, (), "")) == profiles
 
 
 # ---------------------------------------------------------------- what is shipped

@@ -108,6 +108,7 @@ def row(operation: Operation, queue: Queue = Queue.RECEIVES) -> list[str]:
         ("caf\u00e9 \u6c17\u8c61".encode(), "caf\u00e9 \u6c17\u8c61"),
         (b"caf\xe9", r"caf\xe9"),
         ("\u202etxt.exe".encode(), r"\u202etxt.exe"),
+        ("a line\u2028a paragraph\u2029".encode(), r"a line\u2028a paragraph\u2029"),
         ("\U000e0041".encode(), r"\U000e0041"),
         (rb"caf\xe9", r"caf\\xe9"),
         (b"[bold]:smile:[/bold]", "[bold]:smile:[/bold]"),

@@ -111,6 +111,12 @@ def test_receives_from_any_source_without_a_sender_are_a_knot() -> None:
     assert verdict.waits[0].peers is verdict.waits[1].peers
 
 
+def test_who_is_gone_is_not_blamed_where_another_may_still_send() -> None:
+    """Any source will do: that rank 1 exited doesn't keep rank 2 from it."""
+    verdict = conclude(job(still(0, receive(ANY), call="MPI_Recv"), gone(1), still(2)))
+    assert causes(verdict) == [Cause.OUTSIDE]
+
+
 def test_who_is_gone_is_named_where_a_collective_has_no_traffic_to_be_seen() -> None:
     """Ranks may leave MPI_Reduce before others: it is likely what rank 0 waits for, and no more."""
     verdict = conclude(job(still(0, call="MPI_Reduce"), gone(1), still(2, call=None)))
@@ -567,6 +573,14 @@ def test_a_receive_that_is_too_small_is_named_with_both_sizes() -> None:
     assert Cause.TOO_SMALL not in causes(conclude(job(probe, still(1))))
 
 
+def test_a_receive_that_mpich_keeps_no_tag_of_has_that_of_its_message() -> None:
+    """What it had asked for is gone once its message has come."""
+    got = receive(1, tag=2, length=4, status=Status.COMPLETE, message=(1, 2, 9), text=(IRECV,))
+    kept = got._replace(operation=got.operation._replace(desired_local_rank=-1, desired_tag=-1))
+    finding = the(conclude(job(still(0, kept), still(1), mpi="MPICH 4.3.2, ch4")), Cause.TOO_SMALL)
+    assert "receives into 4 bytes from rank 1, tag 2 on MPI_COMM_WORLD, but the message has 9" in finding.sentence
+
+
 def test_the_message_of_a_receive_is_told_by_its_number() -> None:
     """Another may be under way before the one that is seen: then a size that doesn't fit is that of a later message.
 
@@ -834,6 +848,19 @@ def test_roots_of_calls_that_others_are_through_with_are_told_too() -> None:
         "Ranks [0-1] are in MPI_Reduce on MPI_COMM_WORLD with different roots: rank 0 takes rank 0 or 2 for it, rank 1 "
         "takes rank 1 or 3 for it; ranks [2-3] are in MPI_Barrier on MPI_COMM_WORLD."
     )
+
+
+def test_a_tree_within_a_node_tells_no_root() -> None:
+    """MPICH reduces on each node first: who leads one waits for the others there, whatever the root."""
+    rows = communicator("rows", range(4), unique_id=0x20)
+    nodes = [communicator("[internal]", (first, first + 1), unique_id=0x22) for first in (0, 2)]
+    leaders = [
+        still(node.members[0], collective("MPI_Reduce", source=1, length=4, on=node), call="MPI_Reduce")
+        for node in nodes
+    ]
+    others = [still(node.members[1], call="MPI_Barrier") for node in nodes]
+    ranks = (leaders[0], others[0], leaders[1], others[1])
+    assert Cause.ROOTS not in causes(conclude(job(*ranks, communicators=[rows, *nodes], mpi="MPICH 4.3.2, ch4")))
 
 
 def test_who_both_sends_and_receives_in_a_reduction_is_in_no_tree() -> None:

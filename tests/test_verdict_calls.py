@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqs_dll import phrases
-from mqs_dll.abi import Queue
+from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.records import Argument, Witness
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.report.text.call import written
@@ -96,6 +96,25 @@ def test_queue_and_call_that_agree_are_one_wait() -> None:
     (wait,) = [each for each in verdict.waits if each.process == 0]
     assert (wait.tag, wait.length, wait.from_call) == (10, 8, False)
     assert not [finding for finding in verdict.findings if finding.cause is Cause.DISPUTE]
+
+
+def test_a_rank_that_may_have_gone_on_is_in_no_dispute() -> None:
+    """The queue and the call may be of different moments."""
+    arguments = given(source=1, tag=10, comm=HALO)
+    verdict = conclude(
+        job(still(0, receive(1, tag=11, on=HALO), call="MPI_Recv", arguments=arguments, watched=False), gone(1))
+    )
+    assert Cause.DISPUTE not in {finding.cause for finding in verdict.findings}
+
+
+def test_a_receive_that_has_its_message_does_not_contradict_a_call_that_asked_for_any() -> None:
+    """It has the source and the tag of what came."""
+    arguments = given(source=ANY, tag=ANY, comm=HALO)
+    got = receive(1, tag=11, on=HALO, status=Status.MATCHED, message=(1, 11, 8))
+    verdict = conclude(job(still(0, got, call="MPI_Recv", arguments=arguments), gone(1)))
+    assert not [finding for finding in verdict.findings if finding.cause is Cause.DISPUTE]
+    other = given(source=1, tag=12, comm=HALO)
+    assert the(conclude(job(still(0, got, call="MPI_Recv", arguments=other), gone(1))), Cause.DISPUTE)
 
 
 def test_queue_and_call_that_differ_are_reported_and_not_believed() -> None:

@@ -100,6 +100,47 @@ def test_of_several_windows_none_is_named() -> None:
     assert (wait.window, wait.peers) == ("window 'table'", (0,))
 
 
+def test_who_is_in_the_queue_of_one_window_waits_for_no_lock_of_another() -> None:
+    """MPICH keeps at the target who waits there: who holds the other window's lock has nothing to do with it."""
+    other = window(b"other", 8, **NOTHING | {"locked": (1,)})
+    holds = window(**NOTHING | {"locked": (2,)})
+    target = window(**NOTHING | {"queued": (1,)})
+    mine = window(**NOTHING)
+    verdict = conclude(job(receiving(holds, other), locking(mine, other), receiving(target, other, number=2)))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.window, wait.peers) == ("window 'table'", (0,))
+
+
+def test_windows_that_differ_in_nothing_are_told_apart_by_their_order() -> None:
+    """All processes make them in one order: who holds the lock of one has no lock of the other."""
+    free, held, mine = window(b"two", **NOTHING), window(**NOTHING | {"locked": (1,)}), window(**NOTHING)
+    for holder, others in (((held, free), (mine, free)), ((free, held), (free, mine))):
+        verdict = conclude(job(receiving(*holder), locking(*others), receiving(*others, number=2)))
+        (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+        assert (wait.window, wait.peers) == ("window 'table'", (0,))
+
+
+def test_a_handle_that_two_windows_have_names_neither() -> None:
+    """One of them is a leftover; which one can't be told."""
+    both = (window(b"one", 7, handle=0xA0000000), window(b"two", 8, handle=0xA0000000))
+    calls = still(1, call="MPI_Win_lock", arguments=given(rank=2, win=0xA0000000), windows=both)
+    verdict = conclude(job(receiving(*both), calls, receiving(*both, number=2)))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.window, wait.peers) == (None, (0, 2))
+
+
+def test_a_wait_for_who_knows_whom_is_not_proved_by_one_who_has_started() -> None:
+    """Where nothing tells whom it has posted for, one that has started may do so for a later epoch."""
+    verdict = conclude(
+        job(
+            receiving(window(**NOTHING | {"started": (1,)}), source=1),
+            still(1, call="MPI_Win_wait", windows=[window(started=(), locked=())]),
+            still(2, windows=[window(**NOTHING)]),
+        )
+    )
+    assert verdict.outcome is not Outcome.PROVED
+
+
 def test_without_windows_nothing_is_known_of_a_one_sided_call() -> None:
     """As of a job that was saved before windows were read: it is suspected at most, and everything may be meant."""
     verdict = conclude(job(receiving(), still(1, call="MPI_Win_lock"), receiving(number=2)))

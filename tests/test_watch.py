@@ -243,6 +243,38 @@ def test_a_rank_that_exited_does_not_end_the_view() -> None:
     assert watch.ENDED not in lines
 
 
+def test_the_view_ends_where_only_nodes_that_were_not_reached_may_have_ranks() -> None:
+    """Of those nothing can be told: the job has ended for all that is known."""
+    far = rank(1, state=RankState.UNREADABLE, pid=0, host="node1", why="node1 can't be reached")
+    alive, over = job(rank(0), far), job(gone(0), far)
+    lines, remaining = frames_of(alive, over, alive)
+    assert lines[-1] == watch.ENDED
+    assert len(remaining) == 1
+
+
+def test_an_ignored_interrupt_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a script that runs the view in the background."""
+    handlers = []
+    monkeypatch.setattr("time.sleep", lambda seconds: handlers.append(signal.getsignal(signal.SIGINT)))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        watch.watch(iter([job(rank(0)), job(rank(0))]), console(), 1.0, 2)
+    finally:
+        after = signal.signal(signal.SIGINT, before)
+    assert {*handlers, after} == {signal.SIG_IGN}
+
+
+def test_ranks_that_were_never_seen_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no PID: what becomes of one is no change of another."""
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
+    unread = [rank(number, pid=0, state=RankState.UNREADABLE) for number in (1, 2)]
+    exited = rank(1, pid=0, state=RankState.EXITED)
+    lines, _ = frames_of(job(rank(0), *unread), job(rank(0), exited, unread[1]))
+    times = [re.split(r" {2,}", line)[4] for line in lines if re.match(r"\d ", line)]
+    assert times == ["-", "-", "-", "10 s", "0 s", "10 s"]
+
+
 def test_the_view_ends_after_as_many_looks_as_were_asked_for() -> None:
     """No look is taken that isn't shown."""
     lines, remaining = frames_of(job(rank(0)), job(rank(0)), job(rank(0)), count=2)
@@ -260,6 +292,22 @@ def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pyt
     lines, _ = frames_of(first, first, moved, moved)
     times = [re.split(r" {2,}", line)[4] for line in lines if re.match(r"\d ", line)]
     assert times == ["-", "-", "-", "10 s", "10 s", "10 s", "0 s", "20 s", "0 s", "10 s", "30 s", "10 s"]
+
+
+@pytest.mark.parametrize(("interrupts", "ended"), [(1, [True]), (2, [])])
+def test_an_interrupt_waits_for_the_look_and_a_second_one_does_not(interrupts: int, ended: list[bool]) -> None:
+    """Either ends the view, and is no error."""
+    over: list[bool] = []
+
+    def looks() -> Iterator[Job]:
+        for _ in range(interrupts):
+            signal.raise_signal(signal.SIGINT)
+        over.append(True)
+        yield job(rank(0))
+        yield job(rank(0))
+
+    watch.watch(looks(), console(), 60.0, None)
+    assert over == ended
 
 
 def test_a_pause_is_slept_in_naps(monkeypatch: pytest.MonkeyPatch) -> None:
