@@ -7,15 +7,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from mqs_dll import read_job
-from mqs_dll.debugger.limit import EXIT_LIMIT
+from mqs_dll.debugger.limit import EXIT_LIMIT, Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, read_status
+from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import LimitError
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, open_mpis
@@ -160,6 +162,25 @@ def test_what_holds_the_ranks_stopped_by_a_signal(job: Job, ranks: list[int]) ->
         wait_until(lambda: all(run_on(ranks)))
         _, err = process.communicate(timeout=60)
     assert (process.returncode, SAID in err) == (EXIT_LIMIT, True)
+
+
+def test_what_holds_processes_stopped_before_all_of_them_stand(tmp_path: Path) -> None:
+    """Then, too, the limit is what was over; a process that stands already runs on."""
+    sleeper = compile_target(tmp_path / "sleeper", "sleeper.c", "-pthread")
+    with running_program(sleeper, "threads") as target, running_program(sleeper, "vfork") as deaf:
+        children = Path(f"/proc/{deaf.pid}/task/{deaf.pid}/children")
+        wait_until(lambda: states(deaf.pid) == {"D"} and children.read_text().strip())
+
+        def stop_the_holder() -> None:
+            wait_until(lambda: states(target.pid) == {"t"})
+            os.kill(read_status(target.pid).tracer, signal.SIGSTOP)
+
+        with ThreadPoolExecutor(1) as aside:
+            aside.submit(stop_the_holder)
+            with pytest.raises(LimitError), all_stopped([target.pid, deaf.pid], limit=Limit(1.0)):
+                pass
+        wait_until(lambda: all(run_on([target.pid])))
+        os.kill(int(children.read_text()), signal.SIGKILL)
 
 
 def test_killing_mqs_lets_go_at_once(job: Job, ranks: list[int]) -> None:

@@ -89,19 +89,23 @@ class all_stopped:
 
         Raises:
             StopError: the process that would hold them can't be started, or was ended.
+            LimitError: it was ended by the kernel's timer.
         """
         self._interrupts.hold()
+        asked = time.monotonic()
         try:
             if self._limit.ends_us:
                 self._alarm.set()
-                error = self._limit_error()
-                self._order = self._order._replace(last_words=f"mqs: {error}.\n     {error.help}\n")
+                over = self._limit_error()
+                self._order = self._order._replace(last_words=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
                 self._holder = Holder(speaks=self._limit.ends_us)
             self._began, self.failures, self._signals = self._holder.ask(self._order)
-        except BaseException:
+        except BaseException as error:
             self._resume()
             self._interrupts.release()
+            if isinstance(error, StopError) and time.monotonic() - asked >= self._limit.seconds:
+                raise self._limit_error() from error
             raise
         self._interrupts.pass_on()
         return self
