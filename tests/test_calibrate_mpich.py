@@ -174,12 +174,13 @@ def test_a_communicator_of_the_programs_is_none_that_mpich_made(learnt: Learnt, 
     assert ledger.offsets[communicators.COMM] == there
 
 
+@pytest.mark.parametrize("learnt", [OLD, NEW], indirect=True)  # a network keeps such messages to itself
 def test_a_request_of_the_programs_is_no_unexpected_message(learnt: Learnt, doctor: Doctor) -> None:
     """Not with the tag of one, either: what MPICH makes for a message has no communicator."""
     ledger = learnt.ledger
-    there = dict(ledger.offsets[requests.REQUEST])
-    tag = there.get("dev.match.parts.tag", ch4.tag_at(ledger))
+    tag = ledger.offsets[requests.REQUEST].get("dev.match.parts.tag", ch4.tag_at(ledger))
     messages = requests.unexpected(ledger, tag)
+    assert messages
     tags = {dump: entry["tag"] for dump, _, entry in messages}
     everything = [(dump, at) for dump in tags for at in ledger.objects(dump, handles.REQUEST)]
     own = [each for each in everything if ledger.member(*each, requests.REQUEST, "comm")]

@@ -259,11 +259,16 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
 
 def _kill(processes: Iterable[int], shared: set[str]) -> None:
     """Kill processes, and add the files of the memory that they share: once they have ended, nothing tells those."""
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, none begins to share another
-        for pid in processes:
-            shared.update(each.path for each in mappings(pid, b"/dev/shm/") if each.path.startswith(SHARED_MEMORY))
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    _signal(processes, signal.SIGSTOP)  # so that none begins to share another
+    for pid in processes:
+        shared.update(each.path for each in mappings(pid, b"/dev/shm/") if each.path.startswith(SHARED_MEMORY))
+    _signal(processes, signal.SIGKILL)
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _describe_deathless(processes: Sequence[int]) -> str:

@@ -92,7 +92,6 @@ class all_stopped:
             LimitError: it was ended by the kernel's timer.
         """
         self._interrupts.hold()
-        asked = time.monotonic()
         try:
             if self._limit.ends_us:
                 self._alarm.set()
@@ -100,11 +99,12 @@ class all_stopped:
                 self._order = self._order._replace(last_words=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
                 self._holder = Holder(speaks=self._limit.ends_us)
+            self._began = time.monotonic()  # or a little later: its answer tells
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException as error:
             self._resume()
             self._interrupts.release()
-            if isinstance(error, StopError) and time.monotonic() - asked >= self._limit.seconds:
+            if isinstance(error, StopError) and self.pause >= self._limit.seconds:
                 raise self._limit_error() from error
             raise
         self._interrupts.pass_on()
