@@ -187,6 +187,13 @@ class LimitError(ProcessError):
     )
 
 
+class ForeignError(ProcessError):
+    """Root was about to parse another user's files. Never crosses the C interface."""
+
+    code = 156
+    help = "Look at it as that user, or with the command `mqs`, which gives up root for that."
+
+
 class DllError(MqsError):
     """An MQS library can't be loaded, or lacks an entry point. Never crosses the C interface."""
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -142,10 +141,14 @@ def parse(document: Any, source: str) -> Profile:
 
 def shipped(mpi: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
     """Yield the profiles for one MPI's adapter, in alphabetical order of their files."""
-    for path in _files(folder, f"{mpi}-"):
-        profile = _load_once(path)
-        if profile.mpi == mpi:
+    for path in _shipped_files(folder):
+        if os.path.basename(path).startswith(f"{mpi}-") and (profile := _load_once(path)).mpi == mpi:
             yield profile
+
+
+@cache
+def _shipped_files(folder: Path | str) -> list[str]:
+    return _files(folder)
 
 
 @cache
@@ -154,8 +157,8 @@ def _load_once(path: str) -> Profile:
     return load(path)
 
 
-def _files(folder: Path | str, beginning: str = "") -> list[str]:
-    """Return the paths of the profiles in a folder whose names begin so, in alphabetical order; none where it isn't.
+def _files(folder: Path | str) -> list[str]:
+    """Return the paths of the profiles in a folder, in alphabetical order; none where there is no such folder.
 
     Raises:
         OSError: it can't be listed.
@@ -164,9 +167,7 @@ def _files(folder: Path | str, beginning: str = "") -> list[str]:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [
-        os.path.join(folder, name) for name in sorted(names) if name.startswith(beginning) and name.endswith(".json")
-    ]
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(".json")]
 
 
 def user_folder() -> str:
@@ -185,31 +186,46 @@ def available(mpi: str) -> tuple[list[Profile], list[str]]:
         The profiles, and for each file of the user's that is none a sentence that says why: such a file must not
         keep libmqs from working.
     """
-    profiles: list[Profile] = []
-    refused: list[str] = []
-    folder = user_folder()
-    try:
-        files = _files(folder)
-    except OSError as error:
-        files = []
-        refused.append(f"the profiles in {folder} can't be listed: {error}")
-    for path in files:
-        try:
-            profiles.append(load(path))
-        except LayoutError as error:
-            refused.append(str(error))
+    profiles, refused = _of_user()
     profiles = [profile for profile in profiles if profile.mpi == mpi and not profile.fabric]
     return [*profiles, *shipped(mpi)], refused
 
 
 def of_fabric(fabric: str, mpi: str, release: str) -> Iterator[Layouts]:
     """Yield the layouts of a fabric's release that the user has made over an MPI; ``available`` tells of bad files."""
-    with suppress(OSError):
-        for path in _files(user_folder(), f"{fabric.lower()}-"):
-            with suppress(LayoutError):
-                profile = load(path)
-                if (profile.fabric, profile.mpi) == (fabric, mpi) and release in profile.releases:
-                    yield profile.layouts
+    for profile in _of_user()[0]:
+        if (profile.fabric, profile.mpi) == (fabric, mpi) and release in profile.releases:
+            yield profile.layouts
+
+
+_kept: tuple[list[Profile], list[str]] | None = None
+
+
+def keep_all() -> None:
+    """Read all profiles now: this process is about to lose the right to read their folders."""
+    global _kept
+    _kept = _of_user()
+    for path in _shipped_files(FOLDER):
+        _load_once(path)
+
+
+def _of_user() -> tuple[list[Profile], list[str]]:
+    """Return the profiles in the user's folder, and sentences on the files there that are none."""
+    if _kept is not None:
+        return list(_kept[0]), list(_kept[1])
+    folder = user_folder()
+    try:
+        files = _files(folder)
+    except OSError as error:
+        return [], [f"the profiles in {folder} can't be listed: {error}"]
+    profiles: list[Profile] = []
+    refused: list[str] = []
+    for path in files:
+        try:
+            profiles.append(load(path))
+        except LayoutError as error:
+            refused.append(str(error))
+    return profiles, refused
 
 
 def _is_offset(value: object) -> bool:

@@ -98,7 +98,7 @@ def _compile(mpi: Mpi, source: str, output: Path, *options: str) -> None:
 def _look(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
     """Return which arguments of a call are told, all of which are right."""
     with stopped(process.pid) as stop:
-        captured = capture(process.pid, stop.registers(process.pid))
+        captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process, tracer)
     if isinstance(stacks, Hidden) or stacks[0].call != waiting.call:
         return set()

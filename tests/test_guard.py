@@ -224,7 +224,7 @@ def test_after_an_error_another_process_holds(sleeper: Returning) -> None:
 
     def ask_and_fail(held: holder.Holder) -> None:
         with stopped(sleeper.pid, holder=held):
-            holder._send(held._to.fileno(), sleeper.pid)
+            holder._send(held._to.fileno(), holder._order_of(sleeper.pid))
             raise ZeroDivisionError
 
     with holding() as held:

@@ -85,7 +85,7 @@ class Blocked:
 def look(process: LiveProcess) -> tuple[CallStack, ...]:
     """Return the call stacks of a process, which they can be told of."""
     with stopped(process.pid) as stop:
-        captured = capture(process.pid, stop.registers(process.pid))
+        captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process)
     assert not isinstance(stacks, Hidden), stacks
     return stacks
@@ -200,21 +200,19 @@ def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
 
 def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
     """Its registers are the processor's own then."""
-    with running_program(Path(sys.executable), "-c", IDLE) as child:
-        captured = capture(child.pid, {})
-        with LiveProcess(child.pid) as process:
-            assert isinstance(unwind(captured, process), Hidden)
+    with running_program(Path(sys.executable), "-c", IDLE) as child, LiveProcess(child.pid) as process:
+        captured = capture(process, {})
+        assert isinstance(unwind(captured, process), Hidden)
     assert captured.threads == ()
     assert NOT_STOPPED.way_out == "leave out --no-stop"
 
 
 def test_a_program_without_an_mpi_shows_no_call() -> None:
     """That no MPI function is on its stack says nothing, as long as none is known by its name."""
-    with running_program(Path(sys.executable), "-c", IDLE) as child:
+    with running_program(Path(sys.executable), "-c", IDLE) as child, LiveProcess(child.pid) as process:
         with stopped(child.pid) as stop:
-            captured = capture(child.pid, stop.registers(child.pid))
-        with LiveProcess(child.pid) as process:
-            stacks = unwind(captured, process)
+            captured = capture(process, stop.registers(child.pid))
+        stacks = unwind(captured, process)
     assert isinstance(stacks, Hidden)
     assert "no symbols" in stacks.reason
 

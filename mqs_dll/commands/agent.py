@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
+import pkgutil
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+import mqs_dll
 from mqs_dll.commands import show, which_library
 
 EXIT_DONE = 0
+
+_ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll._", "mqs_dll.helper", "mqs_dll.libmqs")
+"""Modules that run in other processes."""
+_OTHERS = ("capstone", "pystack.engine")
+"""Modules that ours import when they are needed, where they are installed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +33,41 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         EXIT_DONE.
     """
+    from mqs_dll.commands.doctor import command as doctor
+    from mqs_dll.debugger import rights
     from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agent import serve
 
+    if os.geteuid() == 0 and not options.dll and "MQS_DLL" not in os.environ:
+        options.direct = True  # libmqs.so may lie where only root can read it
+
     def look(message: Mapping[str, Any]) -> Any:
         asked = {name: message[name] for name in ("pid", "core", *show.ASKED)}
+        rights.become_owner_of(message["core"] or message["pid"], prepare)
         return wire.write(show.look(argparse.Namespace(**vars(options), **asked)))
 
-    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), {"show": look})
+    def diagnose(message: Mapping[str, Any]) -> Any:
+        where = message["pid"] or message["path"]
+        rights.become_owner_of(where, prepare)
+        return wire.write(doctor.diagnose(where, message["limit"]))
+
+    more = {"show": look, "diagnose": diagnose}
+    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), more, prepare)
     return EXIT_DONE
+
+
+def prepare() -> None:
+    """Import and read what may be needed: this process is about to lose the right to read root's folders."""
+    from mqs_dll import profiles
+    from mqs_dll.debugger.job import bindings
+    from mqs_dll.debugger.job.stacks.arguments import remember
+
+    for module in pkgutil.walk_packages(mqs_dll.__path__, "mqs_dll."):
+        if not module.name.startswith(_ELSEWHERE):
+            importlib.import_module(module.name)
+    for name in _OTHERS:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    profiles.keep_all()
+    for read in (bindings.functions, bindings.constants, remember.version):
+        read()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
+import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mqs_dll.commands import which_library
-from mqs_dll.errors import CoreError, MqsError, NodesError
+from mqs_dll.errors import CoreError, MqsError, NodesError, NoSuchProcessError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.find import FoundJob
@@ -71,15 +74,29 @@ def find_ranks(options: argparse.Namespace, how: How) -> tuple[FoundJob, Ranks]:
     local = _find_here(options, bool(asked))
     from mqs_dll.debugger.job.nodes import hosts
 
-    named = asked if asked is not None else list(hosts.named(local.hosts)) if local else []
-    if local and (options.here or all(map(hosts.is_here, named))):
+    foreign = is_foreign(_process_of(options, local))
+    named = asked if asked is not None else list(hosts.named(local.hosts)) if local and not options.here else []
+    if local and not foreign and (options.here or all(map(hosts.is_here, named))):
         return local, _here(options, local, how)
     try:
         return _find_on(options, how, named, local)
     except NodesError:
-        if local is None or asked is not None:
+        if local is None or asked is not None or foreign:
             raise
         return local, _here(options, local, how)  # its other ranks are unread, and say what is missing
+
+
+def is_foreign(what: int | Path | None) -> bool:
+    """Tell whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
+    if os.geteuid() != 0 or what is None:
+        return False
+    from mqs_dll.debugger import rights
+    from mqs_dll.debugger.proc import owner_of
+
+    try:
+        return rights.must_give_up(owner_of(what) if isinstance(what, int) else rights.owner_of_file(what))
+    except (OSError, NoSuchProcessError):
+        return False  # whoever opens it says what is the matter with it
 
 
 def ask(options: argparse.Namespace, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
@@ -88,24 +105,49 @@ def ask(options: argparse.Namespace, node: str, message: Mapping[str, Any], kind
     Raises:
         NodesError: it can't be reached, or couldn't do what it was asked.
     """
-    from mqs_dll.debugger.job.nodes import hosts, wire
-    from mqs_dll.debugger.job.nodes.agents import Agents
-    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.nodes import hosts
 
     names = hosts.chosen(node)
     if len(names) != 1:
         raise NodesError(f"{node!r} is no single node")
+    return _ask(_start(options, None), names[0], message, kind, seconds)
+
+
+def ask_here(
+    message: Mapping[str, Any], kind: type[Any], seconds: float, *, dll: str | None = None, direct: bool = False
+) -> Any:
+    """Return the same of an agent on this machine, which gives up root for what it is asked to read.
+
+    Args:
+        message: as ask has it, as are kind and seconds.
+        kind: of record.
+        seconds: that it has.
+        dll: as which_library.opener has it.
+        direct: as which_library.opener has it.
+    """
+    from mqs_dll.debugger.job.nodes import agent
+    from mqs_dll.debugger.job.nodes.agents import Start
+
+    own = shlex.join([*agent.command_here(), *_flags(dll, direct)])
+    return _ask(Start(own, own), socket.gethostname(), message, kind, seconds)
+
+
+def _ask(start: Start, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
+    from mqs_dll.debugger.job.nodes import wire
+    from mqs_dll.debugger.job.nodes.agents import Agents
+    from mqs_dll.debugger.job.ranks import How
+
     answers: list[Any] = []
-    with Agents(How(), _start(options, None)) as agents:
-        agents.start(names)
-        obstacles = agents.ask(
-            {names[0]: message},
-            seconds,
-            lambda _, answer: answers.append(wire.read(kind, answer)),
-        )
+    with Agents(How(), start) as agents:
+        agents.start([node])
+        obstacles = agents.ask({node: message}, seconds, lambda _, answer: answers.append(wire.read(kind, answer)))
     for obstacle in obstacles.values():
         raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.way_out))))
     return answers[0]
+
+
+def _flags(dll: str | None, direct: bool) -> list[str]:
+    return [*(["--dll", dll] if dll else []), *(["--direct"] if direct else [])]
 
 
 def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], None] | None) -> Job:
@@ -125,6 +167,10 @@ def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], No
     for nodes, path in placed:
         for node in hosts.chosen(nodes) if nodes else ():
             there.setdefault(node, []).append(path)
+    foreign = [path for path in here if any(map(is_foreign, cores.files_of([path])))]
+    here = [path for path in here if path not in foreign]
+    if foreign:
+        there.setdefault(socket.gethostname(), []).extend(str(Path(path).absolute()) for path in foreign)
     read = cores.read_all(here, how, on_progress)
     lost: list[str] = []
     if there:
@@ -164,9 +210,18 @@ def _find_here(options: argparse.Namespace, elsewhere: bool) -> FoundJob | None:
     try:
         return find_job(options.what)
     except MqsError:
+        if isinstance(options.what, int) and is_foreign(options.what):
+            return None  # what a launcher has in its memory isn't known yet
         if not elsewhere or isinstance(options.what, int):
             raise
         return None
+
+
+def _process_of(options: argparse.Namespace, local: FoundJob | None) -> int | None:
+    """Return a process of this machine whose owner is the job's; None where none is known."""
+    if local is None:
+        return options.what if isinstance(options.what, int) else None
+    return next((rank.pid for rank in local.ranks if rank.pid and rank.host == local.host), local.launcher)
 
 
 def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
@@ -180,21 +235,23 @@ def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
 def _find_on(
     options: argparse.Namespace, how: How, named: list[str], local: FoundJob | None
 ) -> tuple[FoundJob, Agents]:
-    import socket
-
     from mqs_dll.debugger.job.nodes import hosts
     from mqs_dll.debugger.job.nodes.agents import Agents
     from mqs_dll.debugger.job.nodes.wire import Wanted
+    from mqs_dll.debugger.proc import owner_of
     from mqs_dll.report.progress import ranks_done
 
-    asked = options.hosts or options.hostfile
+    asked = options.hosts or options.hostfile or options.here
+    process = _process_of(options, local)
     wanted = Wanted(
         marks=tuple(sorted(local.marks)) if local else (),
+        pids=(process,) if process and not local else (),
         program=options.what if isinstance(options.what, str) else "",
         slurm=options.slurm or "",
         any=options.what is None and local is None and not options.slurm,
+        user=owner_of(process).user if process else None,
     )
-    if local and not any(map(hosts.is_here, named)) and (not asked or local.ranks):
+    if (local or process) and not any(map(hosts.is_here, named)) and (not asked or local is None or local.ranks):
         named = [socket.gethostname(), *named]
     agents = Agents(how, _start(options, local))
     try:
@@ -210,9 +267,10 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
     from mqs_dll.debugger.job.nodes import agent, archive, carrier
     from mqs_dll.debugger.job.nodes.agents import Start
 
-    flags = (["--dll", options.dll] if options.dll else []) + (["--direct"] if options.direct else [])
-    own = shlex.join([*agent.command(), *flags])
-    command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else own
+    flags = _flags(options.dll, options.direct)
+    here = shlex.join([*agent.command_here(), *flags])
+    there = shlex.join([*agent.command(), *flags])
+    command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else there
     job = options.slurm or (local.slurm if local else "")
     via = options.via or (_SRUN if job and shutil.which(_SRUN) else _SSH)
     if via == _SRUN and not job:
@@ -221,4 +279,4 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
     if options.send:
         data = archive.packed()
         command = archive.command(len(data), [])
-    return Start(command, own, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)
+    return Start(command, here, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)

@@ -87,14 +87,22 @@ def _look_there(options: argparse.Namespace) -> Shown:
     path = options.core
     if path:
         node, path = hosts.of_path(path)
-    if not node:
+    foreign = not node and nodes.is_foreign(Path(path) if path else pid)
+    if not node and not foreign:
         return look(options)
     from mqs_dll.debugger.job.nodes import cores
     from mqs_dll.debugger.job.nodes.wire import Shown
 
+    if foreign:
+        path = path and str(Path(path).absolute())
+        options.sysroot = options.sysroot and str(Path(options.sysroot).absolute())
     seconds = cores.READ if path else options.limit + nodes.PATIENCE
     message = {"do": "show", "pid": pid, "core": path, **{name: getattr(options, name) for name in ASKED}}
-    shown: Shown = nodes.ask(options, node, message, Shown, seconds)
+    shown: Shown = (
+        nodes.ask_here(message, Shown, seconds, dll=options.dll, direct=options.direct)
+        if foreign
+        else nodes.ask(options, node, message, Shown, seconds)
+    )
     return shown
 
 
@@ -121,7 +129,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
         captured: list[Captured] = []
 
         def keep(stop: stopped) -> None:
-            captured.append(capture(options.pid, stop.registers(options.pid)))
+            captured.append(capture(process, stop.registers(options.pid)))
 
         try:
             snapshot = take_snapshot(

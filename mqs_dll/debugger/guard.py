@@ -23,7 +23,7 @@ from typing import Any
 from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.holder import Call, Holder, Watch
-from mqs_dll.debugger.proc import read_status
+from mqs_dll.debugger.proc import Owner, is_wholly_of, read_status
 from mqs_dll.debugger.returns import ReturnCounter
 from mqs_dll.errors import NoSuchProcessError, StopError
 
@@ -76,9 +76,10 @@ class Returns(Closes):
 class Guard(Closes):
     """Has breakpoints in threads that run, and stands between them and their signals."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
-        """Take in which threads may reach which addresses."""
+    def __init__(self, calls: Sequence[Call], owner: Owner | None = None) -> None:
+        """Take in which threads may reach which addresses, and whose they have to be (tracer.Tracer)."""
         self._calls = calls
+        self._owner = owner
         self._counters: dict[Call, ReturnCounter] = {}
         self._threads: set[int] = set()
         """Those that we trace."""
@@ -125,7 +126,10 @@ class Guard(Closes):
 
     def _seize(self, thread: int) -> bool:
         if thread not in self._threads and ptrace.call(ptrace.SEIZE, thread):
-            self._threads.add(thread)
+            if self._owner is None or is_wholly_of(thread, self._owner):  # its number is no other's now
+                self._threads.add(thread)
+            else:
+                self._detach(thread)
         return thread in self._threads
 
     def _let_go(self, thread: int) -> None:
@@ -133,6 +137,9 @@ class Guard(Closes):
         for call, counter in self._counters.items():
             if call.thread == thread:
                 counter.stop()
+        self._detach(thread)
+
+    def _detach(self, thread: int) -> None:
         ptrace.call(ptrace.INTERRUPT, thread)
         deadline = time.monotonic() + ptrace.LETTING_GO
         with suppress(TimeoutError):

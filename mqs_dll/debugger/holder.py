@@ -6,8 +6,9 @@ to that, because somebody has stopped it or it hangs itself, a timer of the kern
 
 It does the same for threads that are watched while they run (guard.py).
 
-They talk through two pipes, in pickled frames, each with its length before it. To be told nothing, a None, means: let
-go, and wait for the next order; a pipe that is closed: let go, and end.
+They talk through two pipes, in frames with their length before them. Orders are JSON: whoever gives them may have given
+up root (rights.py), and then is believed as little as the job's user. Answers are pickled. An order of nothing, a None,
+means: let go, and wait for the next order; a pipe that is closed: let go, and end.
 
 Its own side has to begin quickly: what only ours needs is imported where it is used.
 """
@@ -15,6 +16,7 @@ Its own side has to begin quickly: what only ours needs is imported where it is 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import pickle
 import select
@@ -28,7 +30,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from mqs_dll.debugger.limit import EXIT_LIMIT
-from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.proc import Owner, read_stat
 from mqs_dll.debugger.tracer import Tracer
 from mqs_dll.errors import StopError
 
@@ -46,7 +48,10 @@ _CLOCK_MONOTONIC = 1
 _PR_SET_NAME = 15
 _ROOT = __file__.rsplit("/", 3)[0]
 _BEGIN = f"import sys; sys.path.insert(0, {_ROOT!r})"
-_RUN = "from mqs_dll.debugger.holder import main; main()"
+_RUN = "from mqs_dll.debugger.holder import main; main({})"
+
+_LARGEST_ORDER = 1 << 24
+"""Bytes: that of a hundred thousand processes is smaller."""
 
 
 class Order(NamedTuple):
@@ -85,15 +90,19 @@ class Watch(NamedTuple):
 class Holder:
     """The other process, as the one that gives it orders has it, one after the other."""
 
-    def __init__(self, *, speaks: bool) -> None:
-        """Start it; it may print on standard error when it ``speaks``.
+    def __init__(self, *, speaks: bool, owner: Owner | None = None) -> None:
+        """Start it.
+
+        Args:
+            speaks: whether it may print on standard error.
+            owner: whose processes it holds, and no others; None for any.
 
         Raises:
             StopError: it can't be started.
         """
         import subprocess
 
-        command = [sys.executable, "-I", "-S", "-c", f"{_BEGIN}\n{_RUN}"]
+        command = [sys.executable, "-I", "-S", "-c", f"{_BEGIN}\n{_RUN.format(owner and tuple(owner))}"]
         try:
             self._process = subprocess.Popen(
                 command,
@@ -125,7 +134,7 @@ class Holder:
             StopError: it has ended, and holds nothing any more.
         """
         try:
-            _send(self._to.fileno(), what)
+            _send(self._to.fileno(), _order_of(what))
             answer = _receive(self._from.fileno())
         except (EOFError, OSError, ValueError):  # ValueError: a Ctrl-C has let them go meanwhile
             raise StopError("the process that held the others stopped has ended: they run on") from None
@@ -136,7 +145,7 @@ class Holder:
     def release(self) -> bool:
         """Have what an Order holds let go; return False when the limit was over before: then it has ended."""
         with suppress(EOFError, OSError, ValueError):
-            _send(self._to.fileno(), None)
+            _send(self._to.fileno(), _order_of(None))
             if select.select([self._from], [], [], _LETTING_GO)[0]:
                 _receive(self._from.fileno())
                 return True
@@ -156,8 +165,29 @@ class Holder:
         return code == 0
 
 
-def _send(pipe: int, what: object) -> None:
-    data = pickle.dumps(what)
+_started_before: list[Holder] = []
+"""Those that were started before root was given up (rights.py)."""
+
+
+def start_beforehand(owner: Owner) -> None:
+    """Start one that has root's rights over one user's processes, for when we have given them up.
+
+    Raises:
+        StopError: it can't be started.
+    """
+    _started_before.append(Holder(speaks=True, owner=owner))
+
+
+def start_holder(*, speaks: bool) -> Holder:
+    """Return one that takes orders; arguments and errors are those of Holder."""
+    while _started_before:
+        holder = _started_before.pop()
+        if not holder.ended:
+            return holder
+    return Holder(speaks=speaks)
+
+
+def _send(pipe: int, data: bytes) -> None:
     data = _LENGTH.pack(len(data)) + data
     while data:
         data = data[os.write(pipe, data) :]
@@ -166,6 +196,14 @@ def _send(pipe: int, what: object) -> None:
 def _receive(pipe: int) -> Any:
     (length,) = _LENGTH.unpack(_read(pipe, _LENGTH.size))
     return pickle.loads(_read(pipe, length))  # it comes from ourselves
+
+
+def _order_of(what: object) -> bytes:
+    """Return an order as it is sent: the name of its kind, and its members."""
+    members = {**what._asdict(), "started": [*what.started.items()]} if isinstance(what, Order) else what
+    if isinstance(what, Watch):
+        members = what._asdict()
+    return json.dumps([type(what).__name__, members]).encode("ascii")
 
 
 def _read(pipe: int, size: int) -> bytes:
@@ -181,17 +219,23 @@ def _read(pipe: int, size: int) -> bytes:
 # ---------------------------------------------------------------- its own side
 
 
-def main() -> NoReturn:
-    """Do what orders say, one after the other, and exit: EXIT_LIMIT when a limit was over, else 0."""
+def main(owner: tuple[int, int, tuple[int, ...]] | None) -> NoReturn:
+    """Do what orders say, one after the other, and exit: EXIT_LIMIT when a limit was over, else 0.
+
+    Args:
+        owner: as Holder has it.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_NAME, b"mqs")  # what another debugger sees that finds a process held
     commander = os.getppid()
+    whose = Owner(*owner) if owner else None
     code = 0
     try:
         while not code:
-            order: Order | Watch = _receive(0)
+            order = _order()
+            assert isinstance(order, Order | Watch)
             end = time.monotonic() + order.limit
             disarm = _end_after(order.limit + _LAST_RESORT)
-            is_over = _hold(order, end) if isinstance(order, Order) else _watch(order, end)
+            is_over = _hold(order, end, whose) if isinstance(order, Order) else _watch(order, end, whose)
             disarm()
             if is_over:
                 code = EXIT_LIMIT
@@ -203,26 +247,43 @@ def main() -> NoReturn:
     os._exit(code)  # at once: the others' pause is taken to last until we are gone
 
 
-def _hold(order: Order, end: float) -> bool:
+def _order() -> Order | Watch | int | None:
+    """Return the next order; EOFError when nobody is there any more, or says what isn't one."""
+    (length,) = _LENGTH.unpack(_read(0, _LENGTH.size))
+    if length > _LARGEST_ORDER:
+        raise EOFError
+    try:
+        kind, members = json.loads(_read(0, length))
+        if kind == Order.__name__:
+            return Order(**{**members, "started": {int(pid): int(at) for pid, at in members["started"]}})
+        if kind == Watch.__name__:
+            calls = [Call(int(thread), int(address)) for thread, address in members["calls"]]
+            return Watch(calls, float(members["limit"]))
+        return None if members is None else int(members)
+    except (LookupError, RecursionError, TypeError, ValueError):
+        raise EOFError from None
+
+
+def _hold(order: Order, end: float, owner: Owner | None) -> bool:
     """Hold what is to be held; return whether that lasted to the end of the time."""
-    tracer = Tracer(order.started, _nap)
+    tracer = Tracer(order.started, _nap, owner)
     began = time.monotonic()
     try:
         _send(1, _try(lambda: (began, tracer.stop(order.pids, min(began + order.deadline, end)), tracer.stop_signals)))
-        while (is_told := _is_told(end - time.monotonic())) and (pid := _receive(0)) is not None:
+        while (is_told := _is_told(end - time.monotonic())) and isinstance(pid := _order(), int):
             _send(1, _try(partial(tracer.registers, pid)))
     finally:
         tracer.resume()
     if is_told:
-        _send(1, None)
+        _send(1, pickle.dumps(None))
     return not is_told
 
 
-def _watch(order: Watch, end: float) -> bool:
+def _watch(order: Watch, end: float, owner: Owner | None) -> bool:
     """Notice what is to be noticed; return whether that lasted to the end of the time."""
     from mqs_dll.debugger.guard import Guard
 
-    with Guard(order.calls) as guard, _woken_up_on(signal.SIGCHLD) as news:  # of each signal that a thread gets
+    with Guard(order.calls, owner) as guard, _woken_up_on(signal.SIGCHLD) as news:  # of each signal that a thread gets
         _send(1, _try(guard.begin))
         while (left := end - time.monotonic()) > 0:
             told = select.select([0, news], [], [], left)[0]
@@ -230,7 +291,7 @@ def _watch(order: Watch, end: float) -> bool:
                 os.read(news, select.PIPE_BUF)
                 guard.pass_on()
             if 0 in told:
-                _receive(0)
+                _order()
                 _send(1, _try(guard.end))
                 return False
     return True
@@ -252,16 +313,16 @@ def _woken_up_on(number: int) -> Iterator[int]:
         os.close(writes)
 
 
-def _try(act: Callable[[], Any]) -> Any:
-    """Return what a function returns; a bug of ours as text."""
+def _try(act: Callable[[], Any]) -> bytes:
+    """Return what a function returns, as an answer; a bug of ours as text."""
     try:
-        return act()
+        return pickle.dumps(act())
     except EOFError:
         raise
     except Exception:
         import traceback
 
-        return traceback.format_exc()
+        return pickle.dumps(traceback.format_exc())
 
 
 def _nap(seconds: float) -> None:

@@ -9,6 +9,7 @@ R_AARCH64_ABS64 of the processors' supplements.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import drgn
 from mqs_dll import elf_format as elf
 from mqs_dll.debugger.bases import OfThisMachine
 from mqs_dll.debugger.live import LiveImage, new_program
+from mqs_dll.debugger.proc import check_owner
 from mqs_dll.errors import FileError, TargetReadError
 
 _PAGE = 4096
@@ -142,6 +144,7 @@ def _read(path: Path) -> tuple[elf.Header, bytearray]:
     """
     try:
         with path.open("rb") as file:
+            check_owner(os.fstat(file.fileno()).st_uid, str(path))
             begin = file.read(elf.HEADER_SIZE)
             if begin.startswith(_TEXTS_FOR_THE_LINKER):
                 raise FileError(f"{path} is no library but a text for the linker: {_first_line(path)}")

@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import drgn
 
 from mqs_dll.debugger.bases import Closes, ReadInOnePiece
-from mqs_dll.debugger.proc import check_readable, not_permitted, read_status, start_time
-from mqs_dll.errors import NoSuchProcessError, ProcessError, TargetReadError
+from mqs_dll.debugger.proc import check_owner, check_readable, not_permitted, read_status, start_time
+from mqs_dll.errors import MqsError, NoSuchProcessError, ProcessError
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
 
@@ -167,6 +169,24 @@ def _without_typedefs(type_: drgn.Type) -> drgn.Type:
     return type_
 
 
+class _Opened(NamedTuple):
+    """What takes rights to open, before anything is parsed."""
+
+    memory: int
+    """The descriptor of /proc/PID/mem."""
+    program: drgn.Program
+
+
+_opened_before: dict[int, _Opened] = {}
+"""Processes that were opened before root was given up (rights.py), by PID."""
+
+
+def open_beforehand(pid: int) -> None:
+    """Open a process for when we have given up root; nothing happens where it can't be opened."""
+    with suppress(MqsError, OSError, ValueError):
+        _opened_before[pid] = _open(pid)
+
+
 class LiveProcess(Closes, ReadInOnePiece):
     """A process of this machine by its PID (interface.TargetProcess).
 
@@ -187,6 +207,7 @@ class LiveProcess(Closes, ReadInOnePiece):
         Raises:
             NoSuchProcessError: there is no such process, it has exited, or its number is another's by now.
             NotPermittedError: the kernel keeps it closed to us.
+            ForeignError: it is another user's, and we are root.
             WordSizeError: it isn't a process that libmqs can read.
             ProcessError: its modules can't be told, perhaps because it has just begun another program.
         """
@@ -194,15 +215,11 @@ class LiveProcess(Closes, ReadInOnePiece):
         self.started = start_time(pid) if started is None else started
         """When it was started, as proc.Stat has it: what tells it from another that gets its number."""
         check_readable(pid)
-        try:
-            self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except PermissionError:
-            raise not_permitted(pid) from None
-        except (FileNotFoundError, ProcessLookupError):
-            raise NoSuchProcessError(f"process {pid} has just exited") from None
+        self._memory, program = _opened_before.pop(pid) if pid in _opened_before else _open(pid)
         self._image: LiveImage | None = None
         try:
-            self._image = LiveImage(_open_program(pid))
+            check_owner(read_status(pid).user, f"process {pid}")
+            self._image = LiveImage(program)
             if start_time(pid) != self.started:  # all of the above went by the number
                 raise NoSuchProcessError(f"process {pid} has exited, and another has its number now")
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
@@ -224,11 +241,15 @@ class LiveProcess(Closes, ReadInOnePiece):
         """What drgn knows of the process, as long as it is open."""
         return self.image.program
 
-    def _read(self, address: int, size: int) -> bytes:
+    def part(self, address: int, size: int) -> bytes:
+        """Return what lies at an address, up to ``size`` bytes: less where the rest can't be read, or nothing."""
         try:
             return os.pread(self._memory, size, address)
-        except OSError:
-            raise TargetReadError(address, size) from None
+        except (OSError, OverflowError):  # OverflowError: an address that no process has
+            return b""
+
+    def _read(self, address: int, size: int) -> bytes:
+        return self.part(address, size)
 
     def close(self) -> None:
         """Let go of the process's memory, and of its files, of which drgn keeps dozens open. Idempotent."""
@@ -253,13 +274,28 @@ def new_program() -> drgn.Program:
     return program
 
 
-def _open_program(pid: int) -> drgn.Program:
+def _open(pid: int) -> _Opened:
+    """Open a process; nothing of it is parsed.
+
+    Raises:
+        NoSuchProcessError: it has just exited.
+        NotPermittedError: the kernel keeps it closed to us.
+    """
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        raise not_permitted(pid) from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoSuchProcessError(f"process {pid} has just exited") from None
     program = new_program()
     try:
         program.set_pid(pid)
-    except PermissionError:
-        raise not_permitted(pid) from None
-    except (OSError, ValueError):
-        read_status(pid)
+    except BaseException as error:
+        os.close(memory)
+        if isinstance(error, PermissionError):
+            raise not_permitted(pid) from None
+        if isinstance(error, OSError | ValueError):
+            check_readable(pid)
+            raise ProcessError(f"process {pid} can't be opened: {error}") from error
         raise
-    return program
+    return _Opened(memory, program)

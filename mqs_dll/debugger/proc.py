@@ -10,7 +10,14 @@ from io import FileIO
 from typing import Literal, NamedTuple
 
 import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getattr__, and holder.py has to begin quickly
-from mqs_dll.errors import AlreadyTracedError, NoSuchProcessError, NotPermittedError, ProcessError, WordSizeError
+from mqs_dll.errors import (
+    AlreadyTracedError,
+    ForeignError,
+    NoSuchProcessError,
+    NotPermittedError,
+    ProcessError,
+    WordSizeError,
+)
 
 DELETED = " (deleted)"
 """What the kernel appends to the name of a file that has been removed."""
@@ -33,6 +40,16 @@ class ProcessStatus(NamedTuple):
     """The effective user ID."""
     pending: int
     """The signals that wait for the thread itself, a bit for each, the lowest for signal 1."""
+
+
+class Owner(NamedTuple):
+    """Whose a process or a file is, and so with whose rights it is read."""
+
+    user: int
+    """The effective user ID."""
+    group: int
+    groups: tuple[int, ...] = ()
+    """Supplementary ones."""
 
 
 class Mapping(NamedTuple):
@@ -110,11 +127,7 @@ def read_status(pid: int) -> ProcessStatus:
     Raises:
         NoSuchProcessError: there is none with that number.
     """
-    try:
-        lines = read_file(f"/proc/{pid}/status").split(b"\n")  # a name may hold what str takes for line ends
-    except (FileNotFoundError, ProcessLookupError):
-        raise NoSuchProcessError(f"there is no process {pid}") from None
-    fields = dict(line.decode(errors="backslashreplace").split(":\t", 1) for line in lines if b":\t" in line)
+    fields = _status_fields(pid)
     return ProcessStatus(
         name=fields["Name"],
         state=fields["State"][0],
@@ -123,6 +136,56 @@ def read_status(pid: int) -> ProcessStatus:
         user=int(fields["Uid"].split()[1]),
         pending=int(fields["SigPnd"], 16),
     )
+
+
+def _status_fields(pid: int) -> dict[str, str]:
+    try:
+        lines = read_file(f"/proc/{pid}/status").split(b"\n")  # a name may hold what str takes for line ends
+    except (FileNotFoundError, ProcessLookupError):
+        raise NoSuchProcessError(f"there is no process {pid}") from None
+    return dict(line.decode(errors="backslashreplace").split(":\t", 1) for line in lines if b":\t" in line)
+
+
+def owner_of(pid: int) -> Owner:
+    """Return whose a process is.
+
+    Raises:
+        NoSuchProcessError: there is none with that number.
+    """
+    fields = _status_fields(pid)
+    groups = tuple(map(int, fields["Groups"].split()))
+    return Owner(int(fields["Uid"].split()[1]), int(fields["Gid"].split()[1]), groups)
+
+
+def is_wholly_of(pid: int, owner: Owner) -> bool:
+    """Tell whether the kernel would let a user trace a process or a thread, as far as IDs decide.
+
+    All of its user IDs and group IDs are that user's, and it is no program that the kernel protects from its own user:
+    the files of those in /proc are root's. Sources: ptrace(2), "Ptrace access mode checking"; proc(5), "/proc/pid".
+    """
+    try:
+        fields = _status_fields(pid)
+        shown = os.stat(f"/proc/{pid}/mem")  # noqa: PTH116
+    except (NoSuchProcessError, OSError):
+        return False
+    users, groups = (set(map(int, fields[name].split()[:3])) for name in ("Uid", "Gid"))
+    return users == {owner.user} == {shown.st_uid} and groups == {owner.group}
+
+
+def check_owner(user: int, what: str) -> None:
+    """Make sure that root parses nothing that another user has made.
+
+    Libraries that read ELF and DWARF are written in C. A bug in one must gain no more than that user's rights.
+
+    Args:
+        user: who could have made it.
+        what: it is, for the sentence.
+
+    Raises:
+        ForeignError: we are root, and somebody else could.
+    """
+    if user != 0 and os.geteuid() == 0:
+        raise ForeignError(f"{what} belongs to user {user_name(user)}, and is not read with root's rights")
 
 
 def check_readable(pid: int) -> None:

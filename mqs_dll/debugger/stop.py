@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from mqs_dll.debugger.holder import Holder, Order
+from mqs_dll.debugger.holder import Holder, Order, start_holder
 from mqs_dll.debugger.interrupts import Interrupts
 from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
 from mqs_dll.errors import LimitError, MqsError, StopError
@@ -31,7 +31,7 @@ def begin_holder(limit: Limit) -> Holder | None:
     It holds nothing until they are to stop, and is there for the next ones when they go on; let it go at the end.
     """
     try:
-        return Holder(speaks=limit.ends_us)
+        return start_holder(speaks=limit.ends_us)
     except StopError:
         return None
 
@@ -98,7 +98,7 @@ class all_stopped:
                 over = self._limit_error()
                 self._order = self._order._replace(last_words=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
-                self._holder = Holder(speaks=self._limit.ends_us)
+                self._holder = start_holder(speaks=self._limit.ends_us)
             self._began = time.monotonic()  # or a little later: its answer tells
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException as error:

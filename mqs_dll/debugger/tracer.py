@@ -15,22 +15,37 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from mqs_dll.debugger import ptrace
-from mqs_dll.debugger.proc import already_traced, not_permitted, read_stat, read_status, thread_ids
+from mqs_dll.debugger.proc import (
+    Owner,
+    already_traced,
+    is_wholly_of,
+    not_permitted,
+    read_stat,
+    read_status,
+    thread_ids,
+)
 from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
 
 
 class Tracer:
     """Holds processes. One that can't be stopped runs on, while the others stand."""
 
-    def __init__(self, started: Mapping[int, int], nap: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        started: Mapping[int, int],
+        nap: Callable[[float], None] = time.sleep,
+        owner: Owner | None = None,
+    ) -> None:
         """Begin with none.
 
         Args:
             started: by PID, when the process meant was started (proc.Stat): the number may be another's by now.
             nap: waits for seconds, at most.
+            owner: whose processes these have to be; None where the kernel alone decides.
         """
         self._started = started
         self._nap = nap
+        self._owner = owner
         self._processes: dict[int, _Threads] = {}
 
     def stop(self, pids: Iterable[int], deadline: float) -> dict[int, MqsError]:
@@ -44,7 +59,7 @@ class Tracer:
             What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
             another debugger holds it, StopError when a thread didn't stop in time.
         """
-        self._processes = {pid: _Threads(pid, self._started.get(pid), self._nap) for pid in pids}
+        self._processes = {pid: _Threads(pid, self._started.get(pid), self._nap, self._owner) for pid in pids}
         failures: dict[int, MqsError] = {}
         for act in (_Threads.ask, lambda threads: threads.stop(deadline)):
             for pid, threads in self._processes.items():
@@ -79,10 +94,11 @@ class Tracer:
 class _Threads:
     """The threads of one process that we hold, each with the signal to deliver when it is let go."""
 
-    def __init__(self, pid: int, started: int | None, nap: Callable[[float], None]) -> None:
+    def __init__(self, pid: int, started: int | None, nap: Callable[[float], None], owner: Owner | None) -> None:
         self._pid = pid
         self._started = started
         self._nap = nap
+        self._owner = owner
         self._asked: list[int] = []
         self.held: dict[int, int] = {}
         self.stop_signal = 0
@@ -122,6 +138,8 @@ class _Threads:
             self._let_go(*self.held.popitem())
 
     def _check_identity(self) -> None:
+        if self._owner is not None and not is_wholly_of(self._pid, self._owner):
+            raise not_permitted(self._pid)
         if self._started is None:
             return
         stat = read_stat(self._pid)

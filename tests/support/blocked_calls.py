@@ -83,7 +83,7 @@ class _Looks:
 
     def _look(self) -> tuple[CallStack | None, float]:
         with stopped(self._process.pid) as stop:
-            captured = capture(self._process.pid, stop.registers(self._process.pid))
+            captured = capture(self._process, stop.registers(self._process.pid))
         begin = time.thread_time()
         stacks = unwind(captured, self._process, self._tracer)
         seconds = time.thread_time() - begin

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -234,7 +235,9 @@ def shared_memory_of(pid: int) -> set[Path]:
     return {Path(each.path) for each in mappings(pid, SHARED_MEMORY) if not each.path.endswith(DELETED)}
 
 
-def launch(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def launch(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], user: int | None = None
+) -> subprocess.Popen[bytes]:
     """Start a launcher in a directory: all that it starts can be found again, and writes its files there."""
     with (directory / "output").open("wb") as output:
         return subprocess.Popen(
@@ -245,6 +248,9 @@ def launch(command: Sequence[str], directory: Path, environment: Mapping[str, st
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment, **private_files(str(directory)), TAG: directory.name},
             start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
         )
 
 
@@ -260,6 +266,7 @@ def running(
     options: Sequence[str] = (),
     children: int = 0,
     environment: Mapping[str, str] | None = None,
+    user: int | None = None,
 ) -> Iterator[Job]:
     """Start a program of tests/programs and give the job; at the end kill it and remove its files.
 
@@ -275,6 +282,7 @@ def running(
         options: more options of mpiexec.
         children: how many processes the program itself spawns.
         environment: more variables for the job.
+        user: who runs it, if not we; takes root, and an MPI that this user may read.
 
     Raises:
         JobError: it can't be compiled.
@@ -284,9 +292,12 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = compiler.naps(mpi, transport, program)
+        naps = compiler.naps(mpi, transport, program) if user is None else {}
+        if user is not None:
+            runs = [shutil.copy(runs[0], name)]
+            os.chown(name, user, user)
         chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
-        launcher = launch([*command, *runs, name, *arguments], directory, chosen)
+        launcher = launch([*command, *runs, name, *arguments], directory, chosen, user)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)
         try:
             yield job

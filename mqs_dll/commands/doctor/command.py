@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqs_dll.commands.times import add_limit, is_number, limit_of, number
+from mqs_dll.commands import nodes
+from mqs_dll.commands.times import add_limit, is_number, number
 
 if TYPE_CHECKING:
     from mqs_dll.commands.doctor.diagnosis import Diagnosis
-    from mqs_dll.debugger.limit import Limit
 
 EXIT_WHOLE = 0
 EXIT_PARTLY = 1
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from mqs_dll.commands.doctor.diagnosis import Verdict
 
-    found = _diagnose(options.where, limit_of(options))
+    found = _diagnose(options)
     if options.json:
         from mqs_dll.commands.doctor.report import as_json
 
@@ -63,13 +63,35 @@ def run(options: argparse.Namespace) -> int:
     return {Verdict.WHOLE: EXIT_WHOLE, Verdict.PARTLY: EXIT_PARTLY, Verdict.NOTHING: EXIT_NOTHING}[found.verdict]
 
 
-def _diagnose(where: int | Path, limit: Limit) -> Diagnosis:
-    if isinstance(where, Path):
+def diagnose(where: int | str, seconds: float) -> Diagnosis:
+    """Return what is known of the MPI in a process of this machine, by its PID, or in a file.
+
+    Args:
+        where: the PID, or the path.
+        seconds: for which the process may stand.
+
+    Raises:
+        MqsError: it is no MPI that can be looked at.
+    """
+    if isinstance(where, str):
         from mqs_dll.commands.doctor import library
 
-        return library.diagnose(where)
+        return library.diagnose(Path(where))
     from mqs_dll.commands.doctor import process
+    from mqs_dll.debugger.limit import Limit
     from mqs_dll.report.progress import communicators_done
 
     with communicators_done() as on_communicator:
-        return process.diagnose(where, on_communicator, limit)
+        return process.diagnose(where, on_communicator, Limit(seconds, ends_us=True))
+
+
+def _diagnose(options: argparse.Namespace) -> Diagnosis:
+    where = options.where
+    if not nodes.is_foreign(where):
+        return diagnose(where if isinstance(where, int) else str(where), options.limit)
+    from mqs_dll.commands.doctor.diagnosis import Diagnosis
+
+    pid, path = (where, None) if isinstance(where, int) else (None, str(where.resolve()))
+    message = {"do": "diagnose", "pid": pid, "path": path, "limit": options.limit}
+    found: Diagnosis = nodes.ask_here(message, Diagnosis, options.limit + nodes.PATIENCE)
+    return found

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mqs_dll import elf_format as elf
 from mqs_dll.debugger.core import notes, start
 from mqs_dll.debugger.core.notes import MappedFile
+from mqs_dll.debugger.proc import check_owner
 from mqs_dll.errors import CoreError, NotCoreError, TargetReadError, WordSizeError
 
 _MANY_HEADERS = 0xFFFF
@@ -133,6 +134,7 @@ class CoreFile:
 
     def _read_all(self) -> None:
         status = os.fstat(self._file)
+        check_owner(status.st_uid, str(self.path))
         if not stat.S_ISREG(status.st_mode):
             raise NotCoreError(f"{self.path} is no regular file")
         self._length = status.st_size

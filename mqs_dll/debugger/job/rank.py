@@ -105,8 +105,8 @@ class LiveRank:
 
     def capture(self, stop: all_stopped) -> None:
         """Keep the stacks of the process, which stands still."""
-        if self.snapshot is not None:
-            self._captured = capture(self.found.pid, stop.registers(self.found.pid))
+        if self.snapshot is not None and self._process is not None:
+            self._captured = capture(self._process, stop.registers(self.found.pid))
 
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""

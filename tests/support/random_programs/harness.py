@@ -119,7 +119,7 @@ def outcomes(made: Program) -> list[Outcome]:
 
 def _look(made: Program, process: LiveProcess, tracer: StackTracer) -> list[Outcome]:
     with stopped(process.pid) as stop:
-        captured = capture(process.pid, stop.registers(process.pid))
+        captured = capture(process, stop.registers(process.pid))
     with patch.object(Constants, "may_be", return_value=True):  # these programs call with what no MPI would take
         stacks = unwind(captured, process, tracer)
     if isinstance(stacks, Hidden):  # a function that was jumped to is the MPI's own: none with a name is left

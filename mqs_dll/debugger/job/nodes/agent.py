@@ -7,17 +7,23 @@ for WATCH seconds, lets them go by itself, and says that it was alone.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
+import resource
 import select
 import sys
+import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path, PurePath
 from typing import Any
 
+import mqs_dll
+from mqs_dll.debugger import rights
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job import cores
 from mqs_dll.debugger.job.codec import DamagedError
@@ -28,29 +34,35 @@ from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
-from mqs_dll.errors import MqsError
+from mqs_dll.debugger.proc import Owner, open_file, owner_of
+from mqs_dll.errors import JobError, MqsError, NoSuchProcessError
 
 WATCH = 5.0
 """Seconds without a word for which ranks stand at most."""
 
 _BUFFER = 1 << 16
+_ROOT = str(Path(mqs_dll.__file__).parents[1])
 
 More = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 """What else an agent can be asked for, by its name: takes the message, and returns the answer in terms of JSON."""
 
 
-def serve(open_queues: OpenQueues, look_further: LookFurther | None, more: More) -> None:
+def serve(
+    open_queues: OpenQueues, look_further: LookFurther | None, more: More, prepare: Callable[[], None] = lambda: None
+) -> None:
     """Do what the standard input says until it ends, and answer on the standard output.
 
     Args:
         open_queues: as read.read_job has it.
         look_further: as read.read_job has it.
         more: what else can be asked for.
+        prepare: as rights.give_up_root has it.
     """
+    _leave_alone()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
     threading.Thread(target=_end_with, args=(0,), daemon=True).start()
-    with Agent(open_queues, look_further, more) as agent:
+    with Agent(open_queues, look_further, more, prepare) as agent:
         _say(answers, wire.GREETING)
         lines = _Lines(0)
         while (line := lines.next(WATCH if agent.holds else None)) is not None:
@@ -58,6 +70,15 @@ def serve(open_queues: OpenQueues, look_further: LookFurther | None, more: More)
                 _say(answers, agent.answer(line))
             else:
                 agent.let_go()
+
+
+def _leave_alone() -> None:
+    """Keep nothing of whoever started us but the standard streams: neither its files nor its terminal."""
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    with suppress(OSError):  # of one that leads a session already
+        os.setsid()
+    with suppress(OSError), open_file("/dev/tty") as terminal:
+        fcntl.ioctl(terminal, termios.TIOCNOTTY)
 
 
 def _end_with(descriptor: int) -> None:
@@ -99,11 +120,18 @@ class _Lines:
 class Agent(ExitStack):
     """What an agent knows between two messages; a context manager that lets go of all ranks at the end."""
 
-    def __init__(self, open_queues: OpenQueues, look_further: LookFurther | None, more: More) -> None:
+    def __init__(
+        self,
+        open_queues: OpenQueues,
+        look_further: LookFurther | None,
+        more: More,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begin; nothing is touched yet. The arguments are those of serve."""
         super().__init__()
         self._open_queues = open_queues
         self._look_further = look_further
+        self._prepare = prepare
         self._found: dict[int, FoundRank] = {}
         self._here: Here | None = None
         self._standing = self.enter_context(ExitStack())
@@ -150,7 +178,12 @@ class Agent(ExitStack):
     def _find(self, message: Mapping[str, Any]) -> Any:
         wanted: Wanted = wire.read(Wanted, message["wanted"])
         processes = Processes()
-        jobs = [job for job in all_jobs(processes) if _is_wanted(processes, job, wanted)]
+        jobs = _jobs(processes, wanted)
+        owner = _whose(processes, jobs, wanted) if os.geteuid() == 0 else None
+        if owner is not None and rights.must_give_up(owner):
+            rights.give_up_root(owner, self._prepare)
+            processes = Processes()
+            jobs = _jobs(processes, wanted)  # what launchers have in their memory, too
         self._found = {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
         gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
         return wire.write(Parts(tuple(map(_part, jobs)), gone))
@@ -186,6 +219,7 @@ class Agent(ExitStack):
         return [str(path) for path in cores.files_of(message["paths"])]
 
     def _read_core(self, message: Mapping[str, Any]) -> Any:
+        rights.become_owner_of(message["path"], self._prepare)
         sysroot = Path(message["sysroot"]) if message["sysroot"] else None
         how = cores.HowCores(self._open_queues, self._look_further, sysroot, bool(message["stacks"]))
         read = cores.read_core(Path(message["path"]), how)
@@ -210,8 +244,35 @@ class _AloneError(MqsError):
     help = "The link to that node, or the machine that mqs runs on, is slow: look again."
 
 
+def _jobs(processes: Processes, wanted: Wanted) -> list[FoundJob]:
+    return [job for job in all_jobs(processes) if _is_wanted(processes, job, wanted)]
+
+
+def _whose(processes: Processes, jobs: Iterable[FoundJob], wanted: Wanted) -> Owner | None:
+    """Return whose the processes of what is wanted are; None where there are none.
+
+    Raises:
+        JobError: they are of several users.
+    """
+    pids = {pid for job in jobs for pid in _pids(job)} or {pid for pid in wanted.pids if processes.get(pid)}
+    owners = set()
+    for pid in pids:
+        with suppress(NoSuchProcessError):
+            owners.add(owner_of(pid))
+    if wanted.user is not None:
+        owners = {owner for owner in owners if owner.user == wanted.user}
+    if len({owner.user for owner in owners}) > 1:
+        raise JobError("what is wanted are jobs of several users")
+    return next(iter(owners), None)
+
+
+def _pids(job: FoundJob) -> set[int]:
+    """Return the ranks of a job that run on this machine."""
+    return {rank.pid for rank in job.ranks if rank.pid and rank.host == job.host}
+
+
 def _is_wanted(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
-    pids = {rank.pid for rank in job.ranks if rank.pid and rank.host == job.host}
+    pids = _pids(job)
     return (
         wanted.any
         or not job.marks.isdisjoint(wanted.marks)
@@ -226,6 +287,26 @@ def _part(job: FoundJob) -> Part:
     return Part(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, job.hosts)
 
 
+_KEPT = re.compile(r"PATH|HOME|LANG|LC_.*|XDG_.*_HOME|LD_LIBRARY_PATH|MQS_.*|OMP_.*|DRGN_.*")
+"""Variables that an agent needs. It keeps no others of root's: they stay in its memory when it gives up root."""
+
+
+def command_here() -> list[str]:
+    """Return what starts an agent on this machine."""
+    if os.geteuid() != 0:
+        return command()
+    return [
+        "env",
+        "-i",
+        *(f"{name}={value}" for name, value in os.environ.items() if _KEPT.fullmatch(name)),
+        *command(),
+    ]
+
+
 def command() -> list[str]:
-    """Return what starts an agent where this Python and this package lie at the same paths, isolated if we are."""
-    return [sys.executable, *(["-I"] if sys.flags.isolated else []), "-m", "mqs_dll", "agent"]
+    """Return what starts an agent where this Python and this package lie at the same paths.
+
+    It is isolated: Python would look for modules in the current directory first, which may be anybody's.
+    """
+    start = f"import sys; sys.path.append({_ROOT!r}); from mqs_dll.cli import main; sys.exit(main())"
+    return [sys.executable, "-I", "-c", start, "agent"]

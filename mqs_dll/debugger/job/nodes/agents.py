@@ -170,6 +170,7 @@ class Agents(Closes):
             }
             found = self._wait(self._send(asked), _FIND, on_progress=on_progress)
             known = {hosts.short(name) for name in self._nodes}
+            wanted = wanted._replace(pids=())  # which are those of the first nodes
             waiting = {}
             for name in names:
                 parts = self._parts(name, found.get(name))

@@ -195,6 +195,8 @@ class Wanted(NamedTuple):
     """The number of the Slurm job that it runs in."""
     any: bool = False
     """Whether any job will do."""
+    user: int | None = None
+    """Whose it is, where that is known: of others' processes none is meant."""
 
 
 class Part(NamedTuple):

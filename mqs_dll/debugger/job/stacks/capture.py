@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqs_dll.debugger.live import LiveProcess
 
 _STACK_POINTER = {"x86_64": 19 * 8, "aarch64": 31 * 8}
 """Where the stack pointer lies in what the kernel calls struct user_regs_struct, struct user_pt_regs."""
@@ -61,41 +64,29 @@ def without_signature(word: int) -> int:
     return word if word >> 55 else word & _ADDRESS
 
 
-def capture(pid: int, registers: Mapping[int, bytes]) -> Captured:
+def capture(process: LiveProcess, registers: Mapping[int, bytes]) -> Captured:
     """Copy the stacks of a process that stands (stop.stopped).
 
     Takes microseconds for each thread. A thread that can't be read is left out.
 
     Args:
-        pid: the process.
+        process: the process.
         registers: of each of its threads, as stop.stopped gives them.
     """
     sp_offset = _STACK_POINTER.get(platform.machine())
     if sp_offset is None:
-        return Captured(pid, ())
-    try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return Captured(pid, ())
-    try:
-        threads = sorted(registers, key=lambda thread: (thread != pid, thread))[:_MOST_THREADS]
-        found = [
-            _capture_thread(memory, thread, registers[thread], sp_offset, is_main=thread == pid) for thread in threads
-        ]
-    finally:
-        os.close(memory)
-    return Captured(pid, tuple(stack for stack in found if stack))
+        return Captured(process.pid, ())
+    threads = sorted(registers, key=lambda thread: (thread != process.pid, thread))[:_MOST_THREADS]
+    found = [_capture_thread(process, thread, registers[thread], sp_offset) for thread in threads]
+    return Captured(process.pid, tuple(stack for stack in found if stack))
 
 
-def _capture_thread(memory: int, thread: int, registers: bytes, sp_offset: int, *, is_main: bool) -> ThreadStack | None:
+def _capture_thread(process: LiveProcess, thread: int, registers: bytes, sp_offset: int) -> ThreadStack | None:
     if len(registers) < sp_offset + 8:
         return None
     (stack_pointer,) = struct.unpack_from("<Q", registers, sp_offset)
     base = max(stack_pointer - RED_ZONE, 0)
-    most = _MAIN_STACK if is_main else _THREAD_STACK
-    try:
-        # A read ends where the mapping does; of a thread's own stack, the limit keeps it from going far beyond.
-        data = os.pread(memory, most, base)
-    except (OSError, OverflowError):  # a stack pointer that points nowhere
-        data = b""
+    most = _MAIN_STACK if thread == process.pid else _THREAD_STACK
+    # A read ends where the mapping does; of a thread's own stack, the limit keeps it from going far beyond.
+    data = process.part(base, most)
     return ThreadStack(thread, registers, base, data, is_whole=0 < len(data) < most)

@@ -79,11 +79,11 @@ def _folder() -> Path | None:
     """Return where this version's files lie, None for a user who has no such place."""
     roots = (os.environ.get("XDG_CACHE_HOME") or "", os.path.expanduser("~/.cache"))  # noqa: PTH111, Path's may raise
     root = next((root for root in roots if root.startswith("/")), None)
-    return None if root is None else Path(root) / "libmqs" / f"calls-{_version()}"
+    return None if root is None else Path(root) / "libmqs" / f"calls-{version()}"
 
 
 @cache
-def _version() -> str:
+def version() -> str:
     """Return what tells this version of following from all others: what another one has followed may be wrong."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return _digest("".join(path.read_text(encoding="utf-8") for path in sources))[:16]

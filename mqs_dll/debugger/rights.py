@@ -1,0 +1,143 @@
+"""Giving up root: another user's process or file is read with that user's rights, and no others.
+
+drgn, elfutils and pystack parse ELF and DWARF that the job's user wrote, in C. A bug there must gain no more than that
+user has already. So a process that has root's rights and is to look into another user's program becomes that user
+first, for good: all IDs and groups are that user's, no program that it runs gets more, and nothing is left open that
+root had but its own standard streams. What takes root's rights is done before, and parses nothing: the memory of that
+user's processes is opened, and what will stop them is started (holder.py), which believes our orders as little as
+that user. live.py, core/ and library_file.py refuse whoever comes to them as root (proc.check_owner).
+
+The user can't trace such a process either: the kernel protects what has changed its IDs and run no program since.
+Sources: setresuid(2), prctl(2) on PR_SET_DUMPABLE and PR_SET_NO_NEW_PRIVS, keyctl(2), capabilities(7), "Effect of user
+ID changes on capabilities".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import pwd
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from mqs_dll.debugger import holder, live
+from mqs_dll.debugger.job.open_files import allow_open_files
+from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
+from mqs_dll.errors import NotPermittedError, StopError
+
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION = 0x20080522
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
+
+_MOST_OPENED = 1 << 14
+"""Processes of one user on one machine: more ranks than processors have threads."""
+
+
+def must_give_up(owner: Owner) -> bool:
+    """Tell whether what belongs to somebody is to be read with that user's rights instead of ours."""
+    return os.geteuid() == 0 and owner.user != 0
+
+
+def become_owner_of(what: int | Path | str, prepare: Callable[[], None]) -> None:
+    """Become the owner of a process or a file, where we are root and somebody else owns it.
+
+    Args:
+        what: the PID, or the path.
+        prepare: as give_up_root has it.
+
+    Raises:
+        MqsError: there is no such process, or it can't be done.
+    """
+    with suppress(OSError):  # whoever opens the file says what is the matter with it
+        owner = owner_of(what) if isinstance(what, int) else owner_of_file(what)
+        if must_give_up(owner):
+            give_up_root(owner, prepare)
+
+
+def owner_of_file(path: Path | str) -> Owner:
+    """Return whose a file is, with the groups that this machine gives that user.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    found = os.stat(path)  # noqa: PTH116
+    try:
+        entry = pwd.getpwuid(found.st_uid)
+        return Owner(found.st_uid, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)))
+    except (KeyError, OSError):
+        return Owner(found.st_uid, found.st_gid)
+
+
+def distrusted(path: Path | str) -> str:
+    """Return why what lies at a path isn't run; empty where only root and we could have put it there.
+
+    Each folder on the way counts: whoever may write to one may put another file into the way.
+    """
+    real = Path(path).resolve()
+    for each in (real, *real.parents):
+        try:
+            found = each.stat()
+        except OSError as error:
+            return f"{each} can't be looked at: {error.strerror}"
+        if found.st_uid not in (0, os.geteuid()):
+            return f"{each} belongs to user {user_name(found.st_uid)}"
+        is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # there, owners alone replace files
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+            return f"{each} may be written by others"
+    return ""
+
+
+def give_up_root(owner: Owner, prepare: Callable[[], None]) -> None:
+    """Become another user, for good.
+
+    Args:
+        owner: whom to become.
+        prepare: reads what may lie where only root can read it.
+
+    Raises:
+        NotPermittedError: it can't be done, in a container that knows other users. Then nothing may be read.
+    """
+    prepare()
+    with suppress(StopError):
+        holder.start_beforehand(owner)
+    pids = list(_processes_of(owner))
+    allow_open_files(len(pids))
+    for pid in pids:
+        live.open_beforehand(pid)
+    _become(owner)
+
+
+def _become(owner: Owner) -> None:
+    """Change all IDs of all threads of this process, and give up all capabilities.
+
+    Raises:
+        NotPermittedError: as give_up_root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(_KEYCTL.get(platform.machine(), -1), _JOIN_SESSION_KEYRING, None)  # one without root's keys
+    os.chdir("/")
+    for name in [name for name in os.environ if name == "HOME" or name.startswith("XDG_")]:
+        os.environ[name] = ""  # root's folders, closed from now on; the user's own are not to be touched
+    try:
+        os.setgroups(owner.groups)
+        os.setresgid(owner.group, owner.group, owner.group)
+        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "no_new_privs is unknown")
+        os.setresuid(owner.user, owner.user, owner.user)
+    except OSError as error:
+        raise NotPermittedError(f"root can't become user {user_name(owner.user)} here: {error.strerror}") from error
+    header, nothing = struct.pack("<Ii", _CAPABILITY_VERSION, 0), bytes(24)
+    if libc.capset(header, nothing) != 0 or os.getresuid() != (owner.user,) * 3:
+        os._exit(os.EX_NOPERM)  # half of root is too much
+
+
+def _processes_of(owner: Owner) -> Iterator[int]:
+    """Yield the processes that are a user's own."""
+    found = (pid for pid in numbers_in("/proc") if is_wholly_of(pid, owner))
+    return islice(found, _MOST_OPENED)

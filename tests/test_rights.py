@@ -1,0 +1,328 @@
+"""Root looks at what is another user's: with that user's rights, and with none of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import mqs_dll
+from mqs_dll import library_path
+from mqs_dll.debugger import holder, live
+from mqs_dll.debugger.core.core_file import CoreFile
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.job.find.proctable import read_proctable
+from mqs_dll.debugger.job.nodes import agent
+from mqs_dll.debugger.library_file import FileProcess
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, read_file, start_time
+from mqs_dll.debugger.stop import stopped
+from mqs_dll.errors import ForeignError, NotPermittedError, StopError
+from tests.support.cores import gcore
+from tests.support.jobs import Compiler, Job, running
+from tests.support.mpis import find_mpis
+from tests.support.targets import wait_until
+
+pytestmark = pytest.mark.root
+NOBODY = Owner(65534, 65534)
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+SCENE = "hangs/tag_mismatch"
+SENTENCE = (
+    "Rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776, which lies unexpected at rank 1."
+)
+MQS = [sys.executable, "-m", "mqs_dll"]
+
+
+@pytest.fixture(scope="module", params=["openmpi-debian", "mpich-debian"])
+def job(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Job]:
+    """Give a job of another user's that hangs."""
+    mpi = MPIS[request.param]
+    with running(compiler, mpi, mpi.transports[0], SCENE, 3, user=NOBODY.user) as job:
+        job.wait_until_ready()
+        yield job
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[int]:
+    """Give the PID of a process of another user's that sleeps."""
+    with subprocess.Popen(["/bin/sleep", "60"], user=NOBODY.user, group=NOBODY.group, extra_groups=[]) as process:
+        try:
+            wait_until(lambda: is_wholly_of(process.pid, NOBODY) and read_file(f"/proc/{process.pid}/maps") != b"")
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def mqs(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Return what ``mqs`` has said as root."""
+    return subprocess.run(
+        [*MQS, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, cwd=cwd
+    )
+
+
+def until_proved(job: Job) -> dict[str, object]:
+    """Look until something is proved; return the last report."""
+    end = time.monotonic() + 60
+    while True:
+        said = mqs("job", job.launcher.pid, "--json")
+        assert said.stdout, said.stderr
+        document: dict[str, object] = json.loads(said.stdout)
+        if document["outcome"] == "proved" or time.monotonic() > end:
+            return document
+
+
+def test_a_job_of_another_user_gets_its_verdict(job: Job) -> None:
+    """Root sees what that user would see: the cause, the lines of the sources, and all ranks."""
+    document = until_proved(job)
+    assert document["headline"] == f"Stuck for good: {SENTENCE[0].lower()}{SENTENCE[1:]}"
+    text = mqs("job", job.launcher.pid).stdout
+    assert "tag_mismatch.c:15" in text
+    assert "3 ranks, all read" in text
+
+
+def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:
+    """``mqs show``, ``mqs doctor`` and ``mqs watch`` become that user too."""
+    pid = job.wait_until_ready()[1]["pid"]
+    shown = mqs("show", pid, "--stack", "--json")
+    assert json.loads(shown.stdout)["global_rank"] == 1, shown.stderr
+    diagnosed = mqs("doctor", pid, "--json")
+    assert json.loads(diagnosed.stdout)["process"]["pid"] == pid, diagnosed.stderr
+    assert "receive from rank 2 of 'halo exchange'" in mqs("watch", job.launcher.pid, "--count", "1").stdout
+
+
+def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job) -> None:
+    """The agent has that user's IDs alone, no capability and no way to get one, and nothing of root's open."""
+    with subprocess.Popen(
+        [*MQS, "watch", str(job.launcher.pid)], stdout=subprocess.PIPE, env={**os.environ, "SECRET": "of root"}
+    ) as head:
+        try:
+            assert head.stdout is not None
+            assert head.stdout.readline()
+            (pid,) = [each for each in numbers_in("/proc") if parent_of(each) == head.pid]
+            fields = dict(
+                line.split(":\t", 1) for line in read_file(f"/proc/{pid}/status").decode().splitlines() if ":\t" in line
+            )
+            opened = {os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH115, PTH208
+            environment = read_file(f"/proc/{pid}/environ")
+        finally:
+            head.send_signal(signal.SIGINT)
+    assert fields["Uid"].split() == fields["Gid"].split() == ["65534"] * 4
+    assert (fields["Groups"].split(), fields["NoNewPrivs"]) == ([], "1")
+    assert {name: int(fields[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == dict.fromkeys(
+        ("CapPrm", "CapEff", "CapInh", "CapAmb"), 0
+    )
+    memories = {f"/proc/{each}/mem" for each in numbers_in("/proc") if not is_wholly_of(each, NOBODY)}
+    assert opened.isdisjoint(memories)
+    closed = [name for name in opened if Path(name).is_file() and not is_open_to_nobody(Path(name))]
+    assert [name for name in closed if not re.fullmatch(r"/proc/\d+/mem", name)] == []
+    assert not [name for name in opened if name.startswith("/dev/")]
+    assert b"of root" not in environment
+
+
+def is_open_to_nobody(path: Path) -> bool:
+    """Tell whether that user may read a file."""
+    found = path.stat()
+    return bool(found.st_mode & stat.S_IROTH) or found.st_uid == NOBODY.user
+
+
+def parent_of(pid: int) -> int:
+    """Return a process's parent, 0 where there is no such process."""
+    with suppress(OSError, LookupError):
+        return int(read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()[1])
+    return 0
+
+
+def test_libmqs_may_lie_where_only_root_can_read_it(job: Job, tmp_path: Path) -> None:
+    """What is needed of it is read before root is given up: a virtual environment below /root will do."""
+    shutil.copytree(Path(mqs_dll.__file__).parent, tmp_path / "mqs_dll", ignore=shutil.ignore_patterns("*.so"))
+    shutil.copytree(library_path.header().parent, tmp_path / "mqs_dll/include", dirs_exist_ok=True)
+    tmp_path.chmod(0o700)
+    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from mqs_dll.cli import main; sys.exit(main())"
+    said = subprocess.run(
+        [sys.executable, "-c", start, "job", str(job.launcher.pid), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd="/",
+    )
+    assert said.stdout, said.stderr
+    assert [each["state"] for each in json.loads(said.stdout)["processes"]] == ["read"] * 3
+
+
+def test_a_core_file_of_another_user_is_read_with_that_users_rights(job: Job, tmp_path: Path) -> None:
+    """By ``mqs show --core`` and ``mqs job --core``; root's own rights are refused."""
+    pid = job.wait_until_ready()[1]["pid"]
+    core = gcore(pid, job.directory / "core")
+    os.chown(core, NOBODY.user, NOBODY.group)
+    with pytest.raises(ForeignError, match="belongs to user nobody, and is not read with root's rights"):
+        CoreFile(core)
+    shown = mqs("show", "--core", core.name, "--json", cwd=core.parent)
+    assert json.loads(shown.stdout)["global_rank"] == 1, shown.stderr
+    said = mqs("job", "--core", core, "--json")
+    assert [each["state"] for each in json.loads(said.stdout)["processes"]].count("read") == 1, said.stderr
+
+
+# ---------------------------------------------------------------- what root itself leaves alone
+
+
+def test_root_opens_no_program_of_another_user(sleeper: int, tmp_path: Path) -> None:
+    """Neither a process nor a file that somebody else could have made is parsed with root's rights."""
+    with pytest.raises(ForeignError, match=f"process {sleeper} belongs to user nobody"):
+        LiveProcess(sleeper)
+    library = Path(shutil.copy("/bin/true", tmp_path / "libmpi.so.40"))
+    os.chown(library, NOBODY.user, NOBODY.group)
+    with pytest.raises(ForeignError, match=r"libmpi\.so\.40 belongs to user nobody"):
+        FileProcess(library)
+
+
+def test_a_launcher_of_another_user_is_not_parsed_for_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bare list of ``mqs job`` asks each process that is called mpirun, which anybody can have."""
+    monkeypatch.setattr(live, "LiveImage", lambda *arguments: pytest.fail("it is parsed"))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        mpirun = shutil.copy("/bin/sleep", f"{folder}/mpirun")
+        with subprocess.Popen([mpirun, "60"], user=NOBODY.user, group=NOBODY.group) as process:
+            try:
+                assert Processes().is_launcher(process.pid)
+                assert read_proctable(process.pid) == ()
+            finally:
+                process.kill()
+
+
+# ---------------------------------------------------------------- giving up root
+
+
+@contextmanager
+def child(code: str) -> Iterator[subprocess.Popen[str]]:
+    """Give a Python that has given up root, and then does something."""
+    before = "from mqs_dll.debugger import rights; from mqs_dll.debugger.proc import Owner\n"
+    become = f"rights.give_up_root(Owner({NOBODY.user}, {NOBODY.group}), lambda: None)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{before}{become}{code}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
+def test_there_is_no_way_back() -> None:
+    """Neither the IDs nor a capability can be had again, in any thread, and no program that is run has more."""
+    code = """
+import os, subprocess, threading
+def back():
+    for act in (lambda: os.setresuid(0, 0, 0), lambda: os.setgroups([0]), lambda: os.setresgid(0, 0, 0)):
+        try:
+            act()
+        except PermissionError:
+            print("refused")
+threading.Thread(target=back).run()
+back()
+print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"))
+"""
+    with child(code) as process:
+        out, err = process.communicate(timeout=60)
+    assert out.split() == ["refused"] * 6 + ["1"], err
+
+
+def test_the_user_cant_trace_what_has_become_that_user() -> None:
+    """The kernel protects its memory, in which may be what root had there."""
+    with child("import time; print('here', flush=True); time.sleep(60)") as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "here\n"
+            code = f"open('/proc/{process.pid}/mem', 'rb')"
+            tried = subprocess.run(
+                [sys.executable, "-I", "-c", code], user=NOBODY.user, group=NOBODY.group, extra_groups=[], check=False,
+                capture_output=True, text=True,
+            )  # fmt: skip
+        finally:
+            process.kill()
+    assert "PermissionError" in tried.stderr
+
+
+def test_processes_that_were_opened_before_need_no_rights_afterwards(
+    sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel lets root alone trace (Yama), what root has opened is enough: no memory is opened again."""
+    live.open_beforehand(sleeper)
+    monkeypatch.setattr(live, "_open", lambda pid: pytest.fail("it is opened again"))
+    monkeypatch.setattr(live, "check_owner", lambda user, what: None)
+    with LiveProcess(sleeper) as process:
+        assert process.image.find_function("malloc")
+
+
+# ---------------------------------------------------------------- what holds processes for one user
+
+
+def test_a_holder_for_one_user_holds_no_process_of_another(sleeper: int, tmp_path: Path) -> None:
+    """Whoever gives it orders may be that user by now, and more: it asks the kernel whose each process is."""
+    with subprocess.Popen(["/bin/sleep", "60"]) as of_root:
+        held = holder.Holder(speaks=False, owner=NOBODY)
+        try:
+            with stopped(sleeper, start_time(sleeper), holder=held):
+                assert read_file(f"/proc/{sleeper}/status").count(b"(tracing stop)")
+            with pytest.raises(NotPermittedError), stopped(of_root.pid, holder=held):
+                pytest.fail("root's own process stands")
+            calls = [holder.Call(of_root.pid, 4096), holder.Call(sleeper, 4096)]
+            watched = holder.Holder(speaks=False, owner=NOBODY)
+            assert {call.thread for call in watched.ask(holder.Watch(calls, 5.0))} <= {sleeper}
+            watched.let_go()
+        finally:
+            of_root.kill()
+            held.let_go()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [b"\x80\x04N.", b"[]", b'["Order"]', b'["Order", {"pids": 1}]', b'["Watch", {}]', b'["int", "x"]', b"[" * 5000],
+    ids=["a pickle", "nothing", "half", "no list", "empty", "no number", "deep"],
+)
+def test_an_order_that_is_none_ends_the_holder(order: bytes) -> None:
+    """It does nothing of it, and unpickles nothing; 16 MB are the most that it takes in."""
+    held = holder.Holder(speaks=False, owner=NOBODY)
+    holder._send(held._to.fileno(), order)
+    assert held._process.wait(10) in (0, 1)
+    with pytest.raises(StopError):
+        held.ask(os.getpid())
+    held.let_go()
+
+
+# ---------------------------------------------------------------- where an agent finds its modules
+
+
+def test_an_agent_imports_nothing_from_where_it_is_started(tmp_path: Path) -> None:
+    """Root may stand in a folder that anybody writes to, with a Python module by the name of one of Python's own."""
+    marker = tmp_path / "marker"
+    for name in ("argparse", "json", "mqs_dll", "drgn"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'w')")
+    said = subprocess.run(
+        agent.command(), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    assert b"mqs-agent" in said.stdout, said.stderr
+    assert not marker.exists()
+
+
+def test_whose_a_process_is_the_kernel_says(sleeper: int) -> None:
+    """A process that the kernel protects from its own user isn't wholly that user's: it may know what root knew."""
+    assert owner_of(sleeper) == NOBODY
+    assert is_wholly_of(sleeper, NOBODY)
+    assert not is_wholly_of(os.getpid(), NOBODY)
+    with child("import time; print('here', flush=True); time.sleep(60)") as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "here\n"
+            assert owner_of(process.pid) == NOBODY
+            assert not is_wholly_of(process.pid, NOBODY)
+        finally:
+            process.kill()
