@@ -14,12 +14,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import mqs_dll
 from mqs_dll import library_path
+from mqs_dll.calibrate.discovery import find
+from mqs_dll.calibrate.launch import Installation
 from mqs_dll.debugger import holder, live
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.job.find.processes import Processes
@@ -27,7 +30,8 @@ from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.job.nodes import agent
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, read_file, start_time
+from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, start_time
+from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import ForeignError, NotPermittedError, StopError
 from tests.support.cores import gcore
@@ -326,3 +330,62 @@ def test_whose_a_process_is_the_kernel_says(sleeper: int) -> None:
             assert not is_wholly_of(process.pid, NOBODY)
         finally:
             process.kill()
+
+
+# ---------------------------------------------------------------- what is run for another user's process
+
+
+def test_calibrate_runs_nothing_that_the_processes_owner_could_have_made(job: Job, tmp_path: Path) -> None:
+    """Neither that user's mpiexec, nor a library of theirs, nor what lies in the folders that theirs are looked for in.
+
+    An MPI that root has installed is calibrated for anybody's process.
+    """
+    marker = tmp_path / "marker"
+    prefix = job.directory / "prefix"
+    for folder in ("bin", "lib"):
+        (prefix / folder).mkdir(parents=True)
+    library = next(each.path for each in mappings(job.wait_until_ready()[0]["pid"]) if "/libmpi" in each.path)
+    shutil.copy(library, prefix / "lib/libmpi.so.40")
+    (prefix / "bin/mpiexec").write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (prefix / "bin/mpiexec").chmod(0o755)
+    reads = "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1)"
+    command = [sys.executable, "-I", "-c", f"{reads}; print('ready', flush=True); time.sleep(60)", "--"]
+    with subprocess.Popen(
+        ["/usr/bin/python3", *command[1:4], str(prefix / "lib/libmpi.so.40")],
+        user=NOBODY.user, group=NOBODY.group, extra_groups=[], stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            said = mqs("calibrate", process.pid)
+        finally:
+            process.kill()
+    assert f"the MPI of process {process.pid} would run with your rights, and {job.directory}" in said.stderr
+    assert "run `mqs calibrate` as user nobody" in said.stderr
+    assert (said.returncode, marker.exists()) == (3, False)
+    kind, found = find(str(job.wait_until_ready()[0]["pid"]))
+    assert kind.anchor
+    assert found.library.samefile(library)
+
+
+def test_calibrate_looks_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An MPI's folder may have another UCX than the one that jobs run with: what was set for them comes first."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/ucx/lib")
+    mpi = Installation(Path("/usr/lib/x86_64-linux-gnu/libmpi.so.40"), ["mpiexec"])
+    assert mpi.environment()["LD_LIBRARY_PATH"] == "/opt/ucx/lib:/usr/lib/x86_64-linux-gnu"
+    assert replace(mpi, searched="/a").environment()["LD_LIBRARY_PATH"] == "/a:/usr/lib/x86_64-linux-gnu"
+
+
+def test_what_others_may_replace_is_not_trusted(tmp_path: Path) -> None:
+    """A file's folders count as it does; in one like /tmp everybody may write, but not replace what is another's."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = folder / "file"
+    file.touch()
+    assert distrusted(file) == ""
+    folder.chmod(0o777)
+    assert distrusted(file) == f"{folder} may be written by others"
+    folder.chmod(0o1777)
+    assert distrusted(file) == ""
+    os.chown(file, NOBODY.user, NOBODY.group)
+    assert distrusted(file) == f"{file} belongs to user nobody"

@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.openmpi.family import OpenMpi
-from mqs_dll.debugger.proc import check_readable, mappings, not_permitted
+from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.proc import check_readable, mappings, not_permitted, owner_of, user_name
+from mqs_dll.debugger.rights import distrusted
 from mqs_dll.errors import CalibrationError
 
 FAMILIES: tuple[type[Family], ...] = (OpenMpi, Mpich)
@@ -60,7 +63,7 @@ def find(where: str | None, mpiexec: Sequence[str] = ()) -> tuple[type[Family], 
         return _by_launcher(mpiexec or [_program("mpiexec", "there is no mpiexec in PATH")])
     path = Path(where)
     if where.isascii() and where.isdigit() and not path.exists():
-        return _by_library(_library_of_process(int(where)), mpiexec)
+        return _by_process(int(where), mpiexec)
     if path.is_dir():
         return _by_prefix(path.resolve(), mpiexec)
     if path.is_file() and ".so" in path.name:
@@ -165,6 +168,30 @@ def _launchers(prefixes: Iterable[Path]) -> Iterator[str]:
 # ---------------------------------------------------------------- by a process or a library
 
 
+def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Installation]:
+    """Find the MPI of a process, which will be run as that process was.
+
+    Raises:
+        CalibrationError: as find; or its owner could have us run something by that.
+    """
+    library = _library_of_process(pid)
+    searched = Processes().environment(pid).get("LD_LIBRARY_PATH", "")
+    owner = owner_of(pid).user
+
+    def check(path: Path | str) -> None:
+        wrong = distrusted(path) if owner != os.geteuid() else ""
+        if wrong:
+            raise CalibrationError(
+                f"the MPI of process {pid} would run with your rights, and {wrong}: "
+                f"run `mqs calibrate` as user {user_name(owner)}"
+            )
+
+    for folder in filter(None, searched.split(":")):
+        check(folder)
+    family, found = _by_library(library, mpiexec, check)
+    return family, replace(found, searched=searched)
+
+
 def _library_of_process(pid: int) -> Path:
     """Return the MPI of a process, among its libraries whose names speak of MPI."""
     check_readable(pid)
@@ -180,8 +207,17 @@ def _library_of_process(pid: int) -> Path:
     raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")
 
 
-def _by_library(library: Path, mpiexec: Sequence[str]) -> tuple[type[Family], Installation]:
-    """Find the mpiexec that is installed with a library, else the one in PATH if it is of the same family."""
+def _by_library(
+    library: Path, mpiexec: Sequence[str], check: Callable[[Path | str], None] = lambda path: None
+) -> tuple[type[Family], Installation]:
+    """Find the mpiexec that is installed with a library, else the one in PATH if it is of the same family.
+
+    Args:
+        library: of the MPI.
+        mpiexec: as find has it.
+        check: refuses what isn't to be loaded or run.
+    """
+    check(library)
     family = _family_of(library)
     if family is None:
         raise CalibrationError(f"{library} is no library of {_titles()}")
@@ -191,6 +227,7 @@ def _by_library(library: Path, mpiexec: Sequence[str]) -> tuple[type[Family], In
     prefixes = dict.fromkeys(above for folder in folders for above in (folder.parent, folder.parent.parent))
     in_path = filter(None, (shutil.which("mpiexec"), shutil.which("mpirun")))
     for launcher in (*_launchers(prefixes), *map(_with_real_folder, in_path)):
+        check(launcher)
         with suppress(CalibrationError):
             if _family_of_launcher([launcher]) is family:
                 return family, Installation(library, [launcher])

@@ -52,14 +52,20 @@ class Installation:
     """The library that programs load: libmpi.so.40."""
     mpiexec: Sequence[str]
     """The command that starts a job, with arguments if need be."""
+    searched: str | None = None
+    """Where jobs look for libraries (LD_LIBRARY_PATH); None where that is as in our own environment."""
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that lead a job to this MPI's commands and library, and to no other MPI's."""
-        first = {"LD_LIBRARY_PATH": self.library.parent}
+        """Return the variables that lead a job to this MPI's commands and library.
+
+        Its library's folder comes last: it may have a UCX and a libfabric too, and jobs may run with others.
+        """
+        searched = os.environ.get("LD_LIBRARY_PATH", "") if self.searched is None else self.searched
+        variables = {"LD_LIBRARY_PATH": ":".join(filter(None, (searched, str(self.library.parent))))}
         launcher = Path(self.mpiexec[0])
         if launcher.is_absolute():
-            first["PATH"] = launcher.parent
-        return {name: ":".join(filter(None, (str(path), os.environ.get(name)))) for name, path in first.items()}
+            variables["PATH"] = ":".join(filter(None, (str(launcher.parent), os.environ.get("PATH"))))
+        return variables
 
     def check_library(self, dumps: Iterable[Dump]) -> None:
         """Make sure that the program ran with this library: another MPI's may come first in its search path.
@@ -70,7 +76,10 @@ class Installation:
         for dump in dumps:
             loaded = Path(dump.truth["library_file"])
             if not loaded.exists() or not loaded.samefile(self.library):
-                raise CalibrationError(f"the calibration program ran with {loaded}, not with {self.library}")
+                raise CalibrationError(
+                    f"the calibration program ran with {loaded}, not with {self.library}: does LD_LIBRARY_PATH lead "
+                    "to another MPI?"
+                )
 
 
 @dataclass(frozen=True)
