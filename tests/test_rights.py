@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import ForeignError, NotPermittedError, StopError
 from tests.support.cores import gcore
+from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import find_mpis
 from tests.support.targets import wait_until
@@ -42,18 +44,16 @@ from tests.support.targets import wait_until
 pytestmark = pytest.mark.root
 NOBODY = Owner(65534, 65534)
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
-SCENE = "hangs/tag_mismatch"
-SENTENCE = (
-    "Rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776, which lies unexpected at rank 1."
-)
+NAMES = ("openmpi-debian", "mpich-debian")
+"""Of MPIs that every user can read."""
 MQS = [sys.executable, "-m", "mqs_dll"]
 
 
-@pytest.fixture(scope="module", params=["openmpi-debian", "mpich-debian"])
+@pytest.fixture(scope="module", params=NAMES)
 def job(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Job]:
     """Give a job of another user's that hangs."""
     mpi = MPIS[request.param]
-    with running(compiler, mpi, mpi.transports[0], SCENE, 3, user=NOBODY.user) as job:
+    with running(compiler, mpi, mpi.transports[0], "hangs/tag_mismatch", 3, user=NOBODY.user) as job:
         job.wait_until_ready()
         yield job
 
@@ -76,24 +76,31 @@ def mqs(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
     )
 
 
-def until_proved(job: Job) -> dict[str, object]:
+def until_proved(job: Job) -> dict[str, Any]:
     """Look until something is proved; return the last report."""
     end = time.monotonic() + 60
     while True:
         said = mqs("job", job.launcher.pid, "--json")
         assert said.stdout, said.stderr
-        document: dict[str, object] = json.loads(said.stdout)
+        document: dict[str, Any] = json.loads(said.stdout)
         if document["outcome"] == "proved" or time.monotonic() > end:
             return document
 
 
-def test_a_job_of_another_user_gets_its_verdict(job: Job) -> None:
-    """Root sees what that user would see: the cause, the lines of the sources, and all ranks."""
-    document = until_proved(job)
-    assert document["headline"] == f"Stuck for good: {SENTENCE[0].lower()}{SENTENCE[1:]}"
-    text = mqs("job", job.launcher.pid).stdout
-    assert "tag_mismatch.c:15" in text
-    assert "3 ranks, all read" in text
+@pytest.mark.parametrize("scene", CORE, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gallerys_core_gets_the_same_verdicts(name: str, scene: Scene, compiler: Compiler) -> None:
+    """Root sees of a job what its own user would see: each rank, the same causes, lines of the sources in the text."""
+    mpi = MPIS[name]
+    with running(compiler, mpi, mpi.transports[0], scene.program, scene.ranks, user=NOBODY.user) as job:
+        truths = job.wait_until_ready()
+        document = until_proved(job)
+    told = {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
+    assert told in [
+        {sentence: cause.value for sentence, cause in each.findings.items()}
+        for each in read_page()[str(scene)].expected_on(mpi)
+    ]
+    assert [each["pid"] for each in document["processes"]] == [truth["pid"] for truth in truths]
 
 
 def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:
