@@ -8,11 +8,12 @@ import re
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, start_time
 from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.errors import ForeignError, NotPermittedError, StopError
+from mqs_dll.errors import CalibrationError, ForeignError, NotPermittedError, StopError
 from tests.support.cores import gcore
 from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler, Job, running
@@ -113,11 +114,21 @@ def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:
     assert "receive from rank 2 of 'halo exchange'" in mqs("watch", job.launcher.pid, "--count", "1").stdout
 
 
-def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job) -> None:
-    """The agent has that user's IDs alone, no capability and no way to get one, and nothing of root's open."""
-    with subprocess.Popen(
-        [*MQS, "watch", str(job.launcher.pid)], stdout=subprocess.PIPE, env={**os.environ, "SECRET": "of root"}
-    ) as head:
+def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job, sleeper: int) -> None:
+    """The agent has that user's IDs alone, no capability and no way to get one, and nothing of root's open.
+
+    What it has open is the memory of that user's processes; and what holds these for it is root's.
+    """
+    with (
+        open("/etc/shadow", "rb") as closed,  # noqa: PTH123
+        subprocess.Popen(
+            [*MQS, "watch", str(job.launcher.pid)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "SECRET": "of root"},
+            extra_groups=[4],
+            pass_fds=[closed.fileno()],
+        ) as head,
+    ):
         try:
             assert head.stdout is not None
             assert head.stdout.readline()
@@ -127,6 +138,7 @@ def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job) -> N
             )
             opened = {os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH115, PTH208
             environment = read_file(f"/proc/{pid}/environ")
+            holders = [owner_of(each).user for each in numbers_in("/proc") if parent_of(each) == pid]
         finally:
             head.send_signal(signal.SIGINT)
     assert fields["Uid"].split() == fields["Gid"].split() == ["65534"] * 4
@@ -136,8 +148,10 @@ def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job) -> N
     )
     memories = {f"/proc/{each}/mem" for each in numbers_in("/proc") if not is_wholly_of(each, NOBODY)}
     assert opened.isdisjoint(memories)
-    closed = [name for name in opened if Path(name).is_file() and not is_open_to_nobody(Path(name))]
-    assert [name for name in closed if not re.fullmatch(r"/proc/\d+/mem", name)] == []
+    assert f"/proc/{sleeper}/mem" in opened
+    assert holders == [0]
+    of_root = [name for name in opened if Path(name).is_file() and not is_open_to_nobody(Path(name))]
+    assert [name for name in of_root if not re.fullmatch(r"/proc/\d+/mem", name)] == []
     assert not [name for name in opened if name.startswith("/dev/")]
     assert b"of root" not in environment
 
@@ -222,7 +236,11 @@ def child(code: str) -> Iterator[subprocess.Popen[str]]:
     before = "from mqs_dll.debugger import rights; from mqs_dll.debugger.proc import Owner\n"
     become = f"rights.give_up_root(Owner({NOBODY.user}, {NOBODY.group}), lambda: None)\n"
     with subprocess.Popen(
-        [sys.executable, "-c", f"{before}{become}{code}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", f"{before}{become}{code}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        extra_groups=[4],
     ) as process:
         yield process
 
@@ -239,11 +257,11 @@ def back():
             print("refused")
 threading.Thread(target=back).run()
 back()
-print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"))
+print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"), os.getgroups())
 """
     with child(code) as process:
         out, err = process.communicate(timeout=60)
-    assert out.split() == ["refused"] * 6 + ["1"], err
+    assert out.split() == ["refused"] * 6 + ["1", "[]"], err
 
 
 def test_the_user_cant_trace_what_has_become_that_user() -> None:
@@ -300,12 +318,20 @@ def test_a_holder_for_one_user_holds_no_process_of_another(sleeper: int, tmp_pat
     ids=["a pickle", "nothing", "half", "no list", "empty", "no number", "deep"],
 )
 def test_an_order_that_is_none_ends_the_holder(order: bytes) -> None:
-    """It does nothing of it, and unpickles nothing; 16 MB are the most that it takes in."""
+    """It does nothing of it, and unpickles nothing."""
     held = holder.Holder(speaks=False, owner=NOBODY)
     holder._send(held._to.fileno(), order)
     assert held._process.wait(10) in (0, 1)
     with pytest.raises(StopError):
         held.ask(os.getpid())
+    held.let_go()
+
+
+def test_an_order_that_is_too_large_is_not_waited_for() -> None:
+    """16 MB are the most that a holder takes in."""
+    held = holder.Holder(speaks=False, owner=NOBODY)
+    os.write(held._to.fileno(), struct.pack("<I", (1 << 24) + 1))
+    assert held._process.wait(10) == 0
     held.let_go()
 
 
@@ -342,37 +368,54 @@ def test_whose_a_process_is_the_kernel_says(sleeper: int) -> None:
 # ---------------------------------------------------------------- what is run for another user's process
 
 
-def test_calibrate_runs_nothing_that_the_processes_owner_could_have_made(job: Job, tmp_path: Path) -> None:
-    """Neither that user's mpiexec, nor a library of theirs, nor what lies in the folders that theirs are looked for in.
+@pytest.mark.parametrize("theirs", ["lib", "bin", "search"])
+def test_calibrate_runs_nothing_that_the_processes_owner_could_have_made(theirs: str, job: Job, tmp_path: Path) -> None:
+    """Neither that user's mpiexec, nor a library of theirs, nor what lies in folders that theirs are looked for in."""
+    with tempfile.TemporaryDirectory() as folder:
+        prefix, marker = Path(folder), tmp_path / "marker"
+        prefix.chmod(0o755)
+        for name in ("bin", "lib", "search"):
+            (prefix / name).mkdir()
+        library = Path(shutil.copy(library_of(job), prefix / "lib/libmpi.so.40"))
+        launcher = prefix / "bin/mpiexec"
+        launcher.write_text(f"#!/bin/sh\ntouch {marker}\n")
+        launcher.chmod(0o755)
+        os.chown(prefix / theirs, NOBODY.user, NOBODY.group)
+        searched = {"LD_LIBRARY_PATH": str(prefix / "search")} if theirs == "search" else {}
+        with mapping(library, searched) as pid, pytest.raises(CalibrationError) as refusal:
+            find(str(pid), [str(launcher)] if theirs == "lib" else [])
+    assert str(refusal.value) == (
+        f"the MPI of process {pid} would run with your rights, and {prefix / theirs} belongs to user nobody: "
+        "run `mqs calibrate` as user nobody"
+    )
+    assert not marker.exists()
 
-    An MPI that root has installed is calibrated for anybody's process.
-    """
-    marker = tmp_path / "marker"
-    prefix = job.directory / "prefix"
-    for folder in ("bin", "lib"):
-        (prefix / folder).mkdir(parents=True)
-    library = next(each.path for each in mappings(job.wait_until_ready()[0]["pid"]) if "/libmpi" in each.path)
-    shutil.copy(library, prefix / "lib/libmpi.so.40")
-    (prefix / "bin/mpiexec").write_text(f"#!/bin/sh\ntouch {marker}\n")
-    (prefix / "bin/mpiexec").chmod(0o755)
-    reads = "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1)"
-    command = [sys.executable, "-I", "-c", f"{reads}; print('ready', flush=True); time.sleep(60)", "--"]
+
+def test_calibrate_takes_what_root_has_installed_for_anybodys_process(job: Job) -> None:
+    """Then it is what that user's job runs, and nothing of that user's."""
+    _, found = find(str(job.wait_until_ready()[0]["pid"]))
+    assert found.library.samefile(library_of(job))
+
+
+def library_of(job: Job) -> str:
+    """Return the MPI library of a job."""
+    return next(each.path for each in mappings(job.wait_until_ready()[0]["pid"]) if "/libmpi" in each.path)
+
+
+@contextmanager
+def mapping(library: Path, environment: Mapping[str, str]) -> Iterator[int]:
+    """Give the PID of a process of another user's that has a library mapped."""
+    code = "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1)\n"
     with subprocess.Popen(
-        ["/usr/bin/python3", *command[1:4], str(prefix / "lib/libmpi.so.40")],
-        user=NOBODY.user, group=NOBODY.group, extra_groups=[], stdout=subprocess.PIPE,
+        ["/usr/bin/python3", "-I", "-c", f"{code}print('ready', flush=True); time.sleep(60)", str(library)],
+        user=NOBODY.user, group=NOBODY.group, extra_groups=[], stdout=subprocess.PIPE, env=environment,
     ) as process:  # fmt: skip
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            said = mqs("calibrate", process.pid)
+            yield process.pid
         finally:
             process.kill()
-    assert f"the MPI of process {process.pid} would run with your rights, and {job.directory}" in said.stderr
-    assert "run `mqs calibrate` as user nobody" in said.stderr
-    assert (said.returncode, marker.exists()) == (3, False)
-    kind, found = find(str(job.wait_until_ready()[0]["pid"]))
-    assert kind.anchor
-    assert found.library.samefile(library)
 
 
 def test_calibrate_looks_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
