@@ -18,11 +18,14 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from ClusterShell import NodeSet
 
+from mqs_dll import cli
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs, processes, proctable
-from mqs_dll.debugger.job.find.elsewhere import hosts_of
-from mqs_dll.debugger.job.find.markers import marker_of
+from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
+from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
+from mqs_dll.debugger.job.nodes import hosts
 from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.proc import Stat
 from mqs_dll.errors import JobError, NoSuchProcessError, NotPermittedError
@@ -324,7 +327,7 @@ def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("command", "hosts"),
+    ("command", "expected"),
     [
         ("/usr/bin/ssh -x -p 22 -l me node1 orted", ("node1",)),
         ("ssh -vp22 me@node2 prted", ("node2",)),
@@ -334,7 +337,7 @@ def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.
         ("sleep 60", ()),
     ],
 )
-def test_machines_on_which_a_launcher_starts_daemons(command: str, hosts: tuple[str, ...]) -> None:
+def test_machines_on_which_a_launcher_starts_daemons(command: str, expected: tuple[str, ...]) -> None:
     """They are where ssh and srun are told to start them; what follows an option is no machine."""
     launcher, child = Stat(2, "mpiexec", "S", 1, 0), Stat(3, "ssh", "S", 2, 0)
     known = SimpleNamespace(
@@ -344,7 +347,93 @@ def test_machines_on_which_a_launcher_starts_daemons(command: str, hosts: tuple[
         environment=lambda pid: {},
         get=lambda pid: None,
     )
-    assert hosts_of(cast(processes.Processes, known), [launcher], []) == hosts
+    assert hosts_of(cast(processes.Processes, known), [launcher], []) == expected
+
+
+# ---------------------------------------------------------------- names that are commands
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Return a text that makes a file when ClusterShell takes it for a group of nodes, and the file."""
+    config = tmp_path / "groups.conf"
+    config.write_text("[Main]\ndefault: site\n[site]\nmap: true $GROUP\n")
+    NodeSet.set_std_group_resolver_config(str(config))
+    yield f"n1,@a;touch${{IFS}}{tmp_path}/ran", tmp_path / "ran"
+    NodeSet.set_std_group_resolver(None)
+
+
+def test_the_users_own_groups_are_expanded(trap: tuple[str, Path]) -> None:
+    """What the user writes after --hosts goes to ClusterShell whole: the trap is one."""
+    text, ran = trap
+    assert hosts.chosen(text) == ["n1"]
+    assert ran.exists()
+
+
+def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
+    """SLURM_STEP_NODELIST of a process below one that is called slurmstepd is text, also where it is a group's."""
+    text, ran = trap
+
+    def start_and_look() -> Iterator[None]:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
+        with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": text}) as rank:
+            try:
+                assert text in find_job(rank.pid).hosts
+                assert (cli.main(["job", str(rank.pid), "--dry-run"]), ran.exists()) == (0, False)
+            finally:
+                rank.kill()
+        yield
+
+    with other_process(start_and_look) as child:
+        assert child.report == "holding"
+
+
+def test_the_arguments_of_a_launchers_child_run_no_command(trap: tuple[str, Path]) -> None:
+    """What says that it is srun, and which nodes it starts daemons on, may be anything."""
+    text, ran = trap
+
+    def start_and_look() -> Iterator[None]:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"mpiexec")
+        command = ["srun", "-c", "sleep 60; true", f"--nodelist={text}"]
+        with (
+            subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA) as rank,
+            subprocess.Popen(command, executable="/bin/sh", start_new_session=True) as srun,
+        ):
+            try:
+                assert find_job(rank.pid).hosts == (text,)
+                assert (cli.main(["job", str(rank.pid), "--dry-run"]), ran.exists()) == (0, False)
+            finally:
+                rank.kill()
+                os.killpg(srun.pid, signal.SIGKILL)
+        yield
+
+    with other_process(start_and_look) as child:
+        assert child.report == "holding"
+
+
+def test_a_launchers_table_runs_no_command(trap: tuple[str, Path], tmp_path: Path) -> None:
+    """The names of hosts in MPIR_proctable are text; a rank on what is none is unread."""
+    text, ran = trap
+    with launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{text}", "/a/second", 77}}') as pid:
+        assert find_job(pid).hosts == (text,)
+        assert (cli.main(["job", str(pid), "--dry-run"]), ran.exists()) == (0, False)
+
+
+def test_a_table_of_more_text_than_any_job_has_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pointer may lead into the same text: what they stand for together is bounded."""
+    with launcher_with(tmp_path, '{"first-host", "/a/first"}, {"second-host", "/a/second"}') as pid:
+        assert len(proctable.read_proctable(pid)) == 2
+        monkeypatch.setattr(proctable, "_MOST_TEXT", 20)
+        assert proctable.read_proctable(pid) == ()
+
+
+def test_names_of_worlds_and_numbers_of_jobs_may_be_anything() -> None:
+    """A namespace of thousands of digits is a name; what is no number of Slurm's becomes no part of a command."""
+    assert job_of_world("131073") == "2"
+    assert job_of_world("9" * 5000) == "9" * 5000
+    assert slurm_job({"SLURM_JOB_ID": "77"}) == "77"
+    for text in ("7 --uid=0", "7;reboot", "%h", "\u0667", "7" * 50):
+        assert slurm_job({"SLURM_JOB_ID": text}) == ""
 
 
 @pytest.mark.root

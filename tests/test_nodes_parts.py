@@ -255,6 +255,8 @@ def test_a_core_file_lies_here_or_on_nodes(tmp_path: Path, monkeypatch: pytest.M
 
 # ---------------------------------------------------------------- names
 
+RACKS = ("r1n1x", "r1n2x", "r2n1x", "r2n2x")
+
 
 @pytest.mark.parametrize(
     ("names", "found"),
@@ -262,13 +264,27 @@ def test_a_core_file_lies_here_or_on_nodes(tmp_path: Path, monkeypatch: pytest.M
         (["n1", "n2.example.org"], ["n1", "n2.example.org"]),
         (["n[1-3,7]"], ["n1", "n2", "n3", "n7"]),
         (["-oProxyCommand=reboot", "a b", "$(reboot)", "n1;reboot", "", "x" * 300, "n%h"], []),
-        (["n[1-9999999]", "n[1-300][1-300]", "n[1-", "n[a-b]"], []),
+        (["n[08-10,12],login,r[1-2]n[1-2]x"], ["n08", "n09", "n10", "n12", "login", *RACKS]),
+        (["n[1-9999999]", "n[1-300][1-300]", "n[1-", "n[a-b]", "n[3-1]", "n[0-" + "9" * 5000 + "]", ",", "n[]"], []),
+        (["x" * 200_000, "x" * 300 + "[1-2]", "n" + "[1]" * 50], []),
+        (["@group", "n1,@group", "n*", "n[1-3]!n2", "n[1-9/2]", "n1\n", "\u0661"], []),
     ],
-    ids=["names", "Slurm's list", "commands", "too many"],
+    ids=["names", "Slurm's list", "commands", "Slurm's lists", "too many", "too long", "ClusterShell's"],
 )
 def test_names_that_nodes_tell_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
     """What could be an option or a command is none, and a list that would fill the memory isn't unfolded."""
     assert list(hosts.named(names)) == found
+
+
+def test_all_that_a_job_names_is_bounded() -> None:
+    """Lists that stand for more nodes than any machine has aren't expanded, and neither are many that do together."""
+    of_job = hosts.JobNodes()
+    first = list(of_job.named(f"n{number}x[1-{hosts.MOST // 4}]" for number in range(1000)))
+    assert len(first) == hosts.MOST
+    assert list(of_job.named(["n1", "n[1-2]"])) == []
+    again = hosts.JobNodes()
+    assert list(again.named(["n1", "n2", "n1"] * 100_000)) == ["n1", "n2"], "each text counts once"
+    assert list(again.named(["n1", "n3"])) == ["n3"]
 
 
 @pytest.mark.parametrize(
@@ -312,6 +328,14 @@ def test_a_set_of_nodes_has_some(tmp_path: Path, request: pytest.FixtureRequest)
     empty.write_text("# none\n")
     with pytest.raises(NodesError, match="hosts names no node"):
         hosts.of_file(str(empty))
+
+
+def test_the_names_of_nodes_that_are_lost_are_folded_alike() -> None:
+    """In a time that grows with their number, by what knows no groups; addresses stand alone."""
+    assert hosts.fold([f"n{number}" for number in (3, 1, 2, 7)]) == "n[1-3,7]"
+    assert hosts.fold(["node08", "node09", "node10", "login"]) == "node[08-09],node10,login"
+    assert hosts.fold(["n1.a.org", "n2.a.org", "10.0.0.1", "n*", "@all"]) == "n[1-2].a.org,10.0.0.1,n*,@all"
+    assert len(hosts.fold(f"r{number % 100}n{number}" for number in range(30_000)).split("r")) == 101
 
 
 def test_nodes_are_folded_by_their_numbers() -> None:
@@ -539,6 +563,23 @@ def test_what_no_node_has_is_refused(spoil: Callable[[Part], Part]) -> None:
         wire.read_parts(wire.write(wire.Parts((spoil(found),), ())))
 
 
+def test_what_an_agent_names_runs_no_command(
+    talk: Callable[[Mapping[str, Sequence[object]]], Agents], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Neither its nodes nor the hosts of its ranks get to ClusterShell, which would expand a group by the shell."""
+    config = tmp_path / "groups.conf"
+    config.write_text("[Main]\ndefault: site\n[site]\nmap: true $GROUP\n")
+    NodeSet.set_std_group_resolver_config(str(config))
+    request.addfinalizer(lambda: NodeSet.set_std_group_resolver(None))
+    text = f"n1,@a;touch${{IFS}}{tmp_path}/ran"
+    found = part("a", rank(0, 7, "a"), listed(1, 8, f"{text}2"), launcher=5)._replace(hosts=(f"{text}1",))
+    agents = talk({"a": [wire.GREETING, answer("find", wire.write(wire.Parts((found,), ())))]})
+    job = agents.find(["a"], wire.Wanted(any=True))
+    assert [*tmp_path.glob("ran*")] == []
+    assert summary(job) == [(0, "a", 7, None), (1, f"{text}2", 8, RankState.UNREADABLE)]
+    assert job.nodes == ("a",)
+
+
 def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[object]]], Agents]) -> None:
     """Where the nodes alone are named, or a program, and each has a job of its own, they are listed."""
     first = part("a", rank(0, 7, "a"), launcher=5)
@@ -589,6 +630,14 @@ def test_squeue_says_which_jobs_run_where(tmp_path: Path, monkeypatch: pytest.Mo
     squeue.chmod(0o755)
     assert slurm.jobs() == [slurm.SlurmJob("7", "a|name", "me", "2026-01-01T00:00:00", "n[1-3]")]
     assert slurm.nodes_of("7") == "n[1-3]"
+    squeue.write_text(
+        '#!/bin/sh\ncase $* in *%j*) ;; *) echo "7|me|S|n[1-2]"; exit ;; esac\nprintf "7|me|S|n1|a\\nb|c"\n'
+    )
+    assert [each.name for each in slurm.jobs()] == ["a"], "the end of a name that has an end of line is no job"
+    assert hosts.of_slurm(slurm.nodes_of("7")) == ["n1", "n2"]
+    for text in ("@all", "n1,@all", "n[1-99999999]", "(null)", "n1;reboot"):
+        with pytest.raises(NodesError, match="is no list of nodes"):
+            hosts.of_slurm(text)
     squeue.write_text("#!/bin/sh\necho 'Invalid job id specified' >&2; exit 1\n")
     with pytest.raises(NodesError, match="Invalid job id"):
         slurm.nodes_of("7")

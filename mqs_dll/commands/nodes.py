@@ -197,7 +197,7 @@ def _asked_nodes(options: argparse.Namespace) -> list[str] | None:
     if options.slurm:
         from mqs_dll.debugger.job.nodes import slurm
 
-        return hosts.chosen(slurm.nodes_of(options.slurm))
+        return hosts.of_slurm(slurm.nodes_of(options.slurm))
     return None
 
 

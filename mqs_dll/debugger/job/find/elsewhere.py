@@ -27,6 +27,8 @@ _LAUNCHER_HOSTS = (
 )
 """Where their launcher runs, by name or address; the first that says so counts."""
 
+_SLURM_JOB = re.compile(r"[0-9_]{1,40}")
+
 _SSH_OPTIONS_WITH_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 _NODE_LIST = re.compile(r"(?:--nodelist=|-w ?)(\S+)")
 
@@ -51,7 +53,8 @@ def marks_of(processes: Processes, above: Sequence[Stat], ranks: Iterable[Stat])
 
 def slurm_job(environment: Mapping[str, str]) -> str:
     """Return the number of the Slurm job that a process belongs to, empty where it belongs to none."""
-    return environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID") or ""
+    number = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID") or ""
+    return number if _SLURM_JOB.fullmatch(number) else ""  # it becomes a part of srun's command
 
 
 def hosts_of(processes: Processes, above: Sequence[Stat], ranks: Iterable[Stat]) -> tuple[str, ...]:

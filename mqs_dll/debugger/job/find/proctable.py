@@ -19,6 +19,8 @@ _ENTRY = struct.Struct("=QQi4x")
 """char *host_name, char *executable_name, int pid, and its padding."""
 
 _MOST_RANKS = 1 << 20
+_MOST_TEXT = 1 << 26
+"""Bytes of all names in a table: pointers into one text could make them some thousand times as many."""
 
 
 class Entry(NamedTuple):
@@ -46,10 +48,15 @@ def _read(launcher: LiveProcess) -> tuple[Entry, ...]:
     if not address or not 0 < count <= _MOST_RANKS:
         return ()
     texts: dict[int, str] = {}
+    left = _MOST_TEXT
     found = []
     for host, program, rank_pid in _ENTRY.iter_unpack(launcher.fetch(address, count * _ENTRY.size)):
         for pointer in (host, program):  # launchers that know many ranks let them share a text
             if pointer not in texts:
-                texts[pointer] = (string_at(launcher, pointer) or b"").decode("utf-8", "backslashreplace")
+                text = string_at(launcher, pointer) or b""
+                left -= len(text)
+                if left < 0:
+                    return ()
+                texts[pointer] = text.decode("utf-8", "backslashreplace")
         found.append(Entry(texts[host], texts[program], max(rank_pid, 0)))
     return tuple(found)

@@ -159,6 +159,7 @@ class Agents(Closes):
             JobError: there are several jobs that could be meant, or there is none.
         """
         waiting = {hosts.short(node): node for node in nodes}
+        of_job = hosts.JobNodes()
         tables = [local.ranks] if local else []
         while waiting:
             names = list(waiting.values())
@@ -178,7 +179,7 @@ class Agents(Closes):
                     wanted = wanted._replace(marks=parts[0].marks)
                 for part in parts:
                     tables.append(part.ranks)
-                    named = hosts.named([*part.hosts, *_hosts_of(part)]) if follow else ()
+                    named = of_job.named((*part.hosts, *_hosts_of(part))) if follow else ()
                     for host in named:
                         if hosts.short(host) not in known and len(known) + len(waiting) < hosts.MOST:
                             waiting.setdefault(hosts.short(host), host)
@@ -461,11 +462,11 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
     return _unusable(f"the agent on {node.name} ended at once (exit code {gone.code}){f': {said}' if said else ''}")
 
 
-def _by_node(ranks: Iterable[FoundRank]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+def _by_node(ranks: Iterable[FoundRank]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
     for rank in ranks:
         if rank.pid and rank.state is not None:  # of a table: on another machine
-            found[hosts.short(rank.host)] = (*found.get(hosts.short(rank.host), ()), rank.pid)
+            found.setdefault(hosts.short(rank.host), []).append(rank.pid)
     return found
 
 

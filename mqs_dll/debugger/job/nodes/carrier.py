@@ -75,10 +75,12 @@ class Carrier(Closes):
             NodesError: ClusterShell isn't installed.
         """
         try:
+            import ClusterShell.NodeSet
             import ClusterShell.Task
         except ImportError as error:
             raise NodesError(f"ClusterShell, which reaches other machines, can't be imported: {error}") from None
         self._task_self: Callable[[], Any] = ClusterShell.Task.task_self
+        self._one = partial(ClusterShell.NodeSet.NodeSet, resolver=ClusterShell.NodeSet.RESOLVER_NOGROUP)
         self._engine = engine
         self._told: deque[Callable[[Any], None]] = deque()
         self._said: dict[str, deque[str]] = {}
@@ -113,7 +115,7 @@ class Carrier(Closes):
         def act(task: Any, node: str) -> None:
             self._said[node] = deque(maxlen=_MOST_SAID)
             self._workers[node] = task.shell(
-                command, nodes=node, handler=_Handler(self), stderr=True, tree=False, remote=distant
+                command, nodes=self._one(node), handler=_Handler(self), stderr=True, tree=False, remote=distant
             )
             if data:
                 self._workers[node].write(data)

@@ -1,8 +1,14 @@
-"""Names of nodes: from a user, by ClusterShell's sets; from launchers and agents, as data that may be anything."""
+"""Names of nodes: from a user, by ClusterShell's sets; from a job and from agents, as text that may be anything.
+
+ClusterShell expands "@group" by a command of the shell, and takes the time of their square for names with two numbers.
+So only what the user writes gets there. What a job says is parsed here, in Slurm's notation, and bounded.
+"""
 
 from __future__ import annotations
 
 import glob
+import itertools
+import math
 import re
 import socket
 from collections.abc import Iterable, Iterator
@@ -15,9 +21,22 @@ from mqs_dll.errors import NodesError
 MOST = 1 << 16
 """Nodes of a job: more than any machine has."""
 
+_LONGEST = 1 << 17
+"""Characters of a list of nodes: the kernel gives no program a longer variable."""
+
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_])?")
 _ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
-_RANGES = re.compile(r"\[([0-9,/-]{1,5000})\]")
+_LONGEST_NAME = 254
+_MOST_RANGES = 8
+"""In one item of a list: Slurm's own have as many as its network has dimensions."""
+_MOST_OF_SLURM = 1 << 24
+"""Characters that squeue may print: the names of MOST nodes, none of them folded."""
+_LIST = re.compile(r"(?:[A-Za-z0-9_.:,-]|\[[0-9,-]+\])+")
+_ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_RANGES = re.compile(r"\[([^\]]*)\]")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9.]*(?:\..*)?)")
+"""A name before its last number, that number, and the rest, to which the domain belongs."""
 
 
 def is_here(name: str) -> bool:
@@ -87,21 +106,61 @@ def of_file(path: str) -> list[str]:
     return _checked_all((word.partition(":")[0].partition("=")[0] for word in words), path)
 
 
-def named(names: Iterable[str]) -> Iterator[str]:
-    """Yield the nodes that launchers and agents name, each for itself or as a list of Slurm's; others are left out."""
-    for name in names:
-        if "[" not in name and "," not in name:
-            found = checked(name)
-            if found is not None:
-                yield found
-        elif _count(name) <= MOST:
-            with suppress(ValueError, NodesError):
-                yield from filter(None, map(checked, _node_set(name)))
+class JobNodes:
+    """Names the nodes that a job's own texts name, no more than MOST over all of them.
+
+    The texts come from a process of the job, its launcher or an agent, so that anybody may have written them.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._left = MOST
+        self._seen: set[str] = set()
+
+    def named(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the nodes that texts name, each a name or a list of Slurm's; texts that came before are left out.
+
+        So is what is no name, and a list of more nodes than are left: nothing is expanded before it was counted.
+        """
+        for text in texts:
+            if text in self._seen or len(text) > _LONGEST or not _LIST.fullmatch(text):
+                continue
+            count = _count(text)
+            if count <= self._left:
+                self._left -= count
+                self._seen.add(text)
+                yield from filter(None, map(checked, _expanded(text)))
+
+
+def named(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the nodes that a job's texts name (JobNodes.named)."""
+    return JobNodes().named(texts)
+
+
+def of_slurm(text: str) -> list[str]:
+    """Return the nodes of a list that Slurm's commands have printed.
+
+    Raises:
+        NodesError: it is none, or nothing is in it.
+    """
+    if len(text) > _MOST_OF_SLURM or not _LIST.fullmatch(text) or _count(text) > MOST:
+        raise NodesError(f"{text[:100]!r} is no list of nodes")
+    return _checked_all(_expanded(text), "Slurm")
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return nodes as a set: "n[1-4,7]"."""
-    return str(_engine().NodeSet.fromlist(list(names)))
+    """Return nodes as a set: "n[1-4,7],login"."""
+    families: dict[tuple[str, str, int], set[int]] = {}
+    single = []
+    for name in dict.fromkeys(names):
+        match = _NUMBERED.fullmatch(name)
+        if match is None or _ADDRESS.fullmatch(name):
+            single.append(name)
+            continue
+        width = len(match[2]) if match[2][0] == "0" < match[2] else 0  # "n01" is another name than "n1"
+        families.setdefault((match[1], match[3], width), set()).add(int(match[2]))
+    folded = [f"{before}{_folded(found, width)}{after}" for (before, after, width), found in families.items()]
+    return ",".join((*folded, *single))
 
 
 def _checked_all(names: Iterable[str], source: str) -> list[str]:
@@ -137,14 +196,46 @@ def _engine() -> Any:
 
 
 def _count(text: str) -> int:
-    """Return at most how many nodes a list of Slurm's has; more than MOST where that can't be told."""
-    count = 1
-    for ranges in _RANGES.findall(text):
-        total = 0
-        for part in ranges.split(","):
-            first, _, last = part.partition("-")
-            if not (first.isdigit() and (last or first).isdigit()):
-                return MOST + 1
-            total += max(int(last or first) - int(first) + 1, 1)
-        count *= total
-    return count + text.count(",") if "[" not in _RANGES.sub("", text) else MOST + 1
+    """Return how many nodes a list of Slurm's has, 1 for none; more than MOST where it is no such list."""
+    total = 0
+    for item in _ITEM.findall(text):
+        ranges = _RANGES.findall(item)
+        if len(ranges) > _MOST_RANGES or len(_RANGES.sub("", item)) > _LONGEST_NAME:
+            return MOST + 1
+        count = math.prod(sum(map(_length, each.split(","))) for each in ranges)
+        total += count
+        if total > MOST:
+            break
+    return max(total, 1)
+
+
+def _expanded(text: str) -> Iterator[str]:
+    """Yield the names of a list of Slurm's, "n[08-10],login", which was matched and counted before."""
+    for item in _ITEM.findall(text):
+        pieces = _RANGES.split(item)  # text, ranges, text, ..., text
+        for numbers in itertools.product(*map(_numbers, pieces[1::2])):
+            yield pieces[0] + "".join(f"{number}{after}" for number, after in zip(numbers, pieces[2::2], strict=True))
+
+
+def _length(part: str) -> int:
+    match = _RANGE.fullmatch(part)
+    length = int(match[2] or match[1]) - int(match[1]) + 1 if match else 0
+    return length if length > 0 else MOST + 1
+
+
+def _numbers(ranges: str) -> list[str]:
+    """Return the numbers of "08-10,12", each as long as the first of its range."""
+    found: list[str] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        found.extend(f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1))
+    return found
+
+
+def _folded(numbers: set[int], width: int) -> str:
+    """Return numbers in brackets, "[1-4,7]"; a single one without."""
+    ordered = sorted(numbers)
+    gaps = [place for place in range(1, len(ordered)) if ordered[place] != ordered[place - 1] + 1]
+    runs = [(ordered[begin], ordered[end - 1]) for begin, end in itertools.pairwise((0, *gaps, len(ordered)))]
+    texts = [f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}" for first, last in runs]
+    return texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]"

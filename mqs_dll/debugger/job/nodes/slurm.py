@@ -12,6 +12,10 @@ _PATIENCE = 10.0
 """Seconds: slurmctld may be far away, or down."""
 
 
+_FIELDS = "%i|%u|%S|%N"
+"""Number, user, start and nodes: without a job's name, which its user chooses and which may hold an end of line."""
+
+
 class SlurmJob(NamedTuple):
     """A job of Slurm's that runs."""
 
@@ -30,7 +34,7 @@ def nodes_of(job: str) -> str:
     Raises:
         NodesError: Slurm knows no such job, or it doesn't run.
     """
-    found = [each for each in _squeue("--jobs", job) if each.nodes]
+    found = [each for each in _squeue(_FIELDS, "--jobs", job) if each.nodes]
     if not found:
         raise NodesError(f"Slurm knows no job {job} that runs")
     return ",".join(each.nodes for each in found)
@@ -39,18 +43,18 @@ def nodes_of(job: str) -> str:
 def jobs() -> list[SlurmJob]:
     """Return the jobs of this user that run; none where there is no Slurm."""
     try:
-        return _squeue("--me", "--states=RUNNING")
+        return _squeue(f"{_FIELDS}|%j", "--me", "--states=RUNNING")
     except NodesError:
         return []
 
 
-def _squeue(*options: str) -> list[SlurmJob]:
+def _squeue(fields: str, *options: str) -> list[SlurmJob]:
     command = shutil.which("squeue")
     if command is None:
         raise NodesError("Slurm's squeue isn't here")
     try:
         result = subprocess.run(
-            [command, "--noheader", "--format=%i|%u|%S|%N|%j", *options],
+            [command, "--noheader", f"--format={fields}", *options],
             capture_output=True,
             timeout=_PATIENCE,
             stdin=subprocess.DEVNULL,
@@ -62,5 +66,6 @@ def _squeue(*options: str) -> list[SlurmJob]:
         said = result.stderr.decode(errors="backslashreplace").strip()
         raise NodesError(f"squeue fails: {said[:500]}")
     lines = result.stdout.decode(errors="backslashreplace").splitlines()
-    fields = [line.split("|", 4) for line in lines]
-    return [SlurmJob(number, name, user, since, nodes) for number, user, since, nodes, name in fields]
+    found = [line.split("|", 4) for line in lines]
+    whole = [each for each in found if len(each) > fields.count("|")]  # a name with an end of line makes others
+    return [SlurmJob(number, "".join(name), user, since, nodes) for number, user, since, nodes, *name in whole]
