@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -13,8 +15,8 @@ import pytest
 
 from mqs_dll import library_path
 from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
-from mqs_dll.commands.which_library import choose_library, named_by_mpi, windows
-from mqs_dll.debugger import callbacks
+from mqs_dll.commands.which_library import choose_library, named_by_mpi, open_library, opener, windows
+from mqs_dll.debugger import callbacks, dll
 from mqs_dll.debugger.c_interface import ffi
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
@@ -504,16 +506,72 @@ def test_the_order_of_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_another_users_library_is_not_run_because_a_process_names_it(tmp_path: Path) -> None:
+def test_another_users_library_is_not_run_because_a_process_names_it(vendors: Path, tmp_path: Path) -> None:
     """What lies in the target says nothing of what may run as us."""
-    library = tmp_path / "lib.so"
-    library.touch()
+    library = Path(shutil.copy(vendors / "good.so", tmp_path))
     process = process_with_dll_name(bytes(library))
-    assert choose_library(process, "auto", {}) == str(library)
     os.chown(library, 12345, -1)
     with pytest.raises(DllError, match="belongs to user 12345"):
-        choose_library(process, "auto", {})
-    assert choose_library(process, str(library), {}) == str(library)
+        open_library(process, "auto", {})
+    assert open_library(process, str(library), {}).path == str(library)
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_a_library_that_others_may_write_is_not_run_because_a_process_names_it(
+    mode: int, vendors: Path, tmp_path: Path
+) -> None:
+    """Whoever may write the file says what it does; named by --dll, it is the user who says so."""
+    library = Path(shutil.copy(vendors / "good.so", tmp_path))
+    library.chmod(mode)
+    process = process_with_dll_name(bytes(library))
+    with pytest.raises(DllError, match=f"{library}, which the program names, may be written by others.* `--dll "):
+        open_library(process, "auto", {})
+    assert open_library(process, str(library), {}).path == str(library)
+    library.chmod(0o755)
+    assert open_library(process, None, {"MQS_DLL": "auto"}).path == str(library)
+
+
+def test_what_was_checked_is_what_is_loaded(vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that comes in place of the one that was checked, before it is loaded, is not loaded."""
+    link, other = tmp_path / "link.so", tmp_path / "other.so"
+    link.symlink_to(shutil.copy(vendors / "good.so", tmp_path))
+    other.write_text("no library")
+    load = dll._open
+
+    def load_late(*arguments: str) -> object:
+        other.replace(link)
+        return load(*arguments)
+
+    monkeypatch.setattr(dll, "_open", load_late)
+    queues, path = opener("auto")(process_with_dll_name(bytes(link)))
+    assert (path, link.read_text()) == (str(link), "no library")
+    assert isinstance(queues, DynamicLibrary)
+    assert "vendor" in queues.version_string()
+
+
+def test_a_library_that_several_processes_name_is_loaded_once(vendors: Path, tmp_path: Path) -> None:
+    """Whatever they call it: one descriptor stays open for it, and dlopen knows it."""
+    library = Path(shutil.copy(vendors / "good.so", tmp_path))
+    (tmp_path / "link.so").symlink_to(library)
+    first = open_library(process_with_dll_name(bytes(library)), "auto", {})
+    before = [*Path("/proc/self/fd").iterdir()]
+    second = open_library(process_with_dll_name(bytes(tmp_path / "link.so")), "auto", {})
+    assert (second.calls, len([*Path("/proc/self/fd").iterdir()])) == (first.calls, len(before))
+
+
+def test_a_named_library_that_is_none_is_called_by_its_path(tmp_path: Path) -> None:
+    """Sentences know the path that the program names, and nothing of descriptors; a FIFO isn't waited for."""
+    text, fifo = tmp_path / "text.so", tmp_path / "fifo.so"
+    text.write_text("no library")
+    os.mkfifo(fifo)
+    for path, why in (
+        (text, f"the MQS library {text} can't be loaded: file too short"),
+        (tmp_path / "none.so", f"the MQS library {tmp_path}/none.so can't be loaded: No such file"),
+        (fifo, f"{fifo}, which the program names, is no regular file"),
+        (tmp_path, f"{tmp_path}, which the program names, is no regular file"),
+    ):
+        with pytest.raises(DllError, match=re.escape(why)):
+            open_library(process_with_dll_name(bytes(path)), "auto", {})
 
 
 def test_a_program_that_names_none() -> None:

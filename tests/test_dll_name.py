@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.commands.which_library import AUTO, choose_library
+from mqs_dll.commands.which_library import AUTO, open_library
 from mqs_dll.debugger.collect import take_snapshot
-from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
@@ -52,7 +51,7 @@ def test_a_debugger_in_c_finds_libmqs_in_the_process(truth: Truth) -> None:
 def test_a_debugger_in_python_finds_libmqs_in_the_process(truth: Truth) -> None:
     """The Python debugger with a PID alone does the same."""
     with LiveProcess(truth.pid) as process:
-        path = choose_library(process, AUTO, {})
-        snapshot = take_snapshot(DynamicLibrary(path), process)
-        assert path == str(library_path.library())
+        library = open_library(process, AUTO, {})
+        snapshot = take_snapshot(library, process)
+        assert library.path == str(library_path.library())
         assert compare_operations(truth, snapshot.communicators, process.fetch) == []

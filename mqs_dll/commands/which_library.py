@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import stat
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from mqs_dll.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
+    from mqs_dll.debugger.dll import DynamicLibrary
     from mqs_dll.debugger.snapshot import Hidden
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
     from mqs_dll.session import ProcessSession
@@ -67,10 +69,8 @@ def opener(
         return Library(show_internal=show_internal), None
 
     def open_dll(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
-        from mqs_dll.debugger.dll import DynamicLibrary
-
-        path = choose_library(process, dll)
-        return DynamicLibrary(path), path
+        library = open_library(process, dll)
+        return library, library.path
 
     if not queues:
         return refuse
@@ -130,6 +130,23 @@ def or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
 # ---------------------------------------------------------------- which MQS library
 
 
+def open_library(
+    process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ
+) -> DynamicLibrary:
+    """Return the MQS library for a process, loaded; the arguments are those of choose_library.
+
+    Raises:
+        DllError: there is none, it can't be loaded, or the MPI names one that isn't to be run.
+    """
+    from mqs_dll.debugger.dll import DynamicLibrary
+
+    path = choose_library(process, choice, environment)
+    named = (
+        choice or environment.get("MQS_DLL")
+    ) == AUTO and "/" in path  # without one, dlopen looks in its own folders
+    return DynamicLibrary(path, _checked(path) if named else None)
+
+
 def choose_library(process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Return the path of the MQS library to load for a process.
 
@@ -139,32 +156,55 @@ def choose_library(process: TargetProcess, choice: str | None, environment: Mapp
         environment: where MQS_DLL is looked for; it takes the same values as ``choice``.
 
     Raises:
-        DllError: there is none, or the MPI names none, or one that isn't to be run.
+        DllError: there is none, or the MPI names none.
     """
     choice = choice or environment.get("MQS_DLL")
     if choice is None:
         return str(library_path.library())
     if choice == AUTO:
-        return _checked(named_by_mpi(process))
+        return named_by_mpi(process)
     return str(Path(choice).resolve()) if Path(choice).exists() else choice
 
 
-def _checked(path: str) -> str:
-    """Return the path that a process names, unless it would have us run another user's code.
+_checked_files: dict[tuple[int, int], int] = {}
+"""Descriptors of the libraries that processes name and that may be run, by device and inode.
+
+What was checked is what is loaded: the file is opened once, and dlopen gets it as /proc/self/fd/N. It knows a library
+by its name or its inode, so that N must stay open: another file of the same number would be taken for it. Such a
+library's $ORIGIN, and what dladdr says of it, is /proc/self/fd: one that looks for others beside itself has to be named
+by --dll PATH.
+"""
+
+
+def _checked(path: str) -> int:
+    """Return a descriptor of the file that a process names, unless others could have us run their code by it.
 
     Raises:
-        DllError: it would.
+        DllError: they could, or it can't be opened.
     """
     try:
-        owner = Path(path).stat().st_uid
-    except OSError:
-        return path  # what loads it says why
-    if owner not in (0, os.geteuid()):
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise DllError(f"the MQS library {path} can't be loaded: {getattr(error, 'strerror', error)}") from None
+    seen = os.fstat(file)
+    if (wrong := _distrusted(seen)) or (seen.st_dev, seen.st_ino) in _checked_files:
+        os.close(file)
+    if wrong:
         raise DllError(
-            f"{path}, which the program names, belongs to user {owner}, whose code would run as you: "
-            f"if you trust it, `--dll {shlex.quote(path)}` loads it"
+            f"{path}, which the program names, {wrong}: if you trust it, `--dll {shlex.quote(path)}` loads it"
         )
-    return path
+    return _checked_files.setdefault((seen.st_dev, seen.st_ino), file)
+
+
+def _distrusted(file: os.stat_result) -> str:
+    """Return why a file isn't loaded though a process names it; empty where nothing is wrong."""
+    if not stat.S_ISREG(file.st_mode):
+        return "is no regular file"
+    if file.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {file.st_uid}, whose code would run as you"
+    if file.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may be written by others, whose code would run as you"
+    return ""
 
 
 def named_by_mpi(process: TargetProcess) -> str:

@@ -47,14 +47,18 @@ _opened: dict[str, Any] = {}
 class DynamicLibrary:
     """An MQS library in a file (interface.QueueLibrary)."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, file: int | None = None) -> None:
         """Open the library at ``path``; a name without a slash is searched for as dlopen does.
+
+        Args:
+            path: of the library.
+            file: a descriptor of the file to load, whatever lies at the path by now; it has to stay open for ever.
 
         Raises:
             DllError: it can't be opened, lacks an entry point, or speaks another revision of the interface.
         """
         self.path = str(path)
-        self.calls = _open(self.path)
+        self.calls = _open(self.path, self.path if file is None else f"/proc/self/fd/{file}")
         missing = [name for name in REQUIRED_CALLS if not self.has(name)]
         if missing:
             raise DllError(f"{self.path} is no MQS library: it lacks {_enumerate(missing)}")
@@ -337,19 +341,21 @@ class DynamicProcess(_Session):
         raise self._library.failure(name, code, self._library.error_string(code))
 
 
-def _open(path: str) -> Any:
-    if path not in _opened:
+def _open(path: str, name: str) -> Any:
+    """Return the library that dlopen knows by a name; errors call it by its path."""
+    if name not in _opened:
         try:
-            _opened[path] = ffi.dlopen(path, _RTLD_NOW_LOCAL)
+            _opened[name] = ffi.dlopen(name, _RTLD_NOW_LOCAL)
         except OSError as error:
-            raise DllError(f"the MQS library {path} can't be loaded: {_reason(path, str(error))}") from None
-    return _opened[path]
+            reason = _reason(name, str(error)).replace(name, path)
+            raise DllError(f"the MQS library {path} can't be loaded: {reason}") from None
+    return _opened[name]
 
 
-def _reason(path: str, text: str) -> str:
+def _reason(name: str, text: str) -> str:
     """Return what the dynamic linker said, without the advice that cffi adds to it."""
-    text = text.split("  Additionally,")[0].removeprefix(f"cannot load library '{path}': ")
-    return text.removeprefix(f"{path}: ").rstrip(".")
+    text = text.split("  Additionally,")[0].removeprefix(f"cannot load library '{name}': ")
+    return text.removeprefix(f"{name}: ").rstrip(".")
 
 
 def _enumerate(names: list[str]) -> str:
