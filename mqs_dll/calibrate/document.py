@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 from mqs_dll import __version__, profiles
 from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.debugger.files import write_whole
 from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.profiles import SCHEMA, Profile, parse
@@ -93,18 +92,13 @@ def write(path: Path, profile: Mapping[str, Any]) -> None:
     """Write a profile, sorted, for people to read and for diffs; all of it or nothing, since libmqs may read it now.
 
     Raises:
-        CalibrationError: it can't be written.
+        CalibrationError: it can't be written (files.write_whole).
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(profile, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, (json.dumps(profile, indent=1, sort_keys=True) + "\n").encode("utf-8"))
     except OSError as error:
         raise CalibrationError(f"the profile can't be written to {path}: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
 
 
 def write_for_user(profile: dict[str, Any]) -> Path:

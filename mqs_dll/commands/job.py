@@ -215,11 +215,12 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
 
 
 def _write(path: str, text: str) -> None:
-    if path == "-":
-        sys.stdout.write(text)
-        return
+    from mqs_dll.debugger.files import write_out
+
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_out(path, text.encode("utf-8", "backslashreplace"))
+    except BrokenPipeError:
+        raise  # whoever read the standard output has ended
     except OSError as error:
         raise ReportError(f"{path} can't be written: {error.strerror}") from error
 

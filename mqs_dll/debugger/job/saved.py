@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import re
 import sys
 import zlib
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mqs_dll.abi import LayoutOrigin, Queue
+from mqs_dll.debugger.files import write_out
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
 from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.garbage import garbage_left_alone
@@ -58,16 +58,14 @@ def save(job: Job, path: str) -> None:
     The file appears when it is complete: until then, and after any failure, what was there stays.
 
     Raises:
-        SavedFileError: the file can't be written, or is a device or something else that isn't a regular file.
+        SavedFileError: the file can't be written (files.write_whole).
     """
     content = to_bytes(job)
-    if path in (_STANDARD_STREAM, "/dev/stdout"):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        return
     try:
-        _write(Path(path).resolve(), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
-    except (OSError, ValueError) as error:
+        write_out(path, gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    except BrokenPipeError:
+        raise  # whoever read the standard output has ended
+    except OSError as error:
         raise SavedFileError(f"can't write {path}: {_reason(error)}") from error
 
 
@@ -79,20 +77,6 @@ def to_bytes(job: Job) -> bytes:
         tables = {name: table.write() for name, table in used.tables.items()}
         document = {"format": FORMAT, **tables, "job": written}
         return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def _write(target: Path, content: bytes) -> None:
-    if target.exists() and not target.is_file():
-        raise SavedFileError(f"{target} is no regular file: it isn't written over")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------- reading
