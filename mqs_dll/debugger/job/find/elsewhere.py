@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from mqs_dll.debugger.job.find.markers import job_of_world
 from mqs_dll.debugger.job.find.processes import Processes
+from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.proc import Stat
 
 _MARKS = {
@@ -30,7 +31,7 @@ _LAUNCHER_HOSTS = (
 _SLURM_JOB = re.compile(r"[0-9_]{1,40}")
 
 _SSH_OPTIONS_WITH_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
-_NODE_LIST = re.compile(r"(?:--nodelist=|-w ?)(\S+)")
+_NODE_LIST = re.compile(r"\s(?:--nodelist[= ]|-w ?)(\S+)")
 
 
 def marks_of(processes: Processes, above: Sequence[Stat], ranks: Iterable[Stat]) -> frozenset[str]:
@@ -57,8 +58,8 @@ def slurm_job(environment: Mapping[str, str]) -> str:
     return number if _SLURM_JOB.fullmatch(number) else ""  # it becomes a part of srun's command
 
 
-def hosts_of(processes: Processes, above: Sequence[Stat], ranks: Iterable[Stat]) -> tuple[str, ...]:
-    """Return the machines that a job's launchers, daemons and ranks here name; the arguments are those of marks_of.
+def hosts_of(processes: Processes, above: Sequence[Stat]) -> tuple[str, ...]:
+    """Return the machines that a job's launchers and daemons here name; ``above`` is as marks_of has it.
 
     A name may stand for several: it is as Slurm writes lists of hosts.
     """
@@ -70,8 +71,12 @@ def hosts_of(processes: Processes, above: Sequence[Stat], ranks: Iterable[Stat])
     if not launchers:
         lines = [" ".join(processes.arguments(each.pid)) for each in above]
         found.extend(host for line in lines if (host := _launcher_host(line)))
-    found.extend(_of_step(processes, (*above, *ranks)))
     return tuple(dict.fromkeys(found))
+
+
+def claimed_hosts(processes: Processes, started: Iterable[Stat]) -> tuple[str, ...]:
+    """Return the machines of the Slurm step that ranks, or the daemons above them, say they were started by."""
+    return tuple(dict.fromkeys(_of_step(processes, started)))
 
 
 def _told(processes: Processes, above: Sequence[Stat]) -> Iterator[tuple[str, str]]:
@@ -96,7 +101,6 @@ def _launcher_host(line: str) -> str:
 
 
 def _of_step(processes: Processes, started: Iterable[Stat]) -> Iterator[str]:
-    """Yield the machines of the Slurm step that ranks, or the daemons above them, were started by."""
     for process in started:
         environment = processes.environment(process.pid)
         parent = processes.get(process.parent)
@@ -112,8 +116,10 @@ def _started_on(processes: Processes, process: Stat) -> Iterator[str]:
         host = _ssh_host(arguments[1:])
         if host:
             yield host
-    elif name == "srun" and (match := _NODE_LIST.search(" ".join(arguments))):
-        yield match[1]
+    elif name == "srun":
+        match = _NODE_LIST.search(" ".join(arguments))
+        table = () if match else read_proctable(process.pid)  # of the daemons: on all nodes of the allocation
+        yield from [match[1]] if match else (entry.host for entry in table)
 
 
 def _ssh_host(arguments: Sequence[str]) -> str:

@@ -70,7 +70,9 @@ class FoundJob:
     marks: frozenset[str] = frozenset()
     """What its parts on all machines have in common, and no other job has (elsewhere.marks_of)."""
     hosts: tuple[str, ...] = ()
-    """Other machines that it may run on (elsewhere.hosts_of)."""
+    """Other machines that its launcher names (elsewhere.hosts_of)."""
+    claimed: tuple[str, ...] = ()
+    """Those that its processes' environment names, which anybody may set (elsewhere.claimed_hosts)."""
     slurm: str = ""
     """The number of the Slurm job that its ranks belong to, empty where they belong to none."""
     nodes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mqs_dll.debugger.job.find.elsewhere import hosts_of, marks_of, slurm_job
+from mqs_dll.debugger.job.find.elsewhere import claimed_hosts, hosts_of, marks_of, slurm_job
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
@@ -161,7 +161,8 @@ class _Builder:
                 | {pid for slot in group.slots for pid in slot.members}
             ),
             marks=marks_of(self._processes, group.above, [slot.head for slot in group.slots]),
-            hosts=tuple(dict.fromkeys((*self._elsewhere(table), *self._named_hosts()))),
+            hosts=tuple(dict.fromkeys((*self._elsewhere(table), *hosts_of(self._processes, group.above)))),
+            claimed=claimed_hosts(self._processes, [*group.above, *(slot.head for slot in group.slots)]),
             slurm=self._slurm_job(title),
         )
 
@@ -172,9 +173,6 @@ class _Builder:
 
     def _elsewhere(self, table: Sequence[Entry]) -> Iterator[str]:
         return (entry.host for entry in table if not self._is_here(entry))
-
-    def _named_hosts(self) -> Sequence[str]:
-        return hosts_of(self._processes, self._group.above, [slot.head for slot in self._group.slots])
 
     def _world(self, slots: Sequence[Slot], table: Sequence[Entry]) -> FoundWorld:
         markers = [slot.marker for slot in slots if slot.marker]

@@ -284,7 +284,8 @@ def _is_wanted(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
 
 def _part(job: FoundJob) -> Part:
     marks = tuple(sorted(job.marks))
-    return Part(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, job.hosts)
+    hosts = (*job.hosts, *job.claimed)
+    return Part(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, hosts)
 
 
 _KEPT = re.compile(r"PATH|HOME|LANG|LC_.*|XDG_.*_HOME|LD_LIBRARY_PATH|MQS_.*|OMP_.*|DRGN_.*")

@@ -91,12 +91,13 @@ class _Node:
 class Agents(Closes):
     """Ranks on several nodes (ranks.Ranks)."""
 
-    def __init__(self, how: How, start: Start) -> None:
+    def __init__(self, how: How, start: Start, on_reach: Callable[[Sequence[str]], None] | None = None) -> None:
         """Begin; nothing is started yet.
 
         Args:
             how: as Ranks has it.
             start: what starts agents.
+            on_reach: called with the names of other nodes before agents are started there.
 
         Raises:
             NodesError: ClusterShell isn't installed.
@@ -105,6 +106,9 @@ class Agents(Closes):
         self.pause = 0.0
         self.apart = 0.0
         self._start_by = start
+        self._on_reach = on_reach
+        self.left_out: list[str] = []
+        """The nodes that parts of the job name and that weren't asked, because find() wasn't to follow."""
         self._carrier = Carrier(start.engine)
         self._nodes: dict[str, _Node] = {}
         self._answers: dict[str, Answer] = {}
@@ -160,6 +164,7 @@ class Agents(Closes):
         """
         waiting = {hosts.short(node): node for node in nodes}
         of_job = hosts.JobNodes()
+        aside: dict[str, str] = {}
         tables = [local.ranks] if local else []
         while waiting:
             names = list(waiting.values())
@@ -179,10 +184,10 @@ class Agents(Closes):
                     wanted = wanted._replace(marks=parts[0].marks)
                 for part in parts:
                     tables.append(part.ranks)
-                    named = of_job.named((*part.hosts, *_hosts_of(part))) if follow else ()
-                    for host in named:
+                    for host in of_job.named((*part.hosts, *_hosts_of(part))):
                         if hosts.short(host) not in known and len(known) + len(waiting) < hosts.MOST:
-                            waiting.setdefault(hosts.short(host), host)
+                            (waiting if follow else aside).setdefault(hosts.short(host), host)
+        self.left_out = list(aside.values())
         self._check_one_job(wanted)
         self._found = merged(self._answers, socket.gethostname(), local)
         for rank in self._found.ranks:
@@ -198,6 +203,8 @@ class Agents(Closes):
             if chosen and here:
                 self._carrier.start(chosen, self._start_by.here, here=True)
             elif chosen:
+                if self._on_reach:
+                    self._on_reach(chosen)
                 self._carrier.start(chosen, self._start_by.command, data=self._start_by.data)
         self._wait(dict.fromkeys(names, ""), _GREET)
 

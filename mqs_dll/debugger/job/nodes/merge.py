@@ -73,8 +73,8 @@ def merged(answers: Mapping[str, Answer], host: str, local: FoundJob | None) -> 
         ranks=tuple(sorted(ranks, key=lambda each: (each.world, each.rank is None, each.rank or 0, each.host))),
         members=local.members if local else frozenset(),
         nodes=tuple(answers),
-        lost=tuple(lost_nodes(answers)),
-        way_out=next((obstacle.way_out for obstacle in lost if obstacle.way_out), ""),
+        lost=(*(local.lost if local else ()), *lost_nodes(answers)),
+        way_out=next((obstacle.way_out for obstacle in lost if obstacle.way_out), local.way_out if local else ""),
     )
 
 
