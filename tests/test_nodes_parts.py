@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shlex
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,16 +19,18 @@ from typing import Any, cast
 import pytest
 from ClusterShell import NodeSet
 
+from mqs_dll import cli
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.facts import Obstacle
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
-from mqs_dll.debugger.job.nodes import carrier, cores, hosts, slurm, wire
+from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire
 from mqs_dll.debugger.job.nodes.agents import Agents, Start
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.job.records import Halt, RankState
+from mqs_dll.debugger.proc import numbers_in
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.errors import JobError, NodesError
 from mqs_dll.report.nodes import fold
@@ -605,6 +611,107 @@ def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[ob
     told = {each.host: [wire.GREETING, answer("find", wire.write(wire.Parts((each,), ())))] for each in (first, second)}
     with pytest.raises(JobError, match=r"there are several jobs: PID 5 on a \(mpirun on a\); PID 6 on b"):
         talk(told).find(told, wire.Wanted(any=True))
+
+
+# ---------------------------------------------------------------- what is sent along
+
+
+@pytest.fixture(scope="module")
+def packed() -> bytes:
+    """Return the archive that --send brings to nodes."""
+    return archive.packed()
+
+
+class Sent:
+    """An agent that was sent: the shell that starts it, its folder, and its greeting."""
+
+    def __init__(self, packed: bytes, folder: Path, *, whole: bool = True) -> None:
+        """Start it, and wait until it is there; with half of the archive, until that is being unpacked."""
+        self.folder = folder
+        command = archive.command(len(packed), [])
+        self.shell = subprocess.Popen(
+            ["env", "--default-signal=INT", "sh", "-c", f"exec {command}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(folder), "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}"},
+            start_new_session=True,
+        )
+        assert self.shell.stdin is not None
+        assert self.shell.stdout is not None
+        self.shell.stdin.write(packed if whole else packed[: len(packed) // 2])
+        self.shell.stdin.flush()
+        if whole:
+            assert json.loads(self.shell.stdout.readline()) == wire.GREETING
+        else:
+            wait_until(lambda: any(folder.glob("*/mqs_dll/*")))
+
+    def agent(self) -> int:
+        """Return the PID of the agent."""
+        (pid,) = Path(f"/proc/{self.shell.pid}/task/{self.shell.pid}/children").read_text().split()
+        return int(pid)
+
+    def close(self) -> None:
+        """End what is left, and wait until nothing is."""
+        for pipe in (self.shell.stdin, self.shell.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.shell.pid, signal.SIGKILL)
+        self.shell.wait()
+
+    def leaves_nothing(self) -> bool:
+        """Wait until its folder and its processes are gone."""
+        wait_until(lambda: not any(self.folder.iterdir()))
+        wait_until(lambda: not any(sid == self.shell.pid for sid in sessions()))
+        return True
+
+
+def sessions() -> Iterator[int]:
+    """Yield the session of each process that runs."""
+    for pid in numbers_in("/proc"):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/exe").exists():
+                yield os.getsid(pid)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["running", "arriving"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_what_was_sent_is_removed_when_the_shell_is_ended_by_a_signal(
+    number: signal.Signals, code: int, whole: bool, packed: bytes, tmp_path: Path
+) -> None:
+    """The agent ends with it, whatever it does, and so does what unpacks it; the exit code says which signal it was."""
+    with closing(Sent(packed, tmp_path, whole=whole)) as sent:
+        os.kill(sent.shell.pid, number)
+        assert sent.shell.wait(30.0) == code
+        assert sent.leaves_nothing()
+
+
+def test_what_was_sent_is_removed_by_whoever_is_left(packed: bytes, tmp_path: Path) -> None:
+    """By the agent when the shell was killed, by the shell when the agent was, and when all is over."""
+    with closing(Sent(packed, tmp_path)) as sent:
+        sent.shell.kill()
+        sent.shell.wait()
+        assert any(tmp_path.iterdir())
+        assert sent.shell.stdin is not None
+        sent.shell.stdin.close()
+        assert sent.leaves_nothing()
+    with closing(Sent(packed, tmp_path)) as sent:
+        os.kill(sent.agent(), signal.SIGKILL)
+        assert sent.shell.wait(30.0) == 137
+        assert sent.leaves_nothing()
+    with closing(Sent(packed, tmp_path)) as sent:
+        assert sent.shell.stdin is not None
+        sent.shell.stdin.close()
+        assert sent.shell.wait(30.0) == 0
+        assert sent.leaves_nothing()
+
+
+def test_an_agent_removes_no_folder_but_its_own(tmp_path: Path) -> None:
+    """A folder that libmqs doesn't lie in is wrong usage."""
+    with pytest.raises(SystemExit):
+        cli.main(["agent", "--folder", str(tmp_path)])
+    assert tmp_path.exists()
 
 
 # ---------------------------------------------------------------- engines

@@ -8,6 +8,7 @@ import os
 import pkgutil
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import mqs_dll
@@ -25,6 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.description = "Read ranks of this machine for a `mqs` on another, by messages on standard input and output."
     which_library.add_arguments(parser)
+    parser.add_argument(
+        "--folder", type=_own_folder, metavar="DIR", help="where libmqs was unpacked: remove it in the end"
+    )
+
+
+def _own_folder(text: str) -> Path:
+    """Return the folder that this package lies in; anything else is none to be removed."""
+    folder = Path(text).resolve()
+    if Path(__file__).resolve().parents[2] != folder:
+        raise argparse.ArgumentTypeError(f"{text!r} is not where libmqs was unpacked")
+    return folder
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
         return wire.write(doctor.diagnose(where, message["limit"]))
 
     more = {"show": look, "diagnose": diagnose}
-    serve(which_library.opener(options.dll, direct=options.direct), which_library.windows(), more, prepare)
+    open_queues = which_library.opener(options.dll, direct=options.direct)
+    serve(open_queues, which_library.windows(), more, prepare, options.folder)
     return EXIT_DONE
 
 

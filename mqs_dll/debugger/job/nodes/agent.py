@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import sys
 import termios
 import threading
@@ -48,7 +49,11 @@ More = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 
 def serve(
-    open_queues: OpenQueues, look_further: LookFurther | None, more: More, prepare: Callable[[], None] = lambda: None
+    open_queues: OpenQueues,
+    look_further: LookFurther | None,
+    more: More,
+    prepare: Callable[[], None] = lambda: None,
+    folder: Path | None = None,
 ) -> None:
     """Do what the standard input says until it ends, and answer on the standard output.
 
@@ -57,11 +62,12 @@ def serve(
         look_further: as read.read_job has it.
         more: what else can be asked for.
         prepare: as rights.give_up_root has it.
+        folder: where this package was unpacked for us alone (archive); it is removed at the end.
     """
     _leave_alone()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
-    threading.Thread(target=_end_with, args=(0,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(0, folder), daemon=True).start()
     with Agent(open_queues, look_further, more, prepare) as agent:
         _say(answers, wire.GREETING)
         lines = _Lines(0)
@@ -70,6 +76,7 @@ def serve(
                 _say(answers, agent.answer(line))
             else:
                 agent.let_go()
+    _remove(folder)
 
 
 def _leave_alone() -> None:
@@ -81,11 +88,17 @@ def _leave_alone() -> None:
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
 
 
-def _end_with(descriptor: int) -> None:
-    """End this process when nobody can write to a descriptor any more."""
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_with(descriptor: int, folder: Path | None) -> None:
+    """End this process when nobody can write to a descriptor any more, and remove a folder."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     poll.poll()
+    _remove(folder)
     os._exit(0)
 
 

@@ -37,15 +37,35 @@ def packed() -> bytes:
     return data.getvalue()
 
 
+_SCRIPT = """
+d=$(mktemp -d) || exit
+trap 'rm -rf "$d"' EXIT
+cd "$d" && d=$(pwd) || exit
+end() { trap "" HUP INT TERM; [ -z "$p" ] || { kill -9 "$p"; wait "$p"; } 2>/dev/null; exit "$1"; }
+trap 'end 129' HUP
+trap 'end 130' INT
+trap 'end 143' TERM
+p=
+exec 3<&0
+head -c SIZE <&3 | tar xzC "$d" 3<&- & p=$!
+wait "$p" || exit
+PYTHONPATH=$d PYTHONDONTWRITEBYTECODE=1 "$(command -v PYTHON || echo python3)" AGENT "$d" <&3 3<&- & p=$!
+wait "$p"
+"""
+"""Unpacks the archive into a folder of its own, and becomes the parent of the agent.
+
+Whichever of the two is ended by a signal, the other one removes the folder. A shell heeds no trap while it waits for a
+program in the foreground, so both programs are in the background, and what they read is kept for them. Python takes
+its current folder first: that is this one. A login shell may be csh, so it is one line, with a blank behind each "!".
+"""
+
+
 def command(size: int, arguments: list[str]) -> str:
-    """Return what reads an archive of so many bytes from its standard input, and then becomes an agent."""
+    """Return what reads an archive of so many bytes from its standard input, and then starts an agent."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    agent = shlex.join(["-m", "mqs_dll", "agent", "--direct", *arguments])
-    script = (
-        f'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && head -c {size} | tar xzC "$d" && '
-        f'PYTHONPATH=$d PYTHONDONTWRITEBYTECODE=1 "$(command -v {python} || echo python3)" {agent}'
-    )
-    return shlex.join(["sh", "-c", script])
+    agent = shlex.join(["-m", "mqs_dll", "agent", "--direct", *arguments, "--folder"])
+    script = _SCRIPT.replace("SIZE", str(size)).replace("PYTHON ", f"{python} ").replace("AGENT", agent)
+    return shlex.join(["sh", "-c", " ; ".join(script.split("\n")[1:-1])])
 
 
 def _files() -> Iterator[Path]:
