@@ -1,10 +1,53 @@
-"""``python -m mqs_dll`` is the command ``mqs``."""
+"""``python -m mqs_dll`` is the command ``mqs``. Whatever fails, it never ends with a code that is a verdict's.
+
+Python itself ends with 1 after an exception, and with 120 where the rest of the standard output can't be written.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
-from mqs_dll.cli import main
+_CRASHED = 70
+"""cli.EXIT_INTERNAL; cli may be what fails."""
+_OF_ARGUMENTS = (0, 64)
+"""After --help and --version, and after wrong usage."""
+_INTERRUPTED = 130
+_UNWRITTEN = 3
+
+
+def run() -> int:
+    """Run the command and return its exit code (docs/command.md lists them)."""
+    try:
+        from mqs_dll.cli import main
+
+        code = main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) and end.code in _OF_ARGUMENTS else _CRASHED
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except BaseException as error:
+        code = _CRASHED
+        _tell(error)
+    try:
+        sys.stdout.flush()
+    except BaseException as error:
+        code = code or (0 if isinstance(error, BrokenPipeError) else _UNWRITTEN)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would write the rest at its end, and complain
+    return code
+
+
+def _tell(error: BaseException) -> None:
+    """Say on standard error what has failed, by as little as may work where memory is short."""
+    try:
+        if os.environ.get("MQS_DEBUG") == "1":
+            import traceback
+
+            traceback.print_exception(error)
+        os.write(2, f"mqs: this is a bug in mqs, sorry: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+    except BaseException:
+        return
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

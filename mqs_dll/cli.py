@@ -14,6 +14,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from mqs_dll import __version__, library_path
@@ -30,14 +31,19 @@ EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code (docs/command.md lists them)."""
+    """Run the command and return its exit code (docs/command.md lists them); whatever fails, it is none of a verdict.
+
+    Raises:
+        SystemExit: the arguments are wrong, or ask for help alone: 64 or 0.
+    """
     os.environ.setdefault("DRGN_DISABLE_PLUGINS", "*")  # drgn's own commands, and what users add, are of no use here
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
     try:
+        options = _parser().parse_args(arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
         if hasattr(sys.stdout, "reconfigure"):  # a name may hold what the terminal's encoding lacks
             sys.stdout.reconfigure(errors="backslashreplace")
         code = command(options)
@@ -50,20 +56,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains about the rest at its end
+        _discard_output()
         return EXIT_SHOWN
     except OSError as error:
-        return _apologise(error) if error.errno not in _TOO_MANY_FILES else _explain_files()
+        return _explain_system(error)
     except ImportError as error:
         return _apologise(error) if (error.name or "mqs_dll").startswith("mqs_dll") else _explain_import(error)
-    except Exception as error:
+    except SystemExit as end:
+        if end.code in (EXIT_SHOWN, EXIT_USAGE):
+            raise  # argparse's way out
+        return _apologise(end)
+    except BaseException as error:
         return _apologise(error)
     return code
+
+
+def _discard_output() -> None:
+    """Let nothing more be written to standard output: Python would complain about the rest at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _explain(error: MqsError) -> int:
     _complain(f"{str(error).rstrip('.')}.", error.help)
     return EXIT_UNREADABLE
+
+
+def _explain_system(error: OSError) -> int:
+    if error.errno in _TOO_MANY_FILES:
+        return _explain_files()
+    if error.errno in _NO_ROOM:
+        _discard_output()
+        where = os.fsdecode(error.filename) if error.filename else "standard output, or a temporary file,"
+        _complain(f"{where} can't be written: {error.strerror}.", "Make room there, or have it written elsewhere.")
+        return EXIT_UNREADABLE
+    return _apologise(error)
 
 
 def _explain_files() -> int:
@@ -83,7 +109,7 @@ def _explain_import(error: ImportError) -> int:
     return EXIT_UNREADABLE
 
 
-def _apologise(error: Exception) -> int:
+def _apologise(error: BaseException) -> int:
     if os.environ.get("MQS_DEBUG") == "1":
         traceback.print_exception(error)
     _complain(
@@ -96,7 +122,8 @@ def _apologise(error: Exception) -> int:
 def _complain(what: str, advice: str) -> None:
     from mqs_dll.escape import visible
 
-    print(f"mqs: {visible(what)}\n     {visible(advice)}", file=sys.stderr)
+    with suppress(OSError):  # nobody reads it
+        print(f"mqs: {visible(what)}\n     {visible(advice)}", file=sys.stderr, flush=True)
 
 
 # ---------------------------------------------------------------- arguments
@@ -105,8 +132,10 @@ def _complain(what: str, advice: str) -> None:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and the mistake, and exit with EXIT_USAGE."""
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        with suppress(OSError):  # nobody reads it
+            self.print_usage(sys.stderr)
+            print(f"{self.prog}: {message}", file=sys.stderr)
+        raise SystemExit(EXIT_USAGE)
 
 
 def _parser() -> argparse.ArgumentParser:

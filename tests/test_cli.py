@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import jsonschema
 import pytest
 
 import mqs_dll.report
-from mqs_dll import __version__, cli, library_path
+from mqs_dll import __main__, __version__, cli, library_path
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
@@ -31,6 +32,7 @@ from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor,
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
 MPIS = open_mpis()
+ROOT = Path(__file__).parents[1]
 
 
 class Result(NamedTuple):
@@ -194,6 +196,81 @@ def test_an_unforeseen_exception_is_a_bug(mqs: Command, planner: int, monkeypatc
     assert "Traceback" not in quiet.err
     monkeypatch.setenv("MQS_DEBUG", "1")
     assert "Traceback" in mqs("show", planner, "--direct").err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit("a library's words"),
+        SystemExit(1),
+        SystemExit(2),
+        SystemExit(None),
+        GeneratorExit(),
+        RecursionError(),
+        MemoryError(),
+    ],
+    ids=repr,
+)
+def test_nothing_that_fails_has_the_code_of_a_verdict(
+    error: BaseException, mqs: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 and 2 are what `mqs job` found; whatever ends a command otherwise is exit code 70 and a sentence."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(library_path, "library", fail)
+    said = mqs("dll-path")
+    assert (said.code, said.out) == (70, "")
+    assert said.err.startswith(f"mqs: this is a bug in mqs, sorry: {type(error).__name__}: ")
+
+
+@pytest.mark.parametrize("text", ["raise MemoryError", "raise SystemExit(1)", "1 +", "import no_such_module"])
+def test_what_fails_before_the_command_begins_has_no_code_of_a_verdict(text: str, tmp_path: Path) -> None:
+    """Python ends with 1 where a module can't be imported; `mqs` doesn't."""
+    (tmp_path / "argparse.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for words in (
+        command("dll-path"),
+        [sys.executable, "-c", "import sys; from mqs_dll.__main__ import run; sys.exit(run())"],
+    ):
+        done = subprocess.run(words, env=environment, cwd="/", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (70, "")
+    assert 'mqs = "mqs_dll.__main__:run"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_failure_of_the_apology_has_no_code_of_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Memory may be short while what is wrong is being said."""
+
+    def fail(*arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(library_path, "library", fail)
+    monkeypatch.setattr(cli, "_complain", fail)
+    monkeypatch.setattr(sys, "argv", ["mqs", "dll-path"])
+    assert __main__.run() == 70
+    assert capfd.readouterr().err.startswith("mqs: this is a bug in mqs, sorry: MemoryError")
+
+
+@pytest.mark.parametrize(
+    ("words", "redirection", "code"),
+    [
+        ("dll-path", ">/dev/full", 3),
+        ("--help", ">/dev/full", 3),
+        ("show 4194305", "2>/dev/full", 3),
+        ("show 4194305", "2>&-", 3),
+        ("job --nonsense", "2>/dev/full", 64),
+    ],
+)
+def test_what_cannot_be_written_has_no_code_of_a_verdict(words: str, redirection: str, code: int) -> None:
+    """Neither where the disk is full nor where nobody hears: Python would end with 1 or 120."""
+    script = f"{shlex.join(command(*words.split()))} {redirection}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    if words == "dll-path":
+        assert done.stderr.startswith("mqs: standard output, or a temporary file, can't be written: No space left")
 
 
 def test_a_package_that_is_missing(tmp_path: Path) -> None:
