@@ -278,7 +278,9 @@ class NodesError(MqsError):
     """Other machines can't be reached from here, or were named wrongly. Never crosses the C interface."""
 
     code = 241
-    help = "pip install 'libmqs[nodes]' brings ClusterShell; docs/clusters.md says how nodes are named and reached."
+    help = (
+        "docs/clusters.md says how nodes are named and reached; if ClusterShell is missing: pip install ClusterShell."
+    )
 
 
 def all_errors() -> Iterator[type[MqsError]]:

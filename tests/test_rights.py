@@ -32,7 +32,7 @@ from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.job.nodes import agent
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, start_time
+from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, read_stat, start_time
 from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import CalibrationError, ForeignError, NotPermittedError, StopError
@@ -59,12 +59,18 @@ def job(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Job]:
         yield job
 
 
+def sleeps(pid: int) -> bool:
+    """Tell whether a process has become the program that sleeps, and does."""
+    stat = read_stat(pid)
+    return stat is not None and (stat.name, stat.state) == ("sleep", "S") and b"libc" in read_file(f"/proc/{pid}/maps")
+
+
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[int]:
+def sleeper() -> Iterator[int]:
     """Give the PID of a process of another user's that sleeps."""
     with subprocess.Popen(["/bin/sleep", "60"], user=NOBODY.user, group=NOBODY.group, extra_groups=[]) as process:
         try:
-            wait_until(lambda: is_wholly_of(process.pid, NOBODY) and read_file(f"/proc/{process.pid}/maps") != b"")
+            wait_until(lambda: sleeps(process.pid))
             yield process.pid
         finally:
             process.kill()

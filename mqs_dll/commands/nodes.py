@@ -38,7 +38,7 @@ PATIENCE = 30.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which nodes a job runs on, and how they are reached."""
-    group = parser.add_argument_group("a job on several nodes (pip install 'libmqs[nodes]'; docs/clusters.md)")
+    group = parser.add_argument_group("a job on several nodes (docs/clusters.md)")
     where = group.add_mutually_exclusive_group()
     where.add_argument("--hosts", metavar="NODES", help="its nodes, where they aren't found: n[1-4,7], @group")
     where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")

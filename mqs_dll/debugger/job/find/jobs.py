@@ -237,7 +237,7 @@ def _elsewhere_rank(rank: FoundRank) -> FoundRank:
         rank,
         state=RankState.UNREADABLE,
         why=f"rank {rank.rank} runs on {where}, and only the processes of this machine were read",
-        way_out="pip install 'libmqs[nodes]' has `mqs job` read other machines too (docs/clusters.md)",
+        way_out="without --here `mqs job` reads other machines too (docs/clusters.md)",
     )
 
 

@@ -322,5 +322,5 @@ def command() -> list[str]:
 
     It is isolated: Python would look for modules in the current directory first, which may be anybody's.
     """
-    start = f"import sys; sys.path.append({_ROOT!r}); from mqs_dll.cli import main; sys.exit(main())"
+    start = f"import sys; sys.path.append({_ROOT!r}); from mqs_dll.__main__ import run; sys.exit(run())"
     return [sys.executable, "-I", "-c", start, "agent"]
