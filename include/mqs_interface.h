@@ -137,7 +137,9 @@ typedef struct mqs_basic_callbacks {
 } mqs_basic_callbacks;
 
 /* What the debugger knows of an image. find_function and find_symbol answer mqs_ok when the name is there;
- * find_type answers NULL, and field_offset -1, when it is not. */
+ * find_type answers NULL, and field_offset -1, when it is not.
+ * An address is that in the process which the library's call at hand is about: the processes of one image have their
+ * libraries at different addresses. In a call about an image, libmqs asks only whether a name is there. */
 typedef void (*mqs_get_type_sizes_ft)(mqs_process *process, mqs_target_type_sizes *sizes);
 typedef int (*mqs_find_function_ft)(mqs_image *image, char *name, mqs_lang_code language, mqs_taddr_t *address);
 typedef int (*mqs_find_symbol_ft)(mqs_image *image, char *name, mqs_taddr_t *address);

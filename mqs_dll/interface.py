@@ -26,7 +26,11 @@ TypeHandle = Any
 
 
 class TargetImage(Protocol):
-    """The program that a process runs: its symbols and types, without its memory."""
+    """The program that a process runs: its symbols and types, without its memory.
+
+    Several processes may run one image, each with its libraries elsewhere: an address is good for the process that
+    the call at hand is about. In a call about the image alone it says only that there is such a symbol.
+    """
 
     def find_function(self, name: str) -> int | None:
         """Return the address of a function, or None when there is no such symbol."""

@@ -221,7 +221,7 @@ class ProcessSession(_Session):
     @_call
     def recognise(self) -> Recognition:
         """Return what the MPI tells of itself before any of its objects is believed."""
-        return self._image.need_adapter().recognise(Memory(self._process))
+        return self._image.need_adapter().recognise(self._process.image, Memory(self._process))
 
     @_call
     def refused_profiles(self) -> list[str]:
@@ -244,7 +244,7 @@ class ProcessSession(_Session):
         """Return the MPI in the process; one that was not up at an earlier call is tried again."""
         if self._mpi is None:
             self._memory = Memory(self._process)
-            self._mpi = self._image.need_adapter().attach(self._memory)
+            self._mpi = self._image.need_adapter().attach(self._process.image, self._memory)
         return self._mpi
 
     # ------------------------------------------------------------ communicators

@@ -159,6 +159,25 @@ def test_process_callbacks(vendor: DynamicLibrary) -> None:
         assert queues.has_queues() == "41 2 4 8 8 8"
 
 
+def test_a_library_asks_for_the_symbols_of_the_process_that_a_call_is_about(vendor: DynamicLibrary) -> None:
+    """Two processes of one image have their variables elsewhere: each is answered by its own, in whatever order."""
+    first = process_with_plan(Plan.HIDE_QUEUES)
+    elsewhere = PLAN_AT + 0x5000
+    second = BigEndian({elsewhere: struct.pack(">i", Plan.FAIL_QUEUES).ljust(4096, b"\0")})
+    second.image = LampImage({"plan": elsewhere})
+    with closing(vendor.setup_image(first.image)) as image:
+        both = [image.setup_process(each) for each in (first, second)]
+        for queues in (*both, *reversed(both)):
+            queues.update_communicator_list()
+            queues.setup_communicator_iterator()
+        for _ in range(2):
+            with pytest.raises(NoInformation):
+                both[0].setup_operation_iterator(Queue.RECEIVES)
+            with pytest.raises(ForeignLibraryError):
+                both[1].setup_operation_iterator(Queue.RECEIVES)
+        assert image.has_queues() == "ffff800000001234 4 -1 12 0"
+
+
 def strike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Ctrl-C strike in the next callback."""
     find = callbacks._object

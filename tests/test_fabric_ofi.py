@@ -21,6 +21,7 @@ from mqs_dll.mpi.openmpi import identity
 from mqs_dll.mpi.openmpi.ofi import find_own_endpoint
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.symbols import Symbols
+from mqs_dll.profiles import shipped
 from mqs_dll.view import wanted_members
 from tests.support.jobs import Compiler, processes_with_tag, running
 from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
@@ -46,7 +47,7 @@ def endpoint_of(target: Tampered) -> Endpoint:
     """Return the endpoint of the process."""
     memory = Memory(target)
     symbols = Symbols(target.image, wanted_members(identity.ALL_VIEWS))
-    profiles, _ = identity.profiles_for(symbols)
+    profiles = identity.profiles_for(symbols, shipped("openmpi"))
     layouts = identity.identify(memory, symbols, Layouts(), profiles).layouts
     return find_own_endpoint(Parts(memory, symbols, layouts))
 

@@ -288,7 +288,7 @@ class Target:
     def __init__(self, process: LiveProcess) -> None:
         self.memory = Memory(process)
         self.symbols = Symbols(process.image, wanted_members(identity.ALL_VIEWS))
-        self.profiles, _ = identity.profiles_for(self.symbols)
+        self.profiles = identity.profiles_for(self.symbols, shipped("openmpi"))
         found = identity.identify(self.memory, self.symbols, Layouts(), self.profiles)
         self.layouts = found.layouts
 

@@ -70,6 +70,22 @@ class ProcessHandle(_Handle):
         self.image = image
 
 
+def go_to(handle: ImageHandle | ProcessHandle) -> None:
+    """Say what the next calls of this thread are about: of a process, its image's symbols are where it has them."""
+    _per_thread.at = handle
+
+
+def _at(image: Any) -> TargetImage:
+    """Return the image that a question about symbols means: that of the process which the call is about."""
+    owner: ImageHandle = _object(image)
+    handle = getattr(_per_thread, "at", None)
+    if isinstance(handle, ProcessHandle) and handle.image is owner:
+        of_process: TargetImage = handle.target.image
+        return of_process
+    target: TargetImage = owner.target
+    return target
+
+
 def take_trouble() -> BaseException | None:
     """Return the last exception in a callback of this thread since the last time, and forget it."""
     trouble: BaseException | None = getattr(_per_thread, "trouble", None)
@@ -191,12 +207,12 @@ def _get_type_sizes(process: Any, sizes: Any) -> None:
 
 @_answers_code("mqs_find_function")
 def _find_function(image: Any, name: Any, _language: int, address: Any) -> bool:
-    return _put_address(address, _object(image).target.find_function(_text(name)))
+    return _put_address(address, _at(image).find_function(_text(name)))
 
 
 @_answers_code("mqs_find_symbol")
 def _find_symbol(image: Any, name: Any, address: Any) -> bool:
-    return _put_address(address, _object(image).target.find_symbol(_text(name)))
+    return _put_address(address, _at(image).find_symbol(_text(name)))
 
 
 def _put_address(address: Any, found: int | None) -> bool:

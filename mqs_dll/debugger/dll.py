@@ -20,6 +20,7 @@ from mqs_dll.debugger.callbacks import (
     PROCESS_CALLBACKS,
     ImageHandle,
     ProcessHandle,
+    go_to,
     take_trouble,
 )
 from mqs_dll.errors import (
@@ -172,12 +173,12 @@ class _Session:
         Raises:
             MqsError: the image has no MPI that the library can read, or the queues can't be read (now).
         """
-        self._check_open()
+        self._begin()
         return self._library.call_for_message(f"mqs_{self._kind}_has_queues", self._handle.c)
 
     def close(self) -> None:
         """Forget it. Further calls raise BadCallError."""
-        self._check_open()
+        self._begin()
         self._closed = True
         try:
             if self._handle.info != ffi.NULL:
@@ -185,9 +186,11 @@ class _Session:
         finally:
             self._handle.let_go()
 
-    def _check_open(self) -> None:
+    def _begin(self) -> None:
+        """Begin a call: what the library asks in it is about this image or process."""
         if self._closed:
             raise BadCallError(f"the {self._kind} was closed")
+        go_to(self._handle)
 
 
 class DynamicImage(_Session):
@@ -199,6 +202,7 @@ class DynamicImage(_Session):
     def __init__(self, library: DynamicLibrary, image: TargetImage) -> None:
         """Set the image up in the library."""
         super().__init__(library, ImageHandle(image))
+        self._begin()
         library.call("mqs_setup_image", self._handle.c, IMAGE_CALLBACKS)
 
     def setup_process(self, process: TargetProcess) -> DynamicProcess:
@@ -207,7 +211,7 @@ class DynamicImage(_Session):
         Raises:
             MqsError: the library refuses.
         """
-        self._check_open()
+        self._begin()
         return DynamicProcess(self._library, process, self._handle)
 
 
@@ -222,6 +226,7 @@ class DynamicProcess(_Session):
         self._communicator = ffi.new("mqs_communicator *")
         self._label = ffi.new("libmqs_comm_label *")
         self._operation = ffi.new("mqs_pending_operation *")
+        self._begin()
         library.call("mqs_setup_process", self._handle.c, PROCESS_CALLBACKS)
 
     def update_communicator_list(self) -> None:
@@ -318,7 +323,7 @@ class DynamicProcess(_Session):
         Raises:
             NoInformation: the library lacks the call, which is optional, or doesn't know.
         """
-        self._check_open()
+        self._begin()
         if not self._library.has("mqs_get_global_rank"):
             raise NoInformation("the library has no mqs_get_global_rank")
         rank = self._library.try_call("mqs_get_global_rank", self._handle.c)
@@ -327,12 +332,12 @@ class DynamicProcess(_Session):
         return rank
 
     def _call(self, name: str, *arguments: Any) -> int:
-        self._check_open()
+        self._begin()
         return self._library.call(name, self._handle.c, *arguments)
 
     def _try_call(self, name: str, *arguments: Any) -> bool:
         """Make a call of the communicator cursor: True for mqs_ok, False past the end, which has two codes in use."""
-        self._check_open()
+        self._begin()
         code = self._library.try_call(name, self._handle.c, *arguments)
         if code == ResultCode.OK:
             return True

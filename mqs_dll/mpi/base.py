@@ -5,8 +5,8 @@ Checklist for a new MPI:
 1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
 2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
 3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
-4. ``attach`` refuses with a reason before MPI_Init and after MPI_Finalize, and believes no layout whose
-   invariants don't hold in this process.
+4. ``attach`` asks for every address anew: it is that in one process. It refuses with a reason before MPI_Init and
+   after MPI_Finalize, and believes no layout whose invariants don't hold in this process.
 5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
    made up; what can't be seen raises NoInformation with the transport's name and the way out.
 6. Receives in matching order, unexpected messages in the order in which a receive finds them.
@@ -172,7 +172,11 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
 
 class Adapter(ABC):
-    """One family of MPIs, for one image: what can be known from symbols and types, without memory."""
+    """One family of MPIs, for one image: what holds for all processes of it.
+
+    No address does: each process of an image has its libraries elsewhere, and the debugger answers for the process
+    that a call is about. So at image time a symbol is there or not, and addresses are asked for at process time.
+    """
 
     name: ClassVar[str]
     types: Layouts
@@ -182,7 +186,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def __init__(self, image: TargetImage) -> None:
-        """Ask the debugger for the symbols and for the types that it has; missing ones are no failure yet."""
+        """Ask the debugger for the types that it has; missing ones are no failure yet."""
 
     def describe(self) -> str:
         """Return one line about what was found in the image."""
@@ -197,16 +201,24 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def recognise(self, memory: Memory) -> Recognition:
+    def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
         """Return what can be told without an object of a running MPI: of a library's file, or of any process.
+
+        Args:
+            image: that the process runs; its addresses are those in this process.
+            memory: of the process.
 
         Raises:
             LayoutError: a symbol that every build exports is missing.
         """
 
     @abstractmethod
-    def attach(self, memory: Memory) -> AttachedMpi[Any]:
+    def attach(self, image: TargetImage, memory: Memory) -> AttachedMpi[Any]:
         """Find and check the layouts in a process.
+
+        Args:
+            image: that the process runs; its addresses are those in this process.
+            memory: of the process.
 
         Raises:
             NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.

@@ -30,15 +30,16 @@ static const char usage[] =
     "  --latency USEC wait before each fetch, as if the process were far away\n"
     "  --types FILE   have the debug information of a file: lines \"STRUCT SIZE\" and \"STRUCT.MEMBER OFFSET\"\n"
     "  --repeat N     before, set the process up N times and sweep twice each time, and tell how long that took\n"
-    "  --no-stop      don't stop the process\n";
+    "  --no-stop      don't stop the process\n"
+    "  --one-image    set all processes up as ones of the first one's image, and ask about them in turn\n";
 
 static struct {
     const char *dll;
-    pid_t pid;
     int no_optional;
     int loop_get;
     int no_update;
     int no_stop;
+    int one_image;
     size_t chunk;
     long latency;
     int repeat;
@@ -50,16 +51,24 @@ static struct {
 
 static struct library library;
 
-/* What a debugger calls mqs_image and mqs_process: there is one of each here. */
+enum { MAX_PROCESSES = 64, MAX_GROUP = 4096 };
+
+/* What a debugger calls mqs_image and mqs_process. */
 struct mqs_image_ {
     mqs_image_info *info;
 };
 struct mqs_process_ {
-    mqs_image *image;
+    pid_t pid;
+    const struct symbols *symbols;
     mqs_process_info *info;
+    int step; /* What comes next when its iterators are moved while another process is shown. */
 };
 static mqs_image the_image;
-static mqs_process the_process = {&the_image, NULL};
+static mqs_process processes[MAX_PROCESSES];
+static size_t process_count;
+
+/* The one that the debugger is at: a question that names but the image is about it. */
+static mqs_process *at = processes;
 
 /* ---------------------------------------------------------------- callbacks */
 
@@ -112,7 +121,7 @@ static int find(enum symbol_kind kind, const char *name, mqs_taddr_t *address)
     uint64_t found;
 
     counts.symbols++;
-    if (!symbols_find(kind, name, &found, NULL)) {
+    if (!symbols_find(at->symbols, kind, name, &found, NULL)) {
         return mqs_no_information;
     }
     if (address != NULL) {
@@ -161,10 +170,11 @@ static int get_global_rank(mqs_process *process)
 
 static mqs_image *get_image(mqs_process *process)
 {
-    return process->image;
+    (void)process;
+    return &the_image;
 }
 
-static int fetch_piece(mqs_taddr_t address, size_t size, void *data)
+static int fetch_piece(const mqs_process *process, mqs_taddr_t address, size_t size, void *data)
 {
     counts.fetches++;
     counts.bytes += size;
@@ -173,7 +183,7 @@ static int fetch_piece(mqs_taddr_t address, size_t size, void *data)
 
         nanosleep(&pause, NULL);
     }
-    if (process_read(options.pid, address, data, size)) {
+    if (process_read(process->pid, address, data, size)) {
         return mqs_ok;
     }
     counts.failed_fetches++;
@@ -185,10 +195,9 @@ static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void 
     size_t left = (size_t)size;
     char *place = data;
 
-    (void)process;
     while (left > 0) {
         size_t piece = options.chunk > 0 && options.chunk < left ? options.chunk : left;
-        int code = fetch_piece(address, piece, place);
+        int code = fetch_piece(process, address, piece, place);
 
         if (code != mqs_ok) {
             return code;
@@ -211,6 +220,66 @@ static mqs_basic_callbacks basic_callbacks = {host_malloc,    free,           ho
 static mqs_image_callbacks image_callbacks = {get_type_sizes, find_function, find_symbol,
                                               find_type,      field_offset,  size_of};
 static const mqs_process_callbacks process_callbacks = {get_global_rank, get_image, fetch_data, target_to_host};
+
+/* ---------------------------------------------------------------- several processes at once */
+
+/* Moves the iterators of a process by one call, whatever comes of it. */
+static void take_step(mqs_process *process)
+{
+    static int ranks[MAX_GROUP];
+    mqs_pending_operation operation;
+    mqs_communicator communicator;
+    int queue;
+
+    switch (process->step) {
+    case 0:
+        (void)library.update_communicator_list(process);
+        process->step++;
+        return;
+    case 1:
+        (void)library.setup_communicator_iterator(process);
+        process->step++;
+        return;
+    case 2:
+        if (library.get_communicator(process, &communicator) != mqs_ok) {
+            process->step = 0;
+        } else {
+            process->step += communicator.size > MAX_GROUP ? 2 : 1;
+        }
+        return;
+    case 3:
+        (void)library.get_comm_group(process, ranks);
+        process->step++;
+        return;
+    case 10:
+        (void)library.next_communicator(process);
+        process->step = 2;
+        return;
+    default:
+        queue = (process->step - 4) / 2;
+        if (process->step % 2 == 0) {
+            process->step += library.setup_operation_iterator(process, queue) == mqs_ok ? 1 : 2;
+        } else if (library.next_operation(process, &operation) != mqs_ok) {
+            process->step++;
+        }
+    }
+}
+
+/* The process that is shown; before each question about it, the others are asked about. */
+static mqs_process *shown(void)
+{
+    mqs_process *process = at;
+
+    if (options.one_image) {
+        for (at = processes; at < processes + process_count; at++) {
+            if (at != process) {
+                take_step(at);
+            }
+        }
+        at = process;
+    }
+    return process;
+}
 
 /* ---------------------------------------------------------------- a sweep over all that the library shows */
 
@@ -258,12 +327,12 @@ static void sweep_queue(int print, int queue)
     if (print) {
         json_begin(names[queue], '{');
     }
-    if (report(print, "setup", library.setup_operation_iterator(&the_process, queue)) == mqs_ok) {
+    if (report(print, "setup", library.setup_operation_iterator(shown(), queue)) == mqs_ok) {
         if (print) {
             json_begin("operations", '[');
         }
         for (int i = 0; i < MAX_ITEMS; i++) {
-            code = library.next_operation(&the_process, &operation);
+            code = library.next_operation(shown(), &operation);
             if (code != mqs_ok) {
                 break;
             }
@@ -291,7 +360,7 @@ static void sweep_group(int print, long size)
         return;
     }
     ranks[size] = guard;
-    if (report(print, "group", library.get_comm_group(&the_process, ranks)) == mqs_ok && print) {
+    if (report(print, "group", library.get_comm_group(shown(), ranks)) == mqs_ok && print) {
         json_begin("ranks", '[');
         for (long i = 0; i < size; i++) {
             json_integer(NULL, ranks[i]);
@@ -309,7 +378,7 @@ static void sweep_label(int print)
 {
     libmqs_comm_label label;
 
-    if (library.get_comm_label == NULL || report(print, "label", library.get_comm_label(&the_process, &label)) != mqs_ok
+    if (library.get_comm_label == NULL || report(print, "label", library.get_comm_label(shown(), &label)) != mqs_ok
         || !print) {
         return;
     }
@@ -345,19 +414,19 @@ static void sweep(int print)
     mqs_communicator communicator;
     int code;
 
-    if ((!options.no_update && report(print, "update", library.update_communicator_list(&the_process)) != mqs_ok)
-        || report(print, "iterator", library.setup_communicator_iterator(&the_process)) != mqs_ok) {
+    if ((!options.no_update && report(print, "update", library.update_communicator_list(shown())) != mqs_ok)
+        || report(print, "iterator", library.setup_communicator_iterator(shown())) != mqs_ok) {
         return;
     }
     if (print) {
         json_begin("communicators", '[');
     }
-    code = library.get_communicator(&the_process, &communicator);
+    code = library.get_communicator(shown(), &communicator);
     for (int i = 0; i < MAX_ITEMS && code == mqs_ok; i++) {
         sweep_communicator(print, &communicator);
-        code = library.next_communicator(&the_process);
+        code = library.next_communicator(shown());
         if (code == mqs_ok || options.loop_get) {
-            code = library.get_communicator(&the_process, &communicator);
+            code = library.get_communicator(shown(), &communicator);
         }
     }
     if (print) {
@@ -451,9 +520,9 @@ static void time_sweeps(void)
     char *message;
 
     for (int i = 0; i < options.repeat; i++) {
-        library.destroy_process_info(the_process.info);
-        library.setup_process(&the_process, &process_callbacks);
-        library.process_has_queues(&the_process, &message);
+        library.destroy_process_info(at->info);
+        library.setup_process(at, &process_callbacks);
+        library.process_has_queues(at, &message);
         measure_sweep(&first);
         measure_sweep(&again);
     }
@@ -497,18 +566,19 @@ static int show_image(void)
     return code == mqs_ok;
 }
 
+static int set_process_up(void)
+{
+    return report(1, "setup_process", library.setup_process(at, &process_callbacks)) == mqs_ok;
+}
+
 static int show_process(void)
 {
     char *message = NULL;
-    int code;
+    int code = report(1, "process_has_queues", library.process_has_queues(at, &message));
 
-    if (report(1, "setup_process", library.setup_process(&the_process, &process_callbacks)) != mqs_ok) {
-        return 0;
-    }
-    code = report(1, "process_has_queues", library.process_has_queues(&the_process, &message));
     json_string("process_message", message);
     if (library.get_global_rank != NULL) {
-        json_integer("global_rank", library.get_global_rank(&the_process));
+        json_integer("global_rank", library.get_global_rank(at));
     }
     return code == mqs_ok;
 }
@@ -524,23 +594,101 @@ static void show_library(void)
 
 static void show_queues(void)
 {
-    if (show_image() && show_process()) {
-        print_counts("setup_counts");
-        if (options.repeat > 0) {
-            time_sweeps();
-        }
-        sweep(1);
-        print_counts("sweep_counts");
-        json_integer("resident_kib", resident_kib() - before_library.resident_kib);
+    print_counts("setup_counts");
+    if (options.repeat > 0) {
+        time_sweeps();
     }
-    if (the_process.info != NULL) {
-        report(1, "destroy_process", library.destroy_process_info(the_process.info));
-        the_process.info = NULL;
+    sweep(1);
+    print_counts("sweep_counts");
+    json_integer("resident_kib", resident_kib() - before_library.resident_kib);
+}
+
+static void destroy_process(void)
+{
+    if (at->info != NULL) {
+        report(1, "destroy_process", library.destroy_process_info(at->info));
+        at->info = NULL;
     }
+}
+
+static void destroy_image(void)
+{
     if (the_image.info != NULL) {
         report(1, "destroy_image", library.destroy_image_info(the_image.info));
         the_image.info = NULL;
     }
+}
+
+static int stop(const mqs_process *process)
+{
+    return options.no_stop || process_stop(process->pid);
+}
+
+/* The image is the process's own. Answers 1, or 0 after a line on stderr. */
+static int show_alone(void)
+{
+    json_begin(NULL, '{');
+    show_library();
+    if (!stop(at)) {
+        return 0;
+    }
+    if (show_image() && set_process_up() && show_process()) {
+        show_queues();
+    }
+    destroy_process();
+    destroy_image();
+    process_resume();
+    json_document_end();
+    return 1;
+}
+
+/* The image is that of all processes, and is looked at when the debugger is at the first one. All are set up before
+ * anything is asked of one, and all are asked before the queues of any are shown. A document for each of them. */
+static int show_together(void)
+{
+    const mqs_process *end = processes + process_count;
+    int code = mqs_ok;
+    char *message;
+
+    library.setup_basic_callbacks(&basic_callbacks);
+    for (at = processes; at < end; at++) {
+        if (!stop(at)) {
+            return 0;
+        }
+    }
+    at = processes;
+    if (library.setup_image(&the_image, &image_callbacks) != mqs_ok
+        || (code = library.image_has_queues(&the_image, &message)) != mqs_ok) {
+        fprintf(stderr, "image: %s\n", library.dll_error_string(code));
+        return 0;
+    }
+    for (at = processes; at < end; at++) {
+        code = library.setup_process(at, &process_callbacks);
+        if (code != mqs_ok) {
+            fprintf(stderr, "process %d: %s\n", (int)at->pid, library.dll_error_string(code));
+            return 0;
+        }
+    }
+    for (at = processes; at < end; at++) {
+        code = library.process_has_queues(at, &message);
+        if (code != mqs_ok) {
+            fprintf(stderr, "process %d: %s\n", (int)at->pid, message);
+            return 0;
+        }
+    }
+    for (at = processes; at < end; at++) {
+        json_begin(NULL, '{');
+        if (show_process()) {
+            sweep(1);
+        }
+        json_document_end();
+    }
+    for (at = processes; at < end; at++) {
+        library.destroy_process_info(at->info);
+    }
+    library.destroy_image_info(the_image.info);
+    process_resume();
+    return 1;
 }
 
 /* ---------------------------------------------------------------- start */
@@ -552,19 +700,19 @@ static int read_dll_name(char *name, size_t room)
     uint64_t address, size;
     size_t length = 0;
 
-    if (!symbols_find(VARIABLE, "MPIR_dll_name", &address, &size)) {
-        fprintf(stderr, "process %d has no MPIR_dll_name\n", (int)options.pid);
+    if (!symbols_find(at->symbols, VARIABLE, "MPIR_dll_name", &address, &size)) {
+        fprintf(stderr, "process %d has no MPIR_dll_name\n", (int)at->pid);
         return 0;
     }
-    if (size == sizeof(void *) && !process_read(options.pid, address, &address, sizeof address)) {
+    if (size == sizeof(void *) && !process_read(at->pid, address, &address, sizeof address)) {
         address = 0;
     }
-    while (length + 1 < room && process_read(options.pid, address + length, &name[length], 1) && name[length] != '\0') {
+    while (length + 1 < room && process_read(at->pid, address + length, &name[length], 1) && name[length] != '\0') {
         length++;
     }
     name[length] = '\0';
     if (length == 0) {
-        fprintf(stderr, "MPIR_dll_name of process %d is empty\n", (int)options.pid);
+        fprintf(stderr, "MPIR_dll_name of process %d is empty\n", (int)at->pid);
     }
     return length > 0;
 }
@@ -577,6 +725,7 @@ static int parse_options(int argc, char **argv)
         {"loop-get", no_argument, &options.loop_get, 1},
         {"no-update", no_argument, &options.no_update, 1},
         {"no-stop", no_argument, &options.no_stop, 1},
+        {"one-image", no_argument, &options.one_image, 1},
         {"chunk", required_argument, NULL, CHUNK},
         {"latency", required_argument, NULL, LATENCY},
         {"repeat", required_argument, NULL, REPEAT},
@@ -619,14 +768,14 @@ static int parse_options(int argc, char **argv)
     return 1;
 }
 
-/* Answers 1, or 0 after a line on stderr. */
-static int show(const char *pid)
+/* Prepares a process: all that takes time comes before it is stopped. Answers 1, or 0 after a line on stderr. */
+static int prepare(const char *pid)
 {
     static char dll_name[MAX_NAME];
 
-    options.pid = (pid_t)atoi(pid);
-    /* All that takes time comes before the process is stopped. */
-    if (!symbols_load(options.pid)) {
+    at->pid = (pid_t)atoi(pid);
+    at->symbols = symbols_load(at->pid);
+    if (at->symbols == NULL) {
         return 0;
     }
     if (strcmp(options.dll, "-") == 0) {
@@ -635,20 +784,14 @@ static int show(const char *pid)
         }
         options.dll = dll_name;
     }
+    return 1;
+}
+
+static int open_library(void)
+{
     before_library.resident_kib = resident_kib();
     before_library.begin = now();
-    if (library.setup_basic_callbacks == NULL && !library_open(&library, options.dll)) {
-        return 0;
-    }
-    json_begin(NULL, '{');
-    show_library();
-    if (!options.no_stop && !process_stop(options.pid)) {
-        return 0;
-    }
-    show_queues();
-    process_resume();
-    json_document_end();
-    return 1;
+    return library.setup_basic_callbacks != NULL || library_open(&library, options.dll);
 }
 
 int main(int argc, char **argv)
@@ -658,9 +801,16 @@ int main(int argc, char **argv)
         return 2;
     }
     while (++optind < argc) {
-        if (!show(argv[optind])) {
+        if (options.one_image) {
+            if (process_count == MAX_PROCESSES) {
+                return 2;
+            }
+            at = &processes[process_count++];
+        }
+        if (!prepare(argv[optind]) || (!options.one_image && !(open_library() && show_alone()))) {
             return 1;
         }
     }
-    return 0;
+    at = processes;
+    return options.one_image && !(open_library() && show_together());
 }

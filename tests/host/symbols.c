@@ -23,12 +23,16 @@ struct table {
 };
 
 /* One ELF file in the process. */
-static struct object {
+struct object {
     uint64_t bias; /* Added to addresses in the file to have those in the process. */
     struct table tables[MAX_TABLES];
     size_t table_count;
-} objects[MAX_OBJECTS];
-static size_t object_count;
+};
+
+struct symbols {
+    struct object objects[MAX_OBJECTS];
+    size_t count;
+};
 
 /* ---------------------------------------------------------------- one file */
 
@@ -46,16 +50,16 @@ static void add_table(struct object *object, const char *file, const Elf64_Shdr 
 }
 
 /* Files that can't be read (the vdso has none) are passed over: their symbols are then not found. */
-static void add_object(const char *path, uint64_t bias)
+static void add_object(struct symbols *symbols, const char *path, uint64_t bias)
 {
-    struct object *object = &objects[object_count];
+    struct object *object = &symbols->objects[symbols->count];
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     const Elf64_Ehdr *header;
     const Elf64_Shdr *sections;
     struct stat status;
     char *file;
 
-    if (descriptor < 0 || object_count == MAX_OBJECTS) {
+    if (descriptor < 0 || symbols->count == MAX_OBJECTS) {
         return;
     }
     file = fstat(descriptor, &status) == 0
@@ -77,7 +81,7 @@ static void add_object(const char *path, uint64_t bias)
             add_table(object, file, sections, &sections[i]);
         }
     }
-    object_count++;
+    symbols->count++;
 }
 
 /* ---------------------------------------------------------------- the process's list of files */
@@ -158,29 +162,29 @@ static void read_string(pid_t pid, uint64_t address, char *text, size_t size)
     text[length] = '\0';
 }
 
-int symbols_load(pid_t pid)
+struct symbols *symbols_load(pid_t pid)
 {
+    struct symbols *symbols = calloc(1, sizeof *symbols);
     char path[PATH_MAX];
     uint64_t bias, dynamic, link;
     struct link_map entry;
 
-    memset(objects, 0, object_count * sizeof *objects);
-    object_count = 0;
-    if (!read_headers(pid, &bias, &dynamic)) {
+    if (symbols == NULL || !read_headers(pid, &bias, &dynamic)) {
         fprintf(stderr, "cannot read the program headers of process %d\n", (int)pid);
-        return 0;
+        free(symbols);
+        return NULL;
     }
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    add_object(path, bias);
+    add_object(symbols, path, bias);
     link = first_link(pid, dynamic);
     while (link != 0 && process_read(pid, link, &entry, sizeof entry)) {
         read_string(pid, (uint64_t)entry.l_name, path, sizeof path);
         if (path[0] != '\0') { /* The executable itself has no name here. */
-            add_object(path, entry.l_addr);
+            add_object(symbols, path, entry.l_addr);
         }
         link = (uint64_t)entry.l_next;
     }
-    return 1;
+    return symbols;
 }
 
 /* ---------------------------------------------------------------- look-ups */
@@ -194,17 +198,20 @@ static int is_wanted(const Elf64_Sym *symbol, enum symbol_kind kind)
            && is_function == (kind == FUNCTION);
 }
 
-int symbols_find(enum symbol_kind kind, const char *name, uint64_t *address, uint64_t *size)
+int symbols_find(const struct symbols *symbols, enum symbol_kind kind, const char *name, uint64_t *address,
+                 uint64_t *size)
 {
-    for (size_t i = 0; i < object_count; i++) {
-        for (size_t j = 0; j < objects[i].table_count; j++) {
-            const struct table *table = &objects[i].tables[j];
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct object *object = &symbols->objects[i];
+
+        for (size_t j = 0; j < object->table_count; j++) {
+            const struct table *table = &object->tables[j];
 
             for (size_t k = 0; k < table->count; k++) {
                 const Elf64_Sym *symbol = &table->symbols[k];
 
                 if (is_wanted(symbol, kind) && strcmp(table->names + symbol->st_name, name) == 0) {
-                    *address = objects[i].bias + symbol->st_value;
+                    *address = object->bias + symbol->st_value;
                     if (size != NULL) {
                         *size = symbol->st_size;
                     }

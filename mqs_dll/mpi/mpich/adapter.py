@@ -25,29 +25,29 @@ class Mpich(Adapter):
 
     def __init__(self, image: TargetImage) -> None:
         self._image = image
-        self._anchor = image.find_function(MPICH)
-        self._symbols = identity.symbols_of(image)
         self.types = identity.types_of(image)
         self._profiles, self.refused_profiles = available("mpich")
 
     def check_symbols(self) -> None:
         """Return: all else is found from the one function that every build exports, which it was detected by."""
-        self._need_anchor()
+        _need_anchor(self._image)
 
-    def recognise(self, memory: Memory) -> Recognition:
+    def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
         """Return what the library's constants and the records of its pools tell."""
-        return identity.recognise(memory, self._need_anchor(), self._symbols, self.types, self._profiles)
+        anchor, symbols = _need_anchor(image), identity.symbols_of(image)
+        return identity.recognise(memory, anchor, symbols, self.types, self._profiles)
 
-    def attach(self, memory: Memory) -> AttachedMpich:
+    def attach(self, image: TargetImage, memory: Memory) -> AttachedMpich:
         """Find the layouts that hold in a process that is past MPI_Init."""
-        anchor = self._need_anchor()
-        identified = identity.identify(memory, anchor, self._symbols, self.types, self._profiles)
-        return AttachedMpich(self._image, memory, identified)
+        anchor, symbols = _need_anchor(image), identity.symbols_of(image)
+        return AttachedMpich(image, memory, identity.identify(memory, anchor, symbols, self.types, self._profiles))
 
-    def _need_anchor(self) -> int:
-        if self._anchor is None:
-            raise LayoutError(f"MPICH's function {MPICH} is missing")
-        return self._anchor
+
+def _need_anchor(image: TargetImage) -> int:
+    anchor = image.find_function(MPICH)
+    if anchor is None:
+        raise LayoutError(f"MPICH's function {MPICH} is missing")
+    return anchor
 
 
 def select(parts: Parts) -> Device:

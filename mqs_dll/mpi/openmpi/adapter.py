@@ -11,9 +11,10 @@ from mqs_dll.mpi.openmpi import identity, lineage
 from mqs_dll.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.mpi.openmpi.internal import InternalCommunicators
 from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.mpi.openmpi.symbols import NEEDED, Symbols
+from mqs_dll.mpi.openmpi.symbols import NEEDED, Symbols, missing
 from mqs_dll.mpi.openmpi.transports import select
 from mqs_dll.mpi.openmpi.windows import Windows
+from mqs_dll.profiles import available
 from mqs_dll.view import wanted_members
 
 
@@ -23,24 +24,31 @@ class OpenMpi(Adapter):
     name = identity.PRODUCT
 
     def __init__(self, image: TargetImage) -> None:
-        self._symbols = Symbols(image, wanted_members(identity.ALL_VIEWS))
+        self._image = image
         self.types = identity.types_of(image)
-        self._profiles, self.refused_profiles = identity.profiles_for(self._symbols)
+        self._profiles, self.refused_profiles = available("openmpi")
 
     def check_symbols(self) -> None:
         """Return when the roots of the walks are there: a library with hidden symbols has but a few."""
         for name in NEEDED:
-            self._symbols.need(name)
+            if self._image.find_symbol(name) is None:
+                raise missing(name)
 
-    def recognise(self, memory: Memory) -> Recognition:
+    def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
         """Return what the library's constants and class descriptors tell."""
-        return identity.recognise(memory, self._symbols, self.types, self._profiles)
+        symbols = _symbols_of(image)
+        return identity.recognise(memory, symbols, self.types, identity.profiles_for(symbols, self._profiles))
 
-    def attach(self, memory: Memory) -> AttachedOpenMpi:
+    def attach(self, image: TargetImage, memory: Memory) -> AttachedOpenMpi:
         """Find the layouts that hold in a process that is past MPI_Init."""
-        identity.check_running(memory, self._symbols)
-        identified = identity.identify(memory, self._symbols, self.types, self._profiles)
-        return AttachedOpenMpi(memory, self._symbols, identified)
+        symbols = _symbols_of(image)
+        identity.check_running(memory, symbols)
+        profiles = identity.profiles_for(symbols, self._profiles)
+        return AttachedOpenMpi(memory, symbols, identity.identify(memory, symbols, self.types, profiles))
+
+
+def _symbols_of(image: TargetImage) -> Symbols:
+    return Symbols(image, wanted_members(identity.ALL_VIEWS))
 
 
 class AttachedOpenMpi(AttachedMpi[Entry]):

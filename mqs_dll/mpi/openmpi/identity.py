@@ -26,7 +26,7 @@ from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.mpi.openmpi.containers import Containers
 from mqs_dll.mpi.openmpi.symbols import Symbols, class_size
-from mqs_dll.profiles import Profile, available
+from mqs_dll.profiles import Profile
 from mqs_dll.view import View, wanted_members
 
 PRODUCT = "Open MPI"
@@ -83,16 +83,14 @@ def _int32(memory: Memory, address: int) -> int:
     return int.from_bytes(memory.read(address, 4), "little", signed=True)
 
 
-def profiles_for(symbols: Symbols) -> tuple[list[Profile], list[str]]:
-    """Return the profiles for a series of Open MPI with these symbols, and why files of the user's are none."""
-    profiles, refused = available("openmpi")
-    fitting = [
+def profiles_for(symbols: Symbols, profiles: Iterable[Profile]) -> list[Profile]:
+    """Return those of the profiles that are for a series of Open MPI with these symbols."""
+    return [
         profile
         for profile in profiles
         if all(symbols.get(name) is not None for name in profile.present)
         and all(symbols.get(name) is None for name in profile.absent)
     ]
-    return fitting, refused
 
 
 def library_of(memory: Memory, symbols: Symbols) -> LoadedLibrary:

@@ -67,12 +67,15 @@ CLASSES = (
 
 
 class Symbols:
-    """Open MPI's exported symbols in one image; each is asked for once.
-
-    Those that are known to be needed are looked up at once: at image time the process need not stand still.
-    """
+    """Open MPI's exported symbols in one process; each is asked for once."""
 
     def __init__(self, image: TargetImage, structs: Iterable[str]) -> None:
+        """Look up those that are known to be needed, as the image has them for the process at hand.
+
+        Args:
+            image: which the process runs; another process of it has its libraries elsewhere.
+            structs: whose class descriptors are needed.
+        """
         self.image = image
         self._found: dict[str, int | None] = {}
         for name in (*ROOTS, *(f"{struct}_class" for struct in (*structs, *CLASSES))):
@@ -92,8 +95,13 @@ class Symbols:
         """
         address = self.get(name)
         if address is None:
-            raise LayoutError(f"Open MPI's symbol {name} is missing: its libraries may be linked with hidden symbols")
+            raise missing(name)
         return address
+
+
+def missing(name: str) -> LayoutError:
+    """Return the error that says that a symbol is not there."""
+    return LayoutError(f"Open MPI's symbol {name} is missing: its libraries may be linked with hidden symbols")
 
 
 def class_size(memory: Memory, symbols: Symbols, layouts: Layouts, name: str) -> int | None:
