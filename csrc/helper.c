@@ -76,6 +76,7 @@ struct frame {
 enum {
     MOST_BYTES = 1 << 28,
     MOST_SCALAR = 8,
+    MOST_SIZES = 64, /* Of types; other headers with the same revision have more of them than ours, Open MPI's two more. */
     SECONDS = 120, /* For which the helper may be silent. */
     SECONDS_TO_START = 30, /* For all Pythons that are tried. */
     STACK = 1 << 16,
@@ -269,7 +270,10 @@ static int serve(struct frame frame)
 {
     struct held *of = frame.what == LOG_LINE ? NULL : find_held(frame.subject);
     uint32_t asked = frame.size;
-    mqs_target_type_sizes sizes;
+    union {
+        mqs_target_type_sizes known;
+        int with_more[MOST_SIZES];
+    } sizes;
     char scalar[MOST_SCALAR];
     const void *data = bytes;
     mqs_type *type = (mqs_type *)(uintptr_t)frame.number;
@@ -306,9 +310,9 @@ static int serve(struct frame frame)
             return 0;
         }
         memset(&sizes, 0, sizeof sizes);
-        of->image_callbacks.mqs_get_type_sizes_fp(process->process, &sizes);
-        data = &sizes;
-        frame.size = sizeof sizes;
+        of->image_callbacks.mqs_get_type_sizes_fp(process->process, &sizes.known);
+        data = &sizes.known;
+        frame.size = sizeof sizes.known;
         break;
     }
     case FETCH:

@@ -53,7 +53,8 @@ typedef enum { mqs_pending_sends = 0, mqs_pending_receives = 1, mqs_unexpected_m
 /* How far an operation is. */
 enum mqs_status { mqs_st_pending = 0, mqs_st_matched = 1, mqs_st_complete = 2 };
 
-/* Sizes in bytes of the C types of the target process. */
+/* Sizes in bytes of the C types of the target process. Other headers with the same revision have more behind these
+ * (Open MPI's: int bool_size, size_t_size): a debugger may fill those, too. */
 typedef struct {
     int short_size;
     int int_size;
@@ -214,6 +215,10 @@ extern int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
 
 /* The process's rank in MPI_COMM_WORLD itself, not a result code; MQS_INVALID_PROCESS: not known. */
 extern int mqs_get_global_rank(mqs_process *process);
+
+/* padb and patched debuggers also look for mqs_get_comm_coll_state(process, class, &count, &active): how often a process
+ * has called each collective operation on the communicator under the cursor. libmqs does not export it, and dlsym
+ * answers NULL: Open MPI and MPICH keep no such counts, and none is made up. */
 
 #ifdef __cplusplus
 }

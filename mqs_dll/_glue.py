@@ -24,6 +24,9 @@ _new = ffi.new
 _buffer = ffi.buffer
 _NULL = ffi.NULL
 
+ROOM_FOR_SIZES = 8
+"""Structs' worth of room: other headers with the same revision have more sizes than ours, Open MPI's two more."""
+
 
 # ---------------------------------------------------------------- the debugger's callbacks
 
@@ -71,8 +74,9 @@ class DebuggerImage:
 
     def type_sizes(self, process: Any) -> TypeSizes:
         """Return the sizes of the C types of a process that runs this image."""
-        sizes = _new("mqs_target_type_sizes *")
-        self._get_type_sizes(process, sizes)
+        room = _new("mqs_target_type_sizes[]", ROOM_FOR_SIZES)
+        self._get_type_sizes(process, room)
+        sizes = room[0]
         return TypeSizes(sizes.short_size, sizes.int_size, sizes.long_size, sizes.long_long_size, sizes.pointer_size)
 
 

@@ -633,6 +633,47 @@ def test_callbacks_are_understood(made_up: Path) -> None:
     assert process["message"] == repr([b"\x10\x11\x12", b"\xff\x00", b"\x01\x00", 5, (2, 4, 8, 8, 8), 0x10000])
 
 
+WATCHED_SIZES = """
+
+_true_new = _new
+
+
+def _new(kind, *rest):
+    of = ffi.typeof(kind)
+    if "mqs_target_type_sizes" not in of.cname:
+        return _true_new(kind, *rest)
+    size = ffi.sizeof(of.item) * (rest[0] if rest else 1)
+    _watched[:] = [_true_new("char[]", size * b"\\0" + 64 * b"#"), size]
+    return ffi.cast("mqs_target_type_sizes *", _watched[0])
+
+
+_watched = []
+_true_type_sizes = DebuggerImage.type_sizes
+
+
+def _type_sizes(self, process):
+    sizes = _true_type_sizes(self, process)
+    memory, size = _watched
+    assert _buffer(memory, size + 64)[size:] == 64 * b"#", "the debugger wrote behind what it was given"
+    return sizes
+
+
+DebuggerImage.type_sizes = _type_sizes
+"""
+
+
+def test_a_debugger_may_have_sizes_of_more_types(tmp_path: Path, side: str) -> None:
+    """Open MPI's header has two more in mqs_target_type_sizes, for the same revision: there is room for more.
+
+    With Python in a helper process the room is on C's stack: tests/test_sanitizers.py watches that.
+    """
+    glue = Path(service.__file__).with_name("_glue.py").read_text() + WATCHED_SIZES
+    library = copy_of_package(tmp_path, session=MADE_UP, _glue=glue)
+    process = misuse(library, ["seven_sizes", *SET_UP, "process_has_queues"])[-1]
+    assert process["code"] == ResultCode.OK, process["message"]
+    assert "(2, 4, 8, 8, 8)" in process["message"]
+
+
 def test_a_failed_fetch_is_an_error_with_its_address(made_up: Path) -> None:
     """When the debugger can't read, the call fails; the text names address and size, and has the debugger's words."""
     result = misuse(made_up, [*SET_UP, "update_communicator_list"])[-1]

@@ -39,6 +39,7 @@ MISTAKES = (
 SESSIONS = {
     "whole": WHOLE,
     "mistakes": MISTAKES,
+    "seven sizes": ("seven_sizes", *SET_UP, "process_has_queues"),
     "threads": (*SET_UP, "threads"),
     "fork": (*SET_UP, "fork_host"),
     "many": (*SET_UP[:2], "processes:300", "rounds:300"),

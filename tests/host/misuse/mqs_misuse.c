@@ -66,10 +66,22 @@ static mqs_process_info *get_process_info(mqs_process *process)
     return process->info;
 }
 
+/* The struct of Open MPI's header, for the same revision of the interface. */
+struct seven_sizes {
+    mqs_target_type_sizes five;
+    int bool_size;
+    int size_t_size;
+};
+static int has_seven_sizes;
+
 static void get_type_sizes(mqs_process *process, mqs_target_type_sizes *sizes)
 {
     (void)process;
-    *sizes = (mqs_target_type_sizes){2, 4, 8, 8, 8};
+    if (has_seven_sizes) {
+        *(struct seven_sizes *)sizes = (struct seven_sizes){{2, 4, 8, 8, 8}, 0x5a5a5a5a, 0x5a5a5a5a};
+    } else {
+        *sizes = (mqs_target_type_sizes){2, 4, 8, 8, 8};
+    }
 }
 
 static int find_function(mqs_image *image, char *name, mqs_lang_code language, mqs_taddr_t *address)
@@ -333,6 +345,13 @@ static void get_global_rank_of_library(const char *change)
 
 /* ---------------------------------------------------------------- further commands */
 
+/* The debugger was compiled against Open MPI's header. */
+static void seven_sizes(const char *change)
+{
+    (void)change;
+    has_seven_sizes = 1;
+}
+
 /* The debugger hands in a process info that the library never gave it. */
 static void spoil_infos(const char *change)
 {
@@ -462,6 +481,12 @@ static void block_signal(const char *number)
 static void raise_signal(const char *number)
 {
     json_integer("raised", raise(atoi(number)) == 0);
+}
+
+/* Looks for a call of the library's as debuggers do. */
+static void look_up(const char *name)
+{
+    json_integer("found", dlsym(library.handle, name) != NULL);
 }
 
 /* Calls a function without arguments of what `load` has loaded: Py_Initialize, Py_Finalize. */
@@ -692,6 +717,7 @@ static const struct {
     COMMAND(setup_operation_iterator),
     COMMAND(next_operation),
     {"get_global_rank", get_global_rank_of_library},
+    COMMAND(seven_sizes),
     COMMAND(spoil_infos),
     COMMAND(call_back),
     COMMAND(reopen),
@@ -704,6 +730,7 @@ static const struct {
     COMMAND(limit_file_size),
     COMMAND(block_signal),
     COMMAND(raise_signal),
+    COMMAND(look_up),
     COMMAND(call),
     COMMAND(threads),
     COMMAND(jump),
