@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import abi, errors, library_path
-from tests.support.embedding import PROGRAMS, ROOT, WARNINGS, compile_program, libmqs
+from tests.support.embedding import PROGRAMS, ROOT, WARNINGS, compile_program, libmqs, misuse
 
 HEADER = library_path.header().read_text()
 COMPILERS = ("gcc", "clang")
@@ -42,11 +42,20 @@ def test_the_library_exports_what_the_header_declares_and_nothing_else() -> None
     assert exported(libmqs()) == declared
 
 
+OPTIONAL = {"mqs_get_comm_coll_state": False, "mqs_get_global_rank": True, "mqs_get_comm_group": True}
+"""What padb's client looks for besides the interface, and whether libmqs has it."""
+
+
 def test_collective_states_are_not_exported() -> None:
-    """mqs_get_comm_coll_state stays away until it can tell the truth; mqs_get_global_rank is there."""
-    names = exported(libmqs())
-    assert "mqs_get_comm_coll_state" not in names
-    assert "mqs_get_global_rank" in names
+    """No MPI counts the calls of each collective on a communicator, so mqs_get_comm_coll_state can't tell the truth.
+
+    padb's client, which looks for it by dlsym, gets NULL and does without, before and after Python has started.
+    """
+    looks = [f"look_up:{name}" for name in OPTIONAL]
+    results = misuse(libmqs(), [*looks, "version_string", *looks])
+    found = [bool(each["found"]) for each in results if "found" in each]
+    assert found == [*OPTIONAL.values(), *OPTIONAL.values()]
+    assert {name: name in exported(libmqs()) for name in OPTIONAL} == OPTIONAL
 
 
 def test_the_preload_library_exports_one_name() -> None:
