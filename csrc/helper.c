@@ -5,6 +5,9 @@
  *
  * The host sees nothing of the helper: no SIGCHLD, no child to wait for, no signal, and one file descriptor that is
  * closed on exec. The helper ends when its socket closes: with the host, however that ends, and with the last image.
+ *
+ * The host's other threads may do at any time what debuggers do: wait for all children, ours too, fork, close our
+ * descriptor, have signals arrive, cancel threads.
  */
 #define _GNU_SOURCE
 #include "python_side.h"
@@ -22,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -77,9 +81,10 @@ enum {
     MOST_BYTES = 1 << 28,
     MOST_SCALAR = 8,
     MOST_SIZES = 64, /* Of types; other headers with the same revision have more of them than ours, Open MPI's two more. */
-    SECONDS = 120, /* For which the helper may be silent. */
+    SECONDS = 120, /* For which the helper may be silent, or not take what is sent to it. */
     SECONDS_TO_START = 30, /* For all Pythons that are tried. */
     STACK = 1 << 16,
+    MOST_DESCRIPTORS = 1 << 20, /* Where nothing tells which are open. */
     MOST_TEXTS = 1000,
 };
 
@@ -99,6 +104,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Held for a whole cal
 
 static int channel = -1;
 static struct stat channel_is;
+static int ends[2] = {-1, -1}; /* Of the channel to a helper that is being started. */
 static pid_t owner;            /* The host, which may fork. */
 static struct held *all_held;
 static uint64_t last_id;
@@ -147,14 +153,49 @@ static void forget(void)
     }
 }
 
+static long long milliseconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* Waits until the channel can take or give something. The host's signals, which a timer may send again and again, don't
+ * make that longer. */
+static int is_ready(short events, int seconds)
+{
+    long long end = milliseconds_now() + seconds * 1000LL;
+    struct pollfd ready = {channel, events, 0};
+    int count;
+
+    do {
+        long long left = end - milliseconds_now();
+
+        count = poll(&ready, 1, left > 0 ? (int)left : 0);
+        if (count < 0 && errno == EINTR && left <= 0) {
+            count = 0;
+        }
+    } while (count < 0 && errno == EINTR);
+    return count > 0;
+}
+
+static int would_wait(ssize_t answer)
+{
+    return answer < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 static int send_all(const void *data, size_t size)
 {
     const char *place = data;
 
     while (size > 0) {
-        ssize_t sent = send(channel, place, size, MSG_NOSIGNAL);
+        ssize_t sent = send(channel, place, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (sent < 0 && errno == EINTR) {
+        if (would_wait(sent)) {
+            if (!is_ready(POLLOUT, SECONDS)) {
+                return 0;
+            }
             continue;
         }
         if (sent <= 0) {
@@ -171,18 +212,13 @@ static int receive_all(void *data, size_t size, int seconds)
     char *place = data;
 
     while (size > 0) {
-        struct pollfd ready = {channel, POLLIN, 0};
-        int count = poll(&ready, 1, seconds * 1000);
         ssize_t received;
 
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count <= 0) {
+        if (!is_ready(POLLIN, seconds)) {
             return 0;
         }
-        received = recv(channel, place, size, 0);
-        if (received < 0 && errno == EINTR) {
+        received = recv(channel, place, size, MSG_DONTWAIT);
+        if (would_wait(received)) {
             continue;
         }
         if (received <= 0) {
@@ -345,6 +381,78 @@ struct program {
     char *stack; /* Of the one that becomes the helper. */
 };
 
+/* An entry of a folder, as the kernel gives it. */
+struct entry {
+    uint64_t inode;
+    int64_t next;
+    unsigned short size;
+    unsigned char type;
+    char name[];
+};
+
+/* Answers the number that a name in /proc/self/fd is, -1 for another name. */
+__attribute__((no_sanitize_address)) static int number_of(const char *name)
+{
+    int number = 0;
+
+    for (; *name >= '0' && *name <= '9' && number < INT_MAX / 10 - 1; name++) {
+        number = 10 * number + (*name - '0');
+    }
+    return *name == '\0' ? number : -1;
+}
+
+/* Closes what /proc lists; 0 where it lists nothing. */
+__attribute__((no_sanitize_address)) static int close_listed(int first)
+{
+    _Alignas(struct entry) char listed[1 << 12];
+    int folder = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    long size;
+    int any = 0;
+
+    if (folder < 0) {
+        return 0;
+    }
+    while ((size = syscall(SYS_getdents64, folder, listed, sizeof listed)) > 0) {
+        const struct entry *entry;
+
+        for (long at = 0; at < size; at += entry->size) {
+            int number;
+
+            entry = (const struct entry *)(const void *)(listed + at);
+            number = number_of(entry->name);
+            if (number >= first && number != folder) {
+                syscall(SYS_close, number);
+            }
+        }
+        any = 1;
+    }
+    syscall(SYS_close, folder);
+    return any && size == 0;
+}
+
+/* Closes all descriptors from a number on. Kernels before 5.9 have no call for it, and a filter of system calls may refuse
+ * it. Nothing here may allocate: the memory is the host's. */
+__attribute__((no_sanitize_address)) static void close_from(int first)
+{
+    struct rlimit limit = {0, 0};
+
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, (unsigned)first, ~0U, 0U) == 0) {
+        return;
+    }
+#endif
+    if (close_listed(first)) {
+        return;
+    }
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max > MOST_DESCRIPTORS) {
+        limit.rlim_max = MOST_DESCRIPTORS;
+    }
+    for (int number = first; number < (int)limit.rlim_max; number++) {
+        syscall(SYS_close, number);
+    }
+}
+
 /* Runs in the memory of the host, whose thread waits: nothing here may leave a trace. */
 __attribute__((no_sanitize_address)) static int become_helper(void *data)
 {
@@ -358,7 +466,7 @@ __attribute__((no_sanitize_address)) static int become_helper(void *data)
     for (int standard = 0; standard <= 2; standard++) {
         dup2(null, standard);
     }
-    syscall(SYS_close_range, 4U, ~0U, 0U);
+    close_from(4);
     if (chdir("/") == 0) {
         execve(program->arguments[0], program->arguments, program->environment);
     }
@@ -374,40 +482,46 @@ __attribute__((no_sanitize_address)) static int start_helper(void *data)
 }
 
 /* Starts a program with one end of a socket pair as its descriptor 3. Without a signal of its own, the process between
- * is seen neither by a handler of SIGCHLD nor by the host's wait. All signals are blocked in both, and stay so. */
+ * is seen neither by a handler of SIGCHLD nor by the host's wait, unless that is for all kinds of children: then another
+ * thread may be told of its end in place of this one. So 0 is a sure failure, 1 none: that it runs, a program says itself.
+ *
+ * All signals are blocked in both, and stay so; and who cancels this thread doesn't cancel it in them. */
 static int start_process(char *const *arguments, char *const *environment, int socket)
 {
     char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     struct program program = {socket, arguments, environment, stacks + STACK};
     sigset_t all, before;
     pid_t between;
-    int status = 1;
+    int status = 0, cancelling;
 
     if (stacks == MAP_FAILED) {
         return 0;
     }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     between = clone(start_helper, stacks + STACK, CLONE_VM | CLONE_VFORK, &program);
     if (between > 0) {
-        while (waitpid(between, &status, __WALL) < 0 && errno == EINTR) {
+        /* Of this thread's own children: the number may be another's, if somebody else has waited for this one. */
+        while (waitpid(between, &status, __WALL | __WNOTHREAD) < 0 && errno == EINTR) {
         }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancelling, NULL);
     munmap(stacks, 2 * STACK);
     return between > 0 && status == 0;
 }
 
-static time_t seconds_now(void)
+static void close_end(int which)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+    if (ends[which] >= 0) {
+        close(ends[which]);
+        ends[which] = -1;
+    }
 }
 
 /* Connects with a helper that runs in this Python; says why not otherwise. */
-static int connect_with(const char *python, const char *module, time_t end)
+static int connect_with(const char *python, const char *module, long long end)
 {
     static const char *const kept[] = {"HOME", "XDG_DATA_HOME", "MQS_PROFILES"};
     char variables[3][PATH_MAX + 32], generations[16];
@@ -415,8 +529,8 @@ static int connect_with(const char *python, const char *module, time_t end)
     char *arguments[] = {(char *)(uintptr_t)python, "-I", "-S", "-B", "-X", "utf8", (char *)(uintptr_t)module, generations,
                          NULL};
     struct frame hello;
-    time_t left = end - seconds_now();
-    int ends[2], count = 0, high;
+    long long left = (end - milliseconds_now()) / 1000;
+    int count = 0, high;
 
     if (left <= 0) {
         return 0;
@@ -433,6 +547,7 @@ static int connect_with(const char *python, const char *module, time_t end)
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         snprintf(failure, sizeof failure, "there is no socket for the helper process: %s", strerror(errno));
+        ends[0] = ends[1] = -1;
         return 0;
     }
     high = fcntl(ends[0], F_DUPFD_CLOEXEC, 64); /* Out of the way of hosts that count on low numbers. */
@@ -442,12 +557,13 @@ static int connect_with(const char *python, const char *module, time_t end)
     }
     if (!start_process(arguments, environment, ends[1])) {
         snprintf(failure, sizeof failure, "%.900s can't be started as the helper process", python);
-        close(ends[0]);
-        close(ends[1]);
+        close_end(0);
+        close_end(1);
         return 0;
     }
-    close(ends[1]);
+    close_end(1);
     channel = ends[0];
+    ends[0] = -1;
     owner = getpid();
     fstat(channel, &channel_is);
     if (receive_frame(&hello, (int)left) && hello.what == ANSWER) {
@@ -465,7 +581,7 @@ static int connect_with_any(void)
 {
     char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX];
     static const char *const system[] = {MQS_PYTHON_EXECUTABLE, "/usr/bin/python3", "/usr/local/bin/python3"};
-    time_t end = seconds_now() + SECONDS_TO_START;
+    long long end = milliseconds_now() + SECONDS_TO_START * 1000LL;
     char *slash;
 
     snprintf(prefix, sizeof prefix, "%s", library->path);
@@ -676,6 +792,8 @@ static int outlives_fork(void)
 static void let_go_of_parent(void)
 {
     pthread_mutex_init(&lock, NULL);
+    close_end(0); /* What another thread was about to start is the parent's, too. */
+    close_end(1);
     forget();
 }
 

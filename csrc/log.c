@@ -8,29 +8,55 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static int log_file = -1;
+static struct stat log_file_is;
 
 static void open_log(void)
 {
     const char *name = secure_getenv("MQS_LOG");
+    int low, high;
 
-    if (name != NULL && name[0] != '\0') {
-        /* Not blocking: a FIFO that nobody reads must not hang the debugger. */
-        log_file = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (name == NULL || name[0] == '\0') {
+        return;
     }
+    /* Not blocking: a FIFO that nobody reads must not hang the debugger. */
+    low = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (low < 0) {
+        return;
+    }
+    high = fcntl(low, F_DUPFD_CLOEXEC, 64); /* Out of the way of hosts that count on low numbers. */
+    if (high >= 0) {
+        close(low);
+    }
+    log_file = high >= 0 ? high : low;
+    if (fstat(log_file, &log_file_is) != 0) {
+        log_file = -1;
+    }
+}
+
+/* The host may have closed it, and given its number to a file of its own. */
+static int is_still_ours(void)
+{
+    struct stat now;
+
+    return log_file >= 0 && fstat(log_file, &now) == 0 && now.st_dev == log_file_is.st_dev
+           && now.st_ino == log_file_is.st_ino;
 }
 
 int mqs_log_is_open(void)
 {
     int errno_of_host = errno;
+    int is_open;
 
     pthread_once(&opened, open_log);
+    is_open = is_still_ours();
     errno = errno_of_host;
-    return log_file >= 0;
+    return is_open;
 }
 
 /* Writes in one go, so that lines of several threads and processes don't mix. What can't be written is lost.

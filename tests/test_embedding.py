@@ -800,6 +800,72 @@ assert "/dev/null" in held and "/dev/zero" not in held, held
     wait_until(lambda: not helpers(made_up))
 
 
+REFUSE = """
+import struct
+def refuse(number, third=None):
+    # A filter of system calls (seccomp, by BPF): as an older kernel, it doesn't know one (with that third argument).
+    third_is = [] if third is None else [(0x20, 0, 0, 32), (0x15, 0, 1, third)]
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1 + len(third_is), number), *third_is]
+    steps += [(6, 0, 0, 0x50026), (6, 0, 0, 0x7FFF0000)]  # ENOSYS, and that it may be done
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    libc = ctypes.CDLL(None, use_errno=True)
+    table = ctypes.create_string_buffer(struct.pack("@HP", len(steps), ctypes.addressof(program)))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(table)), 0, 0) == 0, ctypes.get_errno()
+"""
+CLOSE_RANGE = 436
+GETDENTS64 = {"x86_64": 217, "aarch64": 61}.get(platform.machine(), 0)
+OUR_ROOM = 1 << 12
+"""Bytes for which csrc/helper.c asks of the list of descriptors; the C library and Python ask for more at once."""
+
+
+@helper
+@pytest.mark.parametrize(
+    "refused",
+    [f"refuse({CLOSE_RANGE})", f"refuse({CLOSE_RANGE}); refuse({GETDENTS64}, {OUR_ROOM})"],
+    ids=["without close_range", "without a list, either"],
+)
+def test_a_helper_has_none_of_its_hosts_files_on_older_kernels(refused: str, made_up: Path) -> None:
+    """RHEL 8 and Ubuntu 20.04 have no close_range: /proc lists what is open, and else all numbers are tried."""
+    prepare = f"""{REFUSE}
+import os, resource
+for number in (20, 900):
+    os.dup2(os.open("/dev/zero", os.O_RDONLY), number)  # inheritable
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+{refused}
+version = library.mqs_version_string()
+{find_helper(made_up)}
+held = {{path.name: os.readlink(path) for path in helper.glob("fd/*")}}
+assert sorted(held) == ["0", "1", "2", "3"], held
+"""
+    assert IN_A_HELPER in ask(sys.executable, made_up, prepare)[1]
+
+
+@helper
+def test_another_thread_may_wait_for_all_children(made_up: Path) -> None:
+    """A debugger's own waitpid(-1, __WALL) may be told of our process's end: the helper works all the same."""
+    results = misuse(made_up, [SET_UP[0], "wait_for_children", *10 * ["setup_image", "destroy_image_info"]])
+    assert codes(results) == 20 * [ResultCode.OK]
+
+
+@helper
+@pytest.mark.slow
+def test_a_timer_of_the_hosts_does_not_make_a_start_last_longer(tmp_path: Path) -> None:
+    """A helper that says nothing is given up after 30 s, however many signals arrive at the host."""
+    library = copy_of_package(tmp_path, session=MADE_UP)
+    library.with_name("helper_start.py").write_text("import time; time.sleep(90)")
+    prepare = """
+import signal, time
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+begin = time.monotonic()
+library.mqs_version_string()
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert 20 < time.monotonic() - begin < 60, time.monotonic() - begin
+"""
+    assert ask(sys.executable, library, prepare)[0] == errors.StartError.code
+
+
 @helper
 @pytest.mark.parametrize("call", ["setup_image", "setup_process", "update_communicator_list", "next_operation"])
 def test_a_helper_that_dies_is_an_error_and_the_next_image_has_another(call: str, tmp_path: Path) -> None:
@@ -982,6 +1048,26 @@ def test_the_log_has_calls_and_errors(made_up: Path, tmp_path: Path) -> None:
     assert f"mqs_get_communicator = {errors.BadCallError.code}: the process is NULL" in text
     assert "ZeroDivisionError" in text
     assert "Traceback" in text
+
+
+def test_a_host_that_closes_the_log_has_its_number_for_itself(
+    made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written to the file that has the number since, and the number is none of the low ones."""
+    log, own = tmp_path / "log", tmp_path / "own"
+    monkeypatch.setitem(ENVIRONMENT, "MQS_LOG", str(log))
+    prepare = f"""
+import os
+library.mqs_version_string()
+(number,) = [int(each) for each in os.listdir("/proc/self/fd")
+             if os.path.realpath(f"/proc/self/fd/{{each}}") == os.path.realpath({str(log)!r})]
+assert number >= 64 and not os.get_inheritable(number)
+os.dup2(os.open({str(own)!r}, os.O_WRONLY | os.O_CREAT), number)
+library.mqs_setup_image(None, None)
+"""
+    ask(sys.executable, made_up, prepare)
+    assert log.read_text()
+    assert own.read_text() == ""
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/log", "/", "/dev/full", ""])

@@ -118,6 +118,20 @@ def test_the_library_compiles_without_a_warning(source: Path, compiler: str, tmp
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_library_compiles_with_the_headers_of_older_kernels(compiler: str, tmp_path: Path) -> None:
+    """Those of RHEL 8 and Ubuntu 20.04 have no number for close_range."""
+    source = tmp_path / "helper.c"
+    source.write_text(
+        f'#define _GNU_SOURCE\n#include <sys/syscall.h>\n#undef SYS_close_range\n#include "{ROOT}/csrc/helper.c"\n'
+    )
+    command = [needed(compiler), *WARNINGS, '-DMQS_PYTHON_EXECUTABLE="/"', "-Iinclude", "-Icsrc", "-fPIC", "-c"]
+    done = subprocess.run(
+        [*command, str(source), "-o", str(tmp_path / "o")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_debugger_needs_the_header_alone(name: str, compiler: str, tmp_path: Path) -> None:
     """The C hosts compile with -Wall -Wextra -Werror against include/ and libc, without Python or any MPI."""

@@ -46,7 +46,8 @@ def compile_program(name: str, target: Path, compiler: str = "gcc", flags: Seque
     """Compile one of the C programs against include/ alone; fail the test with what the compiler says."""
     sources = [str(HOST / source) for source in PROGRAMS[name]]
     includes = ["-I", str(library_path.header().parent), "-I", str(HOST)]
-    command = [compiler, *WARNINGS, *flags, *includes, *sources, "-o", str(target), "-ldl", "-lpthread"]
+    libraries = ["-ldl", "-lpthread", "-rdynamic"]  # what a program defines itself is what the library calls
+    command = [compiler, *WARNINGS, *flags, *includes, *sources, "-o", str(target), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -651,6 +653,39 @@ static void processes(const char *number)
     json_integer("failed", failed);
 }
 
+static atomic_int others_wait_first;
+
+/* Whoever waits for one child, the library too, is the last to be told while another thread waits for all. */
+pid_t waitpid(pid_t child, int *status, int options)
+{
+    if (child > 0 && others_wait_first) {
+        usleep(10000);
+    }
+    return (pid_t)syscall(SYS_wait4, child, status, options, NULL);
+}
+
+static void *wait_for_all(void *data)
+{
+    int status;
+
+    for (;;) {
+        if (waitpid(-1, &status, __WALL) < 0) {
+            sched_yield();
+        }
+    }
+    return data;
+}
+
+/* From now on, another thread waits for whatever child there is, as debuggers do. */
+static void wait_for_children(const char *change)
+{
+    pthread_t other;
+
+    (void)change;
+    others_wait_first = 1;
+    json_integer("started", pthread_create(&other, NULL, wait_for_all, NULL) == 0);
+}
+
 static atomic_int is_over;
 
 static void *call_until_it_is_over(void *data)
@@ -737,6 +772,7 @@ static const struct {
     COMMAND(from_below),
     COMMAND(rounds),
     COMMAND(processes),
+    COMMAND(wait_for_children),
     COMMAND(fork_host),
 };
 
