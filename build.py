@@ -196,7 +196,7 @@ def extensions() -> list[Extension]:
     return [
         Extension(
             "mqs_dll.libmqs",
-            ["csrc/exports.c", "csrc/choose.c", "csrc/helper.c", "csrc/log.c"],
+            ["csrc/exports.c", "csrc/choose.c", "csrc/helper.c", "csrc/log.c", "csrc/trust.c"],
             include_dirs=["include", "csrc"],
             define_macros=[
                 ("MQS_VERSION", quoted(version())),

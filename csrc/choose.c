@@ -4,6 +4,7 @@
 #include "python_side.h"
 
 #include "log.h"
+#include "trust.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* build.py says for which Python libmqs_python.so is built. */
@@ -101,13 +101,17 @@ static int can_join_host(char *reason, size_t room)
 
 static const struct mqs_python_side *load_in_process(char *reason, size_t room)
 {
-    char path[PATH_MAX + 32];
+    char path[PATH_MAX + 32], why[PATH_MAX];
     const char *slash = strrchr(library_path, '/');
     const struct mqs_python_side *(*find_side)(const struct mqs_library *);
     const struct mqs_python_side *side;
     void *handle;
 
     snprintf(path, sizeof path, "%.*s/libmqs_python.so", (int)(slash - library_path), library_path);
+    if (access(path, F_OK) == 0 && !mqs_may_run(library_path, path, why, sizeof why)) {
+        snprintf(reason, room, "%s: libmqs_python.so is not loaded", why);
+        return NULL;
+    }
     handle = dlopen(path, RTLD_NOW); /* It is never closed: the interpreter can't be unloaded. */
     if (handle == NULL) {
         const char *error = dlerror();
@@ -127,17 +131,16 @@ static const struct mqs_python_side *load_in_process(char *reason, size_t room)
     return side;
 }
 
-/* Whether everybody may put modules and libraries beside libmqs.so, which would run in the debugger. */
+/* Whether everybody may put modules and libraries beside libmqs.so, or another folder in the place of its own: these would
+ * run in the debugger. */
 static int package_is_open_to_all(char *reason, size_t room)
 {
-    char folder[PATH_MAX];
-    struct stat found;
+    char why[PATH_MAX];
 
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(library_path, '/') - library_path), library_path);
-    if (stat(folder, &found) != 0 || !(found.st_mode & S_IWOTH)) {
+    if (mqs_may_run(library_path, library_path, why, sizeof why)) {
         return 0;
     }
-    snprintf(reason, room, "every user may write into %s: nothing that lies there is run (chmod o-w)", folder);
+    snprintf(reason, room, "%s: nothing that lies there is run (chmod o-w)", why);
     return 1;
 }
 

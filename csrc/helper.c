@@ -12,6 +12,8 @@
 #define _GNU_SOURCE
 #include "python_side.h"
 
+#include "trust.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -86,6 +88,7 @@ enum {
     STACK = 1 << 16,
     MOST_DESCRIPTORS = 1 << 20, /* Where nothing tells which are open. */
     MOST_TEXTS = 1000,
+    ROOM_FOR_REFUSED = 1024,
 };
 
 /* An image or a process that the debugger has set up. */
@@ -110,7 +113,7 @@ static struct held *all_held;
 static uint64_t last_id;
 static unsigned generation; /* How many helpers there were: tokens of one that is gone are unknown to the next. */
 static char version[64];
-static char failure[1024]; /* Why there is no helper. */
+static char failure[3072]; /* Why there is no helper. */
 static _Atomic int has_failed; /* No helper could be started; not tried again before the next image. */
 
 static char *bytes; /* Those of the last frame. */
@@ -119,7 +122,7 @@ static size_t room;
 /* The last failure of this thread: the helper may be gone when the debugger asks for its text. */
 static _Thread_local struct {
     int code;
-    char text[1024];
+    char text[sizeof failure];
 } last;
 
 /* ---------------------------------------------------------------- frames */
@@ -576,10 +579,28 @@ static int connect_with(const char *python, const char *module, long long end)
     return 0;
 }
 
+/* Tries a Python that is there and that nobody can have put there who isn't trusted. Why others aren't run is appended to
+ * `refused`. */
+static int try_python(const char *python, const char *module, long long end, char refused[ROOM_FOR_REFUSED])
+{
+    char why[ROOM_FOR_REFUSED];
+    size_t used = strlen(refused);
+
+    if (access(python, X_OK) != 0) {
+        return 0;
+    }
+    if (!mqs_may_run(library->path, python, why, sizeof why)) {
+        library->log("Python: %s is not run: %s", python, why);
+        snprintf(refused + used, ROOM_FOR_REFUSED - used, "; %s is not run: %s", python, why);
+        return 0;
+    }
+    return connect_with(python, module, end);
+}
+
 /* Any Python will do: that which libmqs was built with, those above the library, the system's. */
 static int connect_with_any(void)
 {
-    char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX];
+    char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX], refused[ROOM_FOR_REFUSED] = "";
     static const char *const system[] = {MQS_PYTHON_EXECUTABLE, "/usr/bin/python3", "/usr/local/bin/python3"};
     long long end = milliseconds_now() + SECONDS_TO_START * 1000LL;
     char *slash;
@@ -592,22 +613,27 @@ static int connect_with_any(void)
         snprintf(failure, sizeof failure, "libmqs's Python packages do not lie beside it: there is no %.900s", module);
         return 0;
     }
+    if (!mqs_may_run(library->path, module, refused, sizeof refused)) {
+        snprintf(failure, sizeof failure, "libmqs's Python packages are not run: %s", refused);
+        return 0;
+    }
     snprintf(failure, sizeof failure, "there is no Python for the helper process: neither above %.900s nor in /usr", prefix);
-    if (access(system[0], X_OK) == 0 && connect_with(system[0], module, end)) {
+    if (try_python(system[0], module, end, refused)) {
         return 1;
     }
     while ((slash = strrchr(prefix, '/')) != NULL && slash != prefix) {
         *slash = '\0';
         snprintf(python, sizeof python, "%s/bin/python3", prefix);
-        if (access(python, X_OK) == 0 && connect_with(python, module, end)) {
+        if (try_python(python, module, end, refused)) {
             return 1;
         }
     }
     for (size_t i = 1; i < sizeof system / sizeof *system; i++) {
-        if (access(system[i], X_OK) == 0 && connect_with(system[i], module, end)) {
+        if (try_python(system[i], module, end, refused)) {
             return 1;
         }
     }
+    strncat(failure, refused, sizeof failure - strlen(failure) - 1);
     return 0;
 }
 
