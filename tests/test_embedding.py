@@ -849,6 +849,13 @@ def test_another_thread_may_wait_for_all_children(made_up: Path) -> None:
 
 
 @helper
+def test_a_fork_while_a_helper_is_started_has_none_of_its_channel(made_up: Path) -> None:
+    """Else the child would keep the helper alive, and its end unseen by the host."""
+    result = misuse(made_up, [SET_UP[0], "fork_while_starting"])[-1]
+    assert (result["code"], result["sockets"]) == (ResultCode.OK, 0)
+
+
+@helper
 @pytest.mark.slow
 def test_a_timer_of_the_hosts_does_not_make_a_start_last_longer(tmp_path: Path) -> None:
     """A helper that says nothing is given up after 30 s, however many signals arrive at the host."""

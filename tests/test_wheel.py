@@ -145,7 +145,7 @@ class OtherMachine:
         program = self.prefix / "mqs_misuse"
         if not program.exists():
             stand_in = HOST / "clone_as_fork.c"  # qemu-user doesn't know the clone that starts the helper
-            compile_program(program.name, program, CROSS_COMPILER, ("-rdynamic", str(stand_in)))
+            compile_program(program.name, program, CROSS_COMPILER, (str(stand_in),))
         done = subprocess.run(
             [*self.emulator, str(program), str(library), *commands],
             capture_output=True,

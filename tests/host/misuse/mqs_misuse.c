@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -686,6 +687,46 @@ static void wait_for_children(const char *change)
     json_integer("started", pthread_create(&other, NULL, wait_for_all, NULL) == 0);
 }
 
+static int forks_while_starting;
+static int sockets_of_fork = -1;
+
+/* Forks first, as another thread of the host might do just then; the child tells how many sockets it has. Weak: see
+ * clone_as_fork.c. */
+__attribute__((weak)) int clone(int (*run)(void *), void *stack, int flags, void *data, ...)
+{
+    int (*next)(int (*)(void *), void *, int, void *, ...);
+
+    if (forks_while_starting) {
+        int status = -1;
+        pid_t child = fork();
+
+        if (child == 0) {
+            int sockets = 0;
+
+            for (int number = 0; number < 1024; number++) {
+                struct stat found;
+
+                sockets += fstat(number, &found) == 0 && S_ISSOCK(found.st_mode);
+            }
+            _exit(sockets);
+        }
+        waitpid(child, &status, 0);
+        sockets_of_fork = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    *(void **)&next = dlsym(RTLD_NEXT, "clone");
+    return next(run, stack, flags, data);
+}
+
+/* Sets an image up while the host forks. */
+static void fork_while_starting(const char *change)
+{
+    (void)change;
+    forks_while_starting = 1;
+    print_code(library.setup_image(&the_image, &image_callbacks));
+    forks_while_starting = 0;
+    json_integer("sockets", sockets_of_fork);
+}
+
 static atomic_int is_over;
 
 static void *call_until_it_is_over(void *data)
@@ -773,6 +814,7 @@ static const struct {
     COMMAND(rounds),
     COMMAND(processes),
     COMMAND(wait_for_children),
+    COMMAND(fork_while_starting),
     COMMAND(fork_host),
 };
 
