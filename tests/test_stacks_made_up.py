@@ -55,6 +55,9 @@ class MadeUpModules:
     def owner(self, module: Any) -> Owner:
         return OWNERS[module.name]
 
+    def calls_nothing(self, module: Any) -> bool:
+        return self.owner(module) in (Owner.MPI, Owner.RUNTIME)
+
     def is_main(self, module: Any) -> bool:
         return module is not None and module.name == "app"
 
@@ -185,10 +188,17 @@ def test_a_stack_without_any_address_in_the_mpi_is_outside_it() -> None:
     assert read("app:kernel", complete=False).call is None
 
 
-def test_a_thread_that_the_program_does_not_have_in_mpi_is_not_listed() -> None:
-    """One that is outside MPI, and one that the MPI has begun itself."""
-    assert read("app:work", "libc.so:start_thread", is_main=False) is None
+def test_a_thread_that_never_calls_mpi_is_not_listed() -> None:
+    """One that the MPI has started itself, and one that waits for work in a library."""
     assert read("libmpi.so:PMPI_Recv", "libmpi.so:progress", "libc.so:start_thread", is_main=False) is None
+    assert read("libc.so:futex_wait", "libc.so:start_thread", is_main=False) is None
+
+
+def test_a_thread_that_may_call_mpi_is_listed() -> None:
+    """One of the program's, in MPI or outside; and one whose stack ends before it can be told, without a call."""
+    assert read("app:work", "libc.so:start_thread", is_main=False).call is None
+    assert read("libc.so:sleep", "", "libc.so:start_thread", is_main=False).call is None
+    assert read("libmpi.so:PMPI_Recv", "libmpi.so:progress", is_main=False, complete=False).call is None
     assert read("libmpi.so:PMPI_Recv", "app:work", "libc.so:start_thread", is_main=False).call == "MPI_Recv"
     assert read("libmpi.so:PMPI_Recv", "MPI.cpython-311.so:recv", is_main=False).call == "MPI_Recv"
 

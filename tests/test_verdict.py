@@ -235,6 +235,33 @@ def test_one_thread_that_can_go_on_is_enough() -> None:
     assert stuck(verdict, Certainty.PROVED) == []
 
 
+def test_a_thread_outside_mpi_may_still_act() -> None:
+    """Nothing is proved of its process, whatever the others wait for, and the report says where that thread is."""
+    threads = [stack("MPI_Recv"), stack(None, "worker.c:7")]
+    verdict = conclude(job(still(0, receive(1), stacks=threads), still(1, receive(0), call="MPI_Recv")))
+    found = the(verdict, Cause.CYCLE)
+    assert found.certainty is Certainty.SUSPECTED
+    assert found.advice.endswith(
+        "Rank 0 has a thread outside MPI, at worker.c:7, and it isn't known what that may still do."
+    )
+
+
+def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
+    """A rank whose main thread stays in its call is suspected, whatever another one computes."""
+    before, after = ([stack("MPI_Recv"), stack(None, fingerprint=each)] for each in ("one", "other"))
+    first = rank(0, receive(1), stacks=after, earlier=rank(0, receive(1), stacks=before))
+    verdict = conclude(job(first, still(1, receive(0), call="MPI_Recv")))
+    assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
+
+
+def test_each_of_several_threads_waits_for_its_own_message() -> None:
+    """The receive that was posted last is one thread's: another waits for an earlier one, which may still come."""
+    threads = [stack("MPI_Recv"), stack("MPI_Recv", "worker.c:7")]
+    first = still(0, receive(2, tag=1), receive(1, tag=2), stacks=threads)
+    verdict = conclude(job(first, still(1, receive(0, tag=3), call="MPI_Recv"), still(2)))
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
 # ---------------------------------------------------------------- what can still end
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from mqs_dll import phrases
 from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.bindings import Role, parameters
-from mqs_dll.debugger.job.records import Argument, CallStack, JobProcess
+from mqs_dll.debugger.job.records import Argument, CallStack, JobProcess, in_mpi
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.phrases import Words
 from mqs_dll.verdict import calls
@@ -50,7 +50,16 @@ class Dispute:
 
 
 def stacks_of(process: JobProcess) -> tuple[CallStack, ...]:
-    """Return the stacks of a process in its last sample; empty where they can't be told."""
+    """Return the main thread's stack and those of threads in MPI, in the last sample; empty where they aren't known."""
+    return in_mpi(_all_stacks(process))
+
+
+def outside_of(process: JobProcess) -> tuple[CallStack, ...]:
+    """Return the stacks of other threads in the last sample that are outside MPI and might call it."""
+    return tuple(stack for stack in _all_stacks(process)[1:] if stack.call is None)
+
+
+def _all_stacks(process: JobProcess) -> tuple[CallStack, ...]:
     if not process.samples or isinstance(process.samples[-1].stacks, Hidden):
         return ()
     return process.samples[-1].stacks

@@ -10,7 +10,7 @@ from enum import Enum
 
 from mqs_dll import phrases
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.job.records import Halt, JobProcess, Sample
+from mqs_dll.debugger.job.records import Halt, JobProcess, Sample, in_mpi
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.calls import Blocks, what_ends
 
@@ -50,14 +50,15 @@ def _moved(before: Sample, after: Sample) -> bool:
     if isinstance(before.stacks, Hidden) or isinstance(after.stacks, Hidden):
         return False
     first, second = (
-        [(stack.thread, stack.call, stack.fingerprint) for stack in stacks] for stacks in (before.stacks, after.stacks)
+        [(stack.thread, stack.call, stack.fingerprint) for stack in in_mpi(stacks)]
+        for stacks in (before.stacks, after.stacks)
     )
     return first != second
 
 
 def _is_free(sample: Sample) -> bool:
     """Tell whether no thread is in an MPI call but one that only asks."""
-    stacks = () if isinstance(sample.stacks, Hidden) else sample.stacks
+    stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
     return all(stack.call is None or what_ends(stack.call) is Blocks.POLLS for stack in stacks)
 
 

@@ -12,7 +12,7 @@ from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict import calls
-from mqs_dll.verdict.called import communicator_of, may_be_hidden, stacks_of
+from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
@@ -59,7 +59,7 @@ class Waits:
         if not blocked:
             return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
         threads = [self._thread(place, *each, alone=len(blocked) == 1) for each in blocked]
-        free = main.call is None or len(blocked) < len(inside)
+        free = main.call is None or len(blocked) < len(inside) or bool(outside_of(process))
         return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
 
     def _thread(self, place: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
@@ -76,7 +76,8 @@ class Waits:
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
         told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
-        needs = [self._needs.of(each, call) for each in told or self._candidates(place, call, blocks, pending)]
+        candidates = told or self._candidates(place, call, blocks, pending, alone=alone)
+        needs = [self._needs.of(each, call) for each in candidates]
         for need in needs:
             need.opened = need.opened or place in self._disputed
         parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
@@ -119,21 +120,24 @@ class Waits:
         is_known = handles == {each.words.request for each in found}
         return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
 
-    def _candidates(self, place: int, call: str, blocks: Blocks, pending: list[Pending]) -> Iterable[Pending]:
-        """Return the operations that a call may wait for."""
+    def _candidates(
+        self, place: int, call: str, blocks: Blocks, pending: list[Pending], *, alone: bool
+    ) -> Iterable[Pending]:
+        """Return the operations that a call may wait for; of several threads, each may have posted any of theirs."""
+        last_posted = _last_posted if alone else list[Pending]
         if calls.takes_requests(blocks):
             yield from (each for each in pending if calls.may_have_request(each.words.calls))
             return
         if blocks in (Blocks.RECEIVE, Blocks.BOTH):
             calls_of = ("MPI_Recv", "MPI_Irecv") if blocks is Blocks.BOTH else (call,)
-            yield from _last_posted(
+            yield from last_posted(
                 each
                 for each in pending
                 if each.queue is Queue.RECEIVES and _made_by(each, calls_of) and not each.words.probe
             )
         if blocks in (Blocks.SEND, Blocks.BOTH):
             calls_of = ("MPI_Send", "MPI_Isend") if blocks is Blocks.BOTH else (call,)
-            yield from _last_posted(each for each in pending if each.queue is Queue.SENDS and _made_by(each, calls_of))
+            yield from last_posted(each for each in pending if each.queue is Queue.SENDS and _made_by(each, calls_of))
         if blocks is Blocks.PROBE:
             yield from (each for each in pending if each.words.probe and not each.words.held)
         if call == "MPI_Mrecv":

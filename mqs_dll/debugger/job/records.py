@@ -120,8 +120,8 @@ class Sample:
     """Seconds since the job's first stop."""
     snapshot: Snapshot
     stacks: tuple[CallStack, ...] | Hidden
-    """The main thread's first, then those of other threads that are inside MPI. Hidden where they can't be told, or
-    weren't asked for."""
+    """The main thread's first, then those of other threads that are inside MPI, then those of threads outside MPI that
+    might call it, one for each place. Hidden where they can't be told, or weren't asked for."""
     went_on: bool = False
     """Whether the rank was seen to go on since the look before, while it ran: the frame of an MPI call that it was in
     then changed meanwhile. False also where nobody could watch."""
@@ -130,6 +130,11 @@ class Sample:
     same call again at once."""
     halt: Halt | None = None
     """What kept it standing before and after the look; None for a rank that ran."""
+
+
+def in_mpi(stacks: tuple[CallStack, ...]) -> tuple[CallStack, ...]:
+    """Return the main thread's stack, and those of other threads that are inside MPI."""
+    return (*stacks[:1], *(stack for stack in stacks[1:] if stack.call is not None))
 
 
 Identity = tuple[int, str, int, int | None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from mqs_dll.debugger.job.records import CORE_FILES, GDB
+from mqs_dll.debugger.job.records import CORE_FILES, GDB, CallStack
 from mqs_dll.verdict import calls
 from mqs_dll.verdict.analysis import Analysis
-from mqs_dll.verdict.called import stacks_of
+from mqs_dll.verdict.called import outside_of, stacks_of
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
@@ -27,6 +27,9 @@ LOOPS = (
 NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
 CALLS = "No queue of this MPI can be read: this stands on the calls that the ranks are in, and proves nothing."
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
+
+
+_MOST_THREADS = 3
 
 
 class Case:
@@ -87,6 +90,10 @@ class Case:
     def _doubt(self, processes: Iterable[int]) -> str:
         """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
         analysis, job = self.analysis, self.analysis.job
+        for place in processes:
+            if others := outside_of(job.processes[place]):
+                threads = self._of_threads(place, others)
+                return threads[:1].upper() + threads[1:]
         if job.source in HELD:
             return HELD[job.source]
         if any(map(analysis.sees_calls_only, processes)):
@@ -100,6 +107,16 @@ class Case:
         if all(map(analysis.stood_still, equal)):
             return ""
         return LOOPS if job.counted else NOT_COUNTED
+
+    def _of_threads(self, place: int, others: Sequence[CallStack]) -> str:
+        """Return what threads outside MPI may do, and where they are: the first ones that can be told."""
+        where = dict.fromkeys(filter(None, map(self.names.where, others)))
+        listed = ", ".join(f"at {each}" for each in list(where)[:_MOST_THREADS])
+        threads = "threads" if len(others) > 1 else "a thread"
+        return (
+            f"{self.names.ranks([place])} has {threads} outside MPI{listed and f', {listed}'}, and it isn't known what "
+            f"{'these' if len(others) > 1 else 'that'} may still do."
+        )
 
     def certainty(self, places: Iterable[int]) -> Certainty:
         """Return PROVED when all of some processes are proved to be stuck, else SUSPECTED."""

@@ -76,8 +76,10 @@ def capture(process: LiveProcess, registers: Mapping[int, bytes]) -> Captured:
     sp_offset = _STACK_POINTER.get(platform.machine())
     if sp_offset is None:
         return Captured(process.pid, ())
-    threads = sorted(registers, key=lambda thread: (thread != process.pid, thread))[:_MOST_THREADS]
-    found = [_capture_thread(process, thread, registers[thread], sp_offset) for thread in threads]
+    threads = sorted(registers, key=lambda thread: (thread != process.pid, thread))
+    found = [_capture_thread(process, thread, registers[thread], sp_offset) for thread in threads[:_MOST_THREADS]]
+    if len(threads) > _MOST_THREADS:  # one without its stack stands for the others: they may do anything
+        found.append(ThreadStack(threads[_MOST_THREADS], b"", 0, b"", is_whole=False))
     return Captured(process.pid, tuple(stack for stack in found if stack))
 
 

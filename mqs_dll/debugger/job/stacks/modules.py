@@ -27,6 +27,13 @@ _RUNTIME_FILES = (
         "libstdc++.",
     ),
 )
+_POOL_FILES = ("libgomp.", "libiomp5.", "libomp.", "libopenblas", "libscipy_openblas", "libmkl_", "libblis.", "libtbb.")
+"""Libraries whose threads run what some thread of the program's gives them, and nothing of their own."""
+_TRANSPORT_FILES = (
+    *("libucp.", "libuct", "libucs", "libucm", "libfabric.", "libevent", "libhwloc.", "libibverbs.", "librdmacm."),
+    *("libpsm", "libmlx", "libefa", "libcuda.", "libze_"),
+)
+"""Libraries that MPIs stand on, beside their own files. Their threads move data, and call no MPI function."""
 _PYTHON_FOLDERS = {"lib-dynload", "mpi4py"}
 """Where the modules in C lie that come with Python, and mpi4py's."""
 _PYTHON_PROGRAM = re.compile(r"python[\d.]*")
@@ -98,6 +105,14 @@ class Modules:
         if module == self._mpi or name.startswith(MPI_FILES):
             return Owner.MPI
         return Owner.PROGRAM
+
+    def calls_nothing(self, module: drgn.Module) -> bool:
+        """Return whether a thread that has no other modules on its stack makes no MPI call of its own accord.
+
+        It waits for work in a library, or moves data for the MPI.
+        """
+        name = base_name(module)
+        return self.owner(module) in (Owner.MPI, Owner.RUNTIME) or name.startswith(_POOL_FILES + _TRANSPORT_FILES)
 
     @property
     def has_python(self) -> bool:

@@ -32,7 +32,7 @@ ArgumentsOf = Callable[[ThreadStack, Sequence[Step], Call], tuple[Argument, ...]
 def read_thread(
     stack: ThreadStack, walked: Walk, modules: Modules, arguments_of: ArgumentsOf | None = None, *, is_main: bool
 ) -> CallStack | None:
-    """Return where a thread stands; None for one other than the main thread that the program doesn't have in MPI.
+    """Return where a thread stands; None for one that never calls MPI: of the MPI itself, or in a library's pool.
 
     Args:
         stack: what was copied of it.
@@ -41,15 +41,19 @@ def read_thread(
         arguments_of: tells what the MPI function was called with; without it that stays unknown.
         is_main: whether it is the main thread.
 
+    Another thread whose stack doesn't tell is told without a call: it may do anything.
+
     Raises:
-        CannotTellError: its stack ends, as far as it could be followed, before an answer.
+        CannotTellError: the main thread's stack ends, as far as it could be followed, before an answer.
     """
     steps = walked.steps
     call = find_call(steps, modules)
     outer = steps[call.place + 1 :] if call else steps
     if not is_main and (call is None or not _is_of_program(outer, modules)):
-        return None
-    if call is None:
+        if walked.complete and all(step.module and modules.calls_nothing(step.module) for step in steps):
+            return None
+        call, outer = None, steps
+    if call is None and is_main:
         _check_outside(stack, walked, modules)
     caller = find_caller(outer, modules)
     return CallStack(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import struct
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import drgn
@@ -28,6 +29,10 @@ NOT_STOPPED = Hidden("the stack of a running process can't be followed", "leave 
 
 Tracer = Callable[[ThreadStack], drgn.StackTrace]
 _PAGE = 4 << 10
+_SINGLE, _FUNNELED = 0, 1
+"""MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED of Open MPI."""
+_MOST_OUTSIDE = 16
+"""Places at which threads outside MPI stand that are told: any one keeps a rank from being proved stuck."""
 _CORE_STACK = 1 << 20
 """Bytes of a thread's stack that are read of a core at most."""
 
@@ -35,7 +40,9 @@ _CORE_STACK = 1 << 20
 def unwind(
     captured: Captured, process: LiveProcess, tracer: StackTracer | None = None
 ) -> tuple[CallStack, ...] | Hidden:
-    """Return where the threads of a process stood: the main thread, then others that the program has in MPI.
+    """Return where the threads of a process stood: the main thread, others in MPI, and others that might call it.
+
+    Of the last there is one for each place that they stand at, and none where only the main thread may call MPI.
 
     The process may run meanwhile: of it, only the files of its modules are looked at.
 
@@ -74,6 +81,8 @@ def _unwind(
     found = []
     arguments = CallArguments(modules)
     constants = constants_of(modules.process.image)
+    outside: dict[Hashable, CallStack] = {}
+    one_calls = _only_one_calls(modules)
     for stack in stacks:
         is_main = stack.thread == main
         read: CallStack | Hidden | None
@@ -83,7 +92,12 @@ def _unwind(
             read = Hidden(str(error))
         except Exception as error:  # drgn's errors for a file that isn't well-formed have no class of their own
             read = Hidden(f"the stack can't be followed: {error}")
-        if isinstance(read, CallStack):
+        if isinstance(read, Hidden) and not is_main:
+            read = CallStack(stack.thread, None, None, None, (), "")
+        if isinstance(read, CallStack) and read.call is None and not is_main:
+            if not one_calls and len(outside) < _MOST_OUTSIDE:
+                outside.setdefault(read.frames, read)
+        elif isinstance(read, CallStack):
             if read.arguments and constants and not constants.may_be(read.call or "", read.arguments):
                 read = replace(read, arguments=())  # one that can't be leaves nothing to trust in the others
             elif read.arguments and constants:
@@ -92,7 +106,24 @@ def _unwind(
             found.append(read)
         elif read and is_main:
             return read
-    return tuple(found) if found else NOT_CAPTURED
+    return (*found, *outside.values()) if found else NOT_CAPTURED
+
+
+def _only_one_calls(modules: Modules) -> bool:
+    """Tell whether the program has promised that only one thread calls MPI (MPI 4.1, section 11.2.1).
+
+    Open MPI's library exports the level that it has provided (4.1 and 5.0: ompi/mpi/runtime/mpiruntime.h). MPICH's
+    isn't known: there, any thread may call.
+    """
+    process = modules.process
+    address = process.image.find_symbol("ompi_mpi_thread_provided")
+    if address is None:
+        return False
+    try:
+        (level,) = struct.unpack("<i", process.fetch(address, 4))
+    except MqsError:
+        return False
+    return level in (_SINGLE, _FUNNELED)
 
 
 def _with_python(
