@@ -289,6 +289,39 @@ def test_a_wait_is_for_the_requests_that_it_was_given() -> None:
     assert len([each for each in verdict.waits if each.process == 0]) == 2
 
 
+@pytest.mark.parametrize(
+    ("call", "handles", "certainty"),
+    [
+        ("MPI_Wait", (0x33,), Certainty.SUSPECTED),
+        ("MPI_Waitany", (0x11, 0x33), Certainty.SUSPECTED),
+        ("MPI_Waitall", (0x11, 0x33), Certainty.PROVED),
+    ],
+)
+def test_a_request_that_no_queue_has_may_end(call: str, handles: tuple[int, ...], certainty: Certainty) -> None:
+    """It is a file's, a window's or a generalized one: never another that happens to be pending.
+
+    Where all have to end it is enough that one of the others can't.
+    """
+    pending = receive(1, text=(IRECV, phrases.request(0x11)))
+    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=handles),)
+    verdict = conclude(
+        job(still(0, pending, call=call, arguments=arguments), still(1, receive(0, tag=3), call="MPI_Recv"))
+    )
+    (found,) = [each for each in verdict.findings if each.cause in (Cause.CYCLE, Cause.KNOT)]
+    assert found.certainty is certainty
+    if certainty is Certainty.SUSPECTED:
+        assert found.advice.endswith(f"What rank 0 waits for in {call} is in no queue: it may end.")
+
+
+def test_a_request_that_open_mpi_marks_is_not_all_that_a_call_waits_for() -> None:
+    """MPI_Waitany needs one of two: the one that is marked, or the one that no queue has."""
+    pending = receive(1, text=(IRECV, phrases.request(0x11, in_wait=True, needs=1)))
+    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11, 0x33)),)
+    first = still(0, pending, call="MPI_Waitany", arguments=arguments)
+    verdict = conclude(job(first, still(1, receive(0, tag=3), call="MPI_Recv")))
+    assert verdict.outcome is Outcome.SUSPECTED
+
+
 def test_the_call_is_written_as_a_person_would() -> None:
     """Constants by name, communicators by theirs, what isn't known as a question mark."""
     arguments = (

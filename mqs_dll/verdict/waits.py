@@ -70,8 +70,13 @@ class Waits:
             return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, stack)])
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
+        unseen = alone and self._has_unseen_request(place, stack, blocks)
         if marked and alone and calls.takes_requests(blocks):
-            return self._marked(place, call, marked, _MODES[blocks])
+            return self._marked(place, call, marked, _MODES[blocks], unseen=unseen)
+        if unseen:
+            found = self._of_requests(place, stack)
+            needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
+            return ThreadWait(call, _REQUESTED[blocks], True, [*needs, self._needs.of_call(place, call)])
         if alone and (waited := self._requested(place, stack, blocks)):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
@@ -94,10 +99,13 @@ class Waits:
             need.perhaps = calls.takes_requests(blocks) and not sure
         return ThreadWait(call, mode, sure, needs)
 
-    def _marked(self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode) -> ThreadWait:
+    def _marked(
+        self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode, *, unseen: bool = False
+    ) -> ThreadWait:
         """Return the wait for requests that Open MPI says a thread waits for, and for how many of them.
 
-        Those of nonblocking collective operations are not seen: where one request is enough, it may be one of these.
+        Those of nonblocking collective operations are not seen: where one request is enough, it may be one of these;
+        or another one that no queue has, where the call was given such.
         """
         what = call or _call_of(marked[0])
         counts = {each.words.needs for each in marked}
@@ -105,6 +113,8 @@ class Waits:
         needs = [self._needs.of(each, what) for each in marked]
         if mode is Mode.ANY or call is None:
             needs += self._parts_of_collectives(place)
+        if unseen:
+            needs.append(self._needs.of_call(place, what))
         if count is not None:
             mode = Mode.ALL if count >= len(needs) else Mode.ANY if count == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
@@ -114,11 +124,28 @@ class Waits:
 
         Nor where it has what it waits for: one of several that is complete.
         """
-        handles = {handle for argument in stack.arguments for handle in argument.elements}
-        found = [each for each in users(self._joined.operations[place]) if each.words.request in handles]
+        found = self._of_requests(place, stack)
         waited = [each for each in found if each.status is not Status.COMPLETE]
-        is_known = handles == {each.words.request for each in found}
+        is_known = _handles(stack) == {each.words.request for each in found}
         return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
+
+    def _of_requests(self, place: int, stack: CallStack) -> list[Pending]:
+        """Return the operations whose requests a call was given."""
+        handles = _handles(stack)
+        return [each for each in users(self._joined.operations[place]) if each.words.request in handles]
+
+    def _has_unseen_request(self, place: int, stack: CallStack, blocks: Blocks) -> bool:
+        """Tell whether a call waits for a request that no queue has, whatever else is pending.
+
+        It may be a file's, a window's, or a generalized one. Nor is that of a nonblocking collective operation in a
+        queue: where parts of one are, it may be that.
+        """
+        if not calls.takes_requests(blocks) or self._parts_of_collectives(place):
+            return False
+        own = [each for each in users(self._joined.operations[place]) if each.queue is not Queue.UNEXPECTED]
+        if any(each.words.request is None and calls.may_have_request(each.words.calls) for each in own):
+            return False  # one whose request isn't known
+        return not _handles(stack) <= {each.words.request for each in own}
 
     def _candidates(
         self, place: int, call: str, blocks: Blocks, pending: list[Pending], *, alone: bool
@@ -236,6 +263,11 @@ _MODES = {
     Blocks.EVERY: Mode.ALL,
     Blocks.SOME: Mode.ANY,
 }
+
+
+def _handles(stack: CallStack) -> set[int]:
+    """Return the requests that a call was given; none where they aren't known."""
+    return {handle for argument in stack.arguments for handle in argument.elements}
 
 
 def _is_gone(process: JobProcess) -> bool:

@@ -118,6 +118,7 @@ HANGING = (
     Scene("second_thread.c", 3),
     Scene("second_thread.c", 3, "receives"),
     Scene("second_thread.c", 3, "stuck"),
+    Scene("generalized.c", 2),
     Scene("nonblocking_missing.c", 4),
     Scene("two_roots.c", 4),
     Scene("two_roots.c", 4, "bcast"),

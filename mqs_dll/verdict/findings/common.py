@@ -13,7 +13,7 @@ from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.results import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 
 TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
 HELD = {
@@ -94,6 +94,8 @@ class Case:
             if others := outside_of(job.processes[place]):
                 threads = self._of_threads(place, others)
                 return threads[:1].upper() + threads[1:]
+            if call := self._unseen(place):
+                return f"What {self.names.ranks([place])} waits for in {call} is in no queue: it may end."
         if job.source in HELD:
             return HELD[job.source]
         if any(map(analysis.sees_calls_only, processes)):
@@ -107,6 +109,12 @@ class Case:
         if all(map(analysis.stood_still, equal)):
             return ""
         return LOOPS if job.counted else NOT_COUNTED
+
+    def _unseen(self, place: int) -> str:
+        """Return the call in which a process waits for a request that no queue has; empty where it doesn't."""
+        needs = [need for thread in self.analysis.waits.of_process[place].threads for need in thread.needs]
+        unseen = [need for need in needs if need.kind is WaitKind.CALL and need.pending is None and need.opened]
+        return next((need.what for need in unseen if calls.takes_requests(calls.what_ends(need.what))), "")
 
     def _of_threads(self, place: int, others: Sequence[CallStack]) -> str:
         """Return what threads outside MPI may do, and where they are: the first ones that can be told."""
