@@ -203,6 +203,16 @@ def test_a_thread_that_may_call_mpi_is_listed() -> None:
     assert read("libmpi.so:PMPI_Recv", "MPI.cpython-311.so:recv", is_main=False).call == "MPI_Recv"
 
 
+def test_what_the_mpi_calls_back_is_told() -> None:
+    """The program's own file or Python inside of the call; not what lies outside, nor a library that moves data."""
+    assert (
+        read("libc.so:sleep", "app:grow", "libmpi.so:", "libmpi.so:PMPI_Recv", "app:main").callback.function == "grow"
+    )
+    python = ("MPI.cpython-311.so:op", "libmpi.so:", "libmpi.so:PMPI_Recv", "MPI.cpython-311.so:recv")
+    assert read(*python).callback.module == "MPI.cpython-311.so"
+    assert read("libucp.so:poll", "libmpi.so:PMPI_Recv", "app:main").callback is None
+
+
 def test_a_fingerprint_is_of_the_programs_part_of_the_stack() -> None:
     """Memory and registers from the caller's frame outwards; what the MPI has further in changes all the time."""
     names = ("libmpi.so:", "libmpi.so:PMPI_Recv", "app:exchange", "app:main", "libc.so:start")

@@ -254,6 +254,18 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
     assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
+@pytest.mark.parametrize("call", ["MPI_Recv", "MPI_Finalize"])
+def test_what_an_mpi_call_has_called_back_may_do_anything(call: str) -> None:
+    """A rank in a callback or a signal handler is neither stuck in its call nor gone: it may still send."""
+    inside = replace(stack(call), callback=stack(None, "solver.c:7", function="tidy").caller)
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), still(1, receive(0), stacks=[inside])))
+    assert stuck(verdict, Certainty.PROVED) == []
+    assert the(verdict, Cause.OUTSIDE).sentence == (
+        "Rank 0 waits in MPI_Recv from rank 1, tag 0 on MPI_COMM_WORLD, but rank 1 is in tidy, "
+        f"inside {call} at solver.c:7, and did not move between two looks."
+    )
+
+
 def test_each_of_several_threads_waits_for_its_own_message() -> None:
     """The receive that was posted last is one thread's: another waits for an earlier one, which may still come."""
     threads = [stack("MPI_Recv"), stack("MPI_Recv", "worker.c:7")]

@@ -44,7 +44,7 @@ def stack_to_json(stack: CallStack) -> dict[str, Any]:
     """Return where a thread is, and with what it called MPI."""
     known = {each.name: each for each in parameters(stack.call or "") or ()}
     return {
-        **members(stack, "thread", "call", "caller", "python"),
+        **members(stack, "thread", "call", "caller", "callback", "python"),
         "arguments": {each.name: _argument(each, known.get(each.name)) for each in stack.arguments},
         **members(stack, "frames", "fingerprint"),
     }

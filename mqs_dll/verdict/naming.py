@@ -185,7 +185,7 @@ class Names:
 
     def where(self, stack: CallStack | None) -> str:
         """Return the program's file and line, the Python one where there is one; empty where it isn't known."""
-        frame = None if stack is None else stack.python or stack.caller
+        frame = None if stack is None else stack.python or stack.callback or stack.caller
         if frame is None or not frame.file:
             return ""
         name = visible(PurePath(frame.file).name)
@@ -209,6 +209,9 @@ class Names:
         if not wait.threads:
             if wait.state is State.STOPPED and wait.stack is None:
                 return ""
+            if wait.stack is not None and wait.stack.callback is not None:
+                what = visible(wait.stack.callback.function) or "a function of the program's"
+                return f"in {what}, inside {wait.stack.call}"
             if wait.stack is not None and wait.call is None:
                 return f"outside MPI{in_function(wait.stack)}"
             return _STATES.get(wait.state) or f"in {wait.call}"

@@ -57,9 +57,11 @@ def _moved(before: Sample, after: Sample) -> bool:
 
 
 def _is_free(sample: Sample) -> bool:
-    """Tell whether no thread is in an MPI call but one that only asks."""
+    """Tell whether no thread is in an MPI call but one that only asks, or that has called back."""
     stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
-    return all(stack.call is None or what_ends(stack.call) is Blocks.POLLS for stack in stacks)
+    return all(
+        stack.call is None or stack.callback is not None or what_ends(stack.call) is Blocks.POLLS for stack in stacks
+    )
 
 
 def _has_same_operations(before: Sample, after: Sample) -> bool:

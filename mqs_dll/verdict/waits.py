@@ -55,7 +55,9 @@ class Waits:
         if main is None:
             return self._without_stack(place)
         inside = [stack for stack in stacks if stack.call is not None]
-        blocked = [(stack, stack.call) for stack in inside if stack.call and _blocks(stack.call)]
+        blocked = [
+            (stack, stack.call) for stack in inside if stack.call and _blocks(stack.call) and stack.callback is None
+        ]
         if not blocked:
             return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
         threads = [self._thread(place, *each, alone=len(blocked) == 1) for each in blocked]
@@ -273,7 +275,10 @@ def _handles(stack: CallStack) -> set[int]:
 def _is_gone(process: JobProcess) -> bool:
     if process.state in _NEVER_AGAIN:
         return True
-    return any(stack.call is not None and calls.what_ends(stack.call) is Blocks.END for stack in stacks_of(process))
+    return any(
+        stack.call is not None and calls.what_ends(stack.call) is Blocks.END and stack.callback is None
+        for stack in stacks_of(process)
+    )
 
 
 def _blocks(call: str) -> bool:

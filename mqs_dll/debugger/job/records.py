@@ -94,6 +94,9 @@ class CallStack:
     call lasts. None outside MPI, or where it can't be told."""
     arguments: tuple[Argument, ...] = ()
     """What is known of the call's arguments, in their order; one that is missing is unknown."""
+    callback: Frame | None = None
+    """The program's innermost function that runs inside of the MPI call: a reduction, what an attribute or an error
+    calls, a signal handler. It may do anything, also call MPI. None where there is none."""
 
     def argument(self, name: str) -> Argument | None:
         """Return an argument of the MPI call by the name of its parameter, None where it is unknown."""

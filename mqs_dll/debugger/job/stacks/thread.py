@@ -56,16 +56,35 @@ def read_thread(
     if call is None and is_main:
         _check_outside(stack, walked, modules)
     caller = find_caller(outer, modules)
+    callback = _callback(steps[: call.place], modules) if call else None
+    own = outer[0 if call else caller or 0 :]
     return CallStack(
         thread=stack.thread,
         call=call.function if call else None,
         caller=next(frames_of(outer[caller], modules)) if caller is not None else None,
         python=None,
         frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MOST_FRAMES],
-        fingerprint=_fingerprint(stack, walked, outer[0 if call else caller or 0 :], is_main=is_main),
+        fingerprint=_fingerprint(stack, walked, own if callback is None else steps[callback:], is_main=is_main),
         call_frame=_frame_of(steps, call.place) if call else None,
         arguments=arguments_of(stack, steps, call) if arguments_of and call else (),
+        callback=None if callback is None else next(frames_of(steps[callback], modules)),
     )
+
+
+def _callback(inner: Sequence[Step], modules: Modules) -> int | None:
+    """Return the place of the program's innermost step inside of an MPI call; None where there is none.
+
+    A library of the program's can't be told from one that the MPI stands on: only the program's own file counts, and
+    Python.
+    """
+    if modules.mpi is None or modules.is_main(modules.mpi):
+        return None
+    own = (
+        place
+        for place, step in enumerate(inner)
+        if step.module and (modules.is_main(step.module) or modules.owner(step.module) is Owner.PYTHON)
+    )
+    return next(own, None)
 
 
 def _is_of_program(callers: Sequence[Step], modules: Modules) -> bool:
