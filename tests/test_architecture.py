@@ -175,3 +175,16 @@ def test_each_folder_says_what_its_rooms_are() -> None:
 
 def _twice(names: list[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
+
+
+def test_each_test_that_the_page_on_security_names_is_there() -> None:
+    """What docs/security.md promises is shown by tests, by their names."""
+    root = PACKAGE.parent
+    there = {
+        name
+        for path in (root / "tests").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    named = re.findall(r"`(test_\w+)`", (root / "docs/security.md").read_text())
+    assert len(named) > 30
+    assert sorted({*named} - there) == []
