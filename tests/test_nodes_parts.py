@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -643,7 +645,13 @@ class Sent:
         if whole:
             assert json.loads(self.shell.stdout.readline()) == wire.GREETING
         else:
-            wait_until(lambda: any(folder.glob("*/mqs_dll/*")))
+            wait_until(lambda: any(folder.glob("*/mqs_dll/*")) and self._has_read_all())
+
+    def _has_read_all(self) -> bool:
+        """Tell whether what reads the archive waits for more of it: nothing but a signal ends it then."""
+        assert self.shell.stdin is not None
+        unread = fcntl.ioctl(self.shell.stdin, termios.FIONREAD, bytes(4))
+        return int.from_bytes(unread, sys.byteorder) == 0
 
     def agent(self) -> int:
         """Return the PID of the agent."""

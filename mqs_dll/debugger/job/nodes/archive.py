@@ -41,22 +41,26 @@ _SCRIPT = """
 d=$(mktemp -d) || exit
 trap 'rm -rf "$d"' EXIT
 cd "$d" && d=$(pwd) || exit
-end() { trap "" HUP INT TERM; [ -z "$p" ] || { kill -9 "$p"; wait "$p"; } 2>/dev/null; exit "$1"; }
+end() { trap "" HUP INT TERM; [ -z "$p" ] || { kill -9 $p; wait $p; } 2>/dev/null; exit "$1"; }
 trap 'end 129' HUP
 trap 'end 130' INT
 trap 'end 143' TERM
 p=
 exec 3<&0
-head -c SIZE <&3 | tar xzC "$d" 3<&- & p=$!
-wait "$p" || exit
+mkfifo .part || exit
+head -c SIZE <&3 >.part 3<&- & p=$!
+tar xzC "$d" <.part 3<&- & p="$p $! "
+wait ${p#* } || exit
+rm .part
 PYTHONPATH=$d PYTHONDONTWRITEBYTECODE=1 "$(command -v PYTHON || echo python3)" AGENT "$d" <&3 3<&- & p=$!
 wait "$p"
 """
 """Unpacks the archive into a folder of its own, and becomes the parent of the agent.
 
 Whichever of the two is ended by a signal, the other one removes the folder. A shell heeds no trap while it waits for a
-program in the foreground, so both programs are in the background, and what they read is kept for them. Python takes
-its current folder first: that is this one. A login shell may be csh, so it is one line, with a blank behind each "!".
+program in the foreground, so all programs are in the background, and what they read is kept for them; of a pipeline it
+would know the last program alone. Python takes its current folder first: that is this one. A login shell may be csh, so
+it is one line, with a blank behind each "!".
 """
 
 
