@@ -7,6 +7,7 @@
 
 #include "log.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +57,10 @@ struct mark {
 };
 static _Thread_local const volatile struct mark *mark_of_call;
 
+/* Who cancels a thread (pthread_cancel) while it is in a call does so when that has ended: what the library holds, and
+ * Python's frames, would be left behind. This is how it was before. */
+static _Thread_local int cancelling;
+
 enum { LEAST_DEPTH = 256 }; /* Bytes of stack that are between a call and one from a callback of it, at least. */
 
 /* What names an exported function, and its frame. */
@@ -72,7 +77,15 @@ static void set_mark(volatile struct mark *mark, const void *frame)
     for (size_t i = 0; i < sizeof mark->words / sizeof *mark->words; i++) {
         mark->words[i] = word_of_mark(mark, i);
     }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     mark_of_call = mark;
+}
+
+/* The call has ended, or was left. */
+static void forget_mark(void)
+{
+    mark_of_call = NULL;
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 /* It looks at stack that may be nobody's, or another function's. */
@@ -98,9 +111,9 @@ static int is_within_a_call(const char *call, const void *frame)
     if (is_whole(mark_of_call, frame)) {
         return 1;
     }
-    mark_of_call = NULL;
     mqs_log("%s: a callback of the debugger has left an earlier call", call);
     mqs_python_was_left();
+    forget_mark();
     return 0;
 }
 
@@ -125,7 +138,7 @@ static int finish(const char *call, int answer)
 {
     int code;
 
-    mark_of_call = NULL;
+    forget_mark();
     if (answer < 0) {
         /* Ctrl-C arrived in a Python that is the host's: the host gets it when it is back. */
         python->interrupt();

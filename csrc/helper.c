@@ -5,6 +5,7 @@
  *
  * The host sees nothing of the helper: no SIGCHLD, no child to wait for, no signal, and one file descriptor that is
  * closed on exec. The helper ends when its socket closes: with the host, however that ends, and with the last image.
+ * It is init's child: a host that takes init's place (process 1, PR_SET_CHILD_SUBREAPER) sees its end as that of any orphan.
  *
  * The host's other threads may do at any time what debuggers do: wait for all children, ours too, fork, close our
  * descriptor, have signals arrive, cancel threads.
@@ -124,6 +125,27 @@ static _Thread_local struct {
     int code;
     char text[sizeof failure];
 } last;
+
+/* ---------------------------------------------------------------- the lock */
+
+static int cancelling; /* Of the thread that has the lock, and isn't cancelled for so long. */
+
+static void take_lock(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_mutex_lock(&lock);
+    cancelling = before;
+}
+
+static void give_lock(void)
+{
+    int before = cancelling;
+
+    pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(before, NULL);
+}
 
 /* ---------------------------------------------------------------- frames */
 
@@ -488,19 +510,18 @@ __attribute__((no_sanitize_address)) static int start_helper(void *data)
  * is seen neither by a handler of SIGCHLD nor by the host's wait, unless that is for all kinds of children: then another
  * thread may be told of its end in place of this one. So 0 is a sure failure, 1 none: that it runs, a program says itself.
  *
- * All signals are blocked in both, and stay so; and who cancels this thread doesn't cancel it in them. */
+ * All signals are blocked in both, and stay so. */
 static int start_process(char *const *arguments, char *const *environment, int socket)
 {
     char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     struct program program = {socket, arguments, environment, stacks + STACK};
     sigset_t all, before;
     pid_t between;
-    int status = 0, cancelling;
+    int status = 0;
 
     if (stacks == MAP_FAILED) {
         return 0;
     }
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     between = clone(start_helper, stacks + STACK, CLONE_VM | CLONE_VFORK, &program);
@@ -510,7 +531,6 @@ static int start_process(char *const *arguments, char *const *environment, int s
         }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_setcancelstate(cancelling, NULL);
     munmap(stacks, 2 * STACK);
     return between > 0 && status == 0;
 }
@@ -690,7 +710,7 @@ static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, 
     struct frame frame = {what, 0, 0, token, number};
     int answer;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     answer = exchange(&frame, NULL);
     if (answer == mqs_ok + 1 && into != NULL) {
         if (frame.size == size || what == GET_COMM_GROUP) {
@@ -699,7 +719,7 @@ static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, 
             answer = fail(mqs_start_error, "libmqs's helper process is of another libmqs");
         }
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return answer;
 }
 
@@ -723,14 +743,14 @@ static int tell(enum call what, mqs_taddr_t token, char **message)
     struct frame frame = {what, 0, 0, token, 0};
     int answer;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     answer = exchange(&frame, NULL);
     if (answer != mqs_ok + 1) {
         *message = keep(last.text);
     } else if (frame.size > 0) {
         *message = keep(bytes);
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return answer;
 }
 
@@ -743,7 +763,7 @@ static int hold(enum call what, mqs_taddr_t image_token, const struct held *want
     if (held == NULL) {
         return fail(mqs_start_error, "there is no memory");
     }
-    pthread_mutex_lock(&lock);
+    take_lock();
     if (!is_connected()) {
         free(held);
         answer = fail(mqs_start_error, failure);
@@ -760,7 +780,7 @@ static int hold(enum call what, mqs_taddr_t image_token, const struct held *want
             free(held);
         }
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return answer;
 }
 
@@ -770,7 +790,7 @@ static int let_go(enum call what, mqs_taddr_t token)
     struct held **place = &all_held;
     int answer;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     answer = exchange(&frame, NULL);
     while (answer == mqs_ok + 1 && *place != NULL) {
         struct held *each = *place;
@@ -785,7 +805,7 @@ static int let_go(enum call what, mqs_taddr_t token)
     if (all_held == NULL) {
         forget(); /* The helper ends with the last image. */
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return answer;
 }
 
@@ -795,9 +815,9 @@ static int start(const char **reason)
 {
     int connected;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     connected = version[0] != '\0' || is_connected();
-    pthread_mutex_unlock(&lock);
+    give_lock();
     *reason = failure;
     return connected ? mqs_ok : mqs_start_error;
 }
@@ -806,7 +826,7 @@ static int start(const char **reason)
 static void leave(void)
 {
     forget();
-    pthread_mutex_unlock(&lock);
+    give_lock();
 }
 
 /* In a child another helper is started: this one is the parent's, and so is who may hold the lock. */
@@ -833,7 +853,7 @@ static int error_string(int code, char **text)
     struct frame frame = {ERROR_STRING, 0, 0, 0, (uint64_t)(int64_t)code};
     int answer = mqs_ok + 1;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     if (code != mqs_ok && code == last.code) {
         *text = keep(last.text);
     } else {
@@ -842,7 +862,7 @@ static int error_string(int code, char **text)
             *text = keep(bytes);
         }
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return answer;
 }
 

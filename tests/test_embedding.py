@@ -554,6 +554,7 @@ def test_a_callback_may_jump_out_of_a_call(next_call: str, side: str, made_up: P
     again = [*SET_UP[1:], "process_has_queues"]
     results = misuse(made_up, [*SET_UP, "jump", next_call, "version_string", *again, "jump", *again])
     assert [each["jumped"] for each in results if "jumped" in each] == [1, 1 if side != "embedded" else 0]
+    assert all(each.get("can_be_cancelled", True) for each in results)
     unknown, *then = codes(results)[2:]
     if side == "embedded":
         assert {unknown, *then} == {errors.StartError.code}
@@ -569,6 +570,13 @@ def test_a_fork_of_the_host_sets_up_anew(side: str, made_up: Path) -> None:
     result = misuse(made_up, [*SET_UP, "fork_host"])[-1]
     assert result["child"] == (255 if side == "embedded" else errors.BadCallError.code)  # 255: it could not
     assert result["code"] == ResultCode.OK
+
+
+def test_a_thread_that_is_cancelled_in_a_callback_ends_its_call_first(made_up: Path) -> None:
+    """pthread_cancel waits until the library is left; other threads' calls go on, and so does what was set up."""
+    results = misuse(made_up, [*SET_UP, "cancel", "update_communicator_list", "setup_communicator_iterator"])
+    assert results[3]["cancelled"] == 1
+    assert codes(results)[2:] == [errors.TargetReadError.code] * 2 + [ResultCode.OK]
 
 
 def test_a_host_may_have_a_thousand_processes(made_up: Path) -> None:

@@ -46,6 +46,7 @@ static int call_back_into_library;
 static int code_of_inner_call;
 static int jump_out;
 static jmp_buf way_out;
+static int cancel_in_callback;
 
 /* ---------------------------------------------------------------- callbacks */
 
@@ -148,6 +149,11 @@ static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void 
     }
     if (jump_out) {
         longjmp(way_out, 1);
+    }
+    if (cancel_in_callback) {
+        cancel_in_callback = 0;
+        pthread_cancel(pthread_self());
+        usleep(1); /* Where it is cancelled, if that is ever. */
     }
     if (address < MEMORY_ADDRESS || address + (mqs_taddr_t)size > MEMORY_ADDRESS + MEMORY_SIZE) {
         return HOST_CODE;
@@ -575,13 +581,41 @@ static void jump(const char *change)
     jump_out = 0;
 }
 
+static void *call_and_be_cancelled(void *code)
+{
+    cancel_in_callback = 1;
+    *(int *)code = library.update_communicator_list(&the_process);
+    usleep(1);
+    *(int *)code = -1;
+    return NULL;
+}
+
+/* A thread is cancelled while it is in a callback of a call. */
+static void cancel(const char *change)
+{
+    pthread_t other;
+    int code = -2;
+    void *ended;
+
+    (void)change;
+    if (pthread_create(&other, NULL, call_and_be_cancelled, &code) != 0 || pthread_join(other, &ended) != 0) {
+        abort();
+    }
+    json_integer("cancelled", ended == PTHREAD_CANCELED);
+    json_integer("code", code);
+    json_string("error", "");
+}
+
 /* Another call from further down than one that was left, whose frame the host has written over in between. */
 static void __attribute__((noinline)) from_below(const char *change)
 {
     volatile char room[1 << 14];
+    int cancelling;
 
     memset((char *)(uintptr_t)room, 0x55, sizeof room);
     update_communicator_list(change);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancelling);
+    json_integer("can_be_cancelled", cancelling == PTHREAD_CANCEL_ENABLE);
     room[0] = 0;
 }
 
@@ -810,6 +844,7 @@ static const struct {
     COMMAND(call),
     COMMAND(threads),
     COMMAND(jump),
+    COMMAND(cancel),
     COMMAND(from_below),
     COMMAND(rounds),
     COMMAND(processes),
