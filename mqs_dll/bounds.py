@@ -35,6 +35,8 @@ class Allowance:
 
     def __init__(self) -> None:
         """Begin with all of it."""
+        self.excesses = 0
+        """How often a call was refused something."""
         self.begin()
 
     def begin(self) -> None:
@@ -63,12 +65,16 @@ class Allowance:
         self.spend(size // BYTES_OF_A_STEP)
         self._fetches += 1
         if self._fetches > MOST_FETCHES:
-            raise TooMuchError(f"{MOST_FETCHES} fetches")
+            raise self._excess(f"{MOST_FETCHES} fetches")
         self._look()
+
+    def _excess(self, what: str) -> TooMuchError:
+        self.excesses += 1
+        return TooMuchError(what)
 
     def _look(self) -> None:
         if self._left < 0:
-            raise TooMuchError(f"{MOST_STEPS} steps")
+            raise self._excess(f"{MOST_STEPS} steps")
         if time.monotonic() > self._end:
-            raise TooMuchError(f"{MOST_SECONDS} seconds")
+            raise self._excess(f"{MOST_SECONDS} seconds")
         self._look_at = max(self._left - _STEPS_BETWEEN_LOOKS, 0)

@@ -72,11 +72,18 @@ class Memory:
         self._fetched = 0
         """Bytes of it."""
         self._in_sweep = False
+        self._excesses = 0
+        """How many calls had done more than they may when this sweep began."""
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
         self._unreadable: set[int] = set()
         """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
         self.made: dict[Hashable, Any] = {}
         """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
+
+    @property
+    def excesses(self) -> int:
+        """How often a call did more than it may, or tried to; a walker may have gone on without what was refused."""
+        return self._allowance.excesses
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
@@ -87,20 +94,31 @@ class Memory:
         """Begin a sweep: the process may have run since the last one.
 
         What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
-        differs, or where it would be too much, all is dropped but what was just fetched.
+        differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
+        last sweep or here, leaves nothing for the next one.
         """
-        known, fetched = self._fetches, self._fetched
-        self._fetches, self._fetched = [], 0
-        if not self._in_sweep or fetched > MOST_RENEWED or len(known) > MOST_RENEWED_FETCHES:
-            self._drop()
-        elif not all(self._is_unchanged(*fetch) for fetch in known):
-            fresh, fetched = self._fetches, self._fetched
-            self._drop()
-            self._fetches, self._fetched = fresh, fetched
-            for address, _, data in fresh:
-                if data is not None:
-                    self._remember(data, address)
+        pages, unreadable, made, known = self._pages, self._unreadable, self.made, self._fetches
+        can_hold = (
+            self._in_sweep
+            and self._fetched <= MOST_RENEWED
+            and len(known) <= MOST_RENEWED_FETCHES
+            and self._allowance.excesses == self._excesses
+        )
+        self.forget()  # until all of it is known to be the same: what fails in between leaves nothing
+        if can_hold:
+            self._in_sweep = True
+            if all(self._is_unchanged(*fetch) for fetch in known):
+                self._pages, self._unreadable, self.made = pages, unreadable, made
+            else:
+                for address, _, data in self._fetches:
+                    if data is not None:
+                        self._remember(data, address)
+        self._excesses = self._allowance.excesses
         self._in_sweep = True
+
+    def distrust(self) -> None:
+        """Have the next sweep begin with nothing: a call was cut off, and what it left may be half of something."""
+        self._in_sweep = False
 
     def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
         try:
@@ -287,16 +305,21 @@ def remembered(
 ) -> Callable[Concatenate[ReaderT, Params], Result]:
     """Make a method's answer hold for one sweep: it is worked out once, until the memory is told to ``forget``.
 
-    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not remembered.
+    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not remembered, nor
+    is what was worked out without something that the call was no longer allowed to read: the next call is.
     """
 
     @wraps(method)
     def once(self: ReaderT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        made = self._memory.made
+        memory = self._memory
+        made = memory.made
         key = (self, method, *args)
         found: Result = made.get(key, _NOTHING)
         if found is _NOTHING:
-            found = made[key] = method(self, *args, **kwargs)
+            excesses = memory.excesses
+            found = method(self, *args, **kwargs)
+            if memory.excesses == excesses:
+                made[key] = found
         return found
 
     return once

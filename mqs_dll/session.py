@@ -26,7 +26,15 @@ from mqs_dll.abi import (
     ResultCode,
     Window,
 )
-from mqs_dll.errors import BadCallError, BrokenStructureError, InternalError, MqsError, UnknownMpiError, all_errors
+from mqs_dll.errors import (
+    BadCallError,
+    BrokenStructureError,
+    InternalError,
+    MqsError,
+    TooMuchError,
+    UnknownMpiError,
+    all_errors,
+)
 from mqs_dll.interface import TargetImage, TargetProcess
 from mqs_dll.memory import Memory
 from mqs_dll.mpi import detect
@@ -86,6 +94,9 @@ class _Session:
     def begin(self) -> None:
         """Begin a call: what an earlier one did doesn't count any more."""
 
+    def cut_off(self) -> None:
+        """Expect that a call has left something half done."""
+
 
 SessionT = TypeVar("SessionT", bound=_Session)
 Params = ParamSpec("Params")
@@ -105,10 +116,17 @@ def _call(
                     raise BadCallError(f"{method.__name__} was called after the session's end")
                 self.begin()
                 return method(self, *args, **kwargs)
+            except TooMuchError:
+                self.cut_off()
+                raise
             except MqsError:
                 raise
             except Exception as error:
+                self.cut_off()
                 raise InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}") from error
+            except BaseException:
+                self.cut_off()
+                raise
 
     return guarded
 
@@ -177,6 +195,11 @@ class ProcessSession(_Session):
         """Begin a call: it may read as much as any."""
         if self._memory is not None:
             self._memory.begin()
+
+    def cut_off(self) -> None:
+        """Have the next sweep begin with nothing of this one."""
+        if self._memory is not None:
+            self._memory.distrust()
 
     # ------------------------------------------------------------ the process
 
@@ -264,10 +287,10 @@ class ProcessSession(_Session):
         """Put the cursor on the first communicator; reads them where update_communicator_list has not."""
         if self._entries is None:
             self.update_communicator_list()
-        if self._cursor is not None:
+        is_new_sweep, self._cursor, self._operations = self._cursor is not None, None, None
+        if is_new_sweep:
             self._renew()
         self._cursor = 0
-        self._operations = None
 
     @_call
     def get_communicator(self) -> Communicator | None:
@@ -347,6 +370,9 @@ class ProcessSession(_Session):
         except MqsError as error:
             self._failure = error
             raise
+        except BaseException:  # after which the generator would end as if the queue did
+            self._failure = BrokenStructureError("the iteration was cut off before the end of the queue")
+            raise
         return operation
 
     def _renew(self) -> None:
@@ -359,7 +385,7 @@ class ProcessSession(_Session):
         """Have what failed read all anew when it is called again: the process may have been amid a change."""
         try:
             yield
-        except MqsError:
+        except BaseException:
             self._forget()
             raise
 

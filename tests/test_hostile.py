@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
+from mqs_dll import bounds
 from mqs_dll.abi import Queue
-from mqs_dll.errors import BadCallError, BrokenStructureError, LayoutError, MqsError, TargetReadError
+from mqs_dll.errors import BadCallError, BrokenStructureError, LayoutError, MqsError, TargetReadError, TooMuchError
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.communicators import Entry
@@ -165,6 +166,74 @@ def test_a_failed_update_leaves_no_old_list(target: Tampered, session: ProcessSe
     target.overlay.clear()
     iterate()
     assert session.get_communicator() is not None
+
+
+def _receive_tag(session: ProcessSession) -> int:
+    """Return where the tag of a receive on "field 0" lies."""
+    mpi, comm = _ob1_comm(session, b"field 0")
+    return comm.first_wild_receive + views.RecvRequest.bind(mpi._layouts).offsets["req_tag"]
+
+
+def _tags(session: ProcessSession) -> list[int]:
+    operations, error = sweep(session)[b"field 0"][Queue.RECEIVES]
+    assert error is None
+    return sorted(operation.desired_tag for operation in operations)
+
+
+def test_what_cuts_an_update_off_leaves_nothing_that_is_passed_off_as_new(
+    target: Tampered, session: ProcessSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an update that was given up or interrupted amid its reads, the next one shows what there is now."""
+    place = _receive_tag(session)
+    session.update_communicator_list()
+    assert _tags(session) == [1, 2]
+
+    target.write(place, 77, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(bounds, "MOST_FETCHES", 2)
+        with pytest.raises(TooMuchError):
+            session.update_communicator_list()
+    assert 77 in _tags(session)
+
+    target.write(place, 78, 4)
+    left = iter(range(2))
+
+    def interrupt() -> bool:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return False
+
+    target.fails = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        session.update_communicator_list()
+    target.fails = None
+    assert 78 in _tags(session)
+
+
+def test_an_iteration_that_was_interrupted_does_not_end_as_if_the_queue_did(
+    target: Tampered, session: ProcessSession
+) -> None:
+    """After a Ctrl-C within a call the next one says so, until the iterator is set up anew."""
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    _insides(session, b"field 0")
+    session.setup_communicator_iterator()
+    while (record := session.get_communicator()) is not None and record.name != b"field 0":
+        session.next_communicator()
+    session.setup_operation_iterator(Queue.RECEIVES)
+    assert session._memory is not None
+    session._memory.forget()
+    target.fails = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        session.next_operation()
+    target.fails = None
+    for _ in range(2):
+        with pytest.raises(BrokenStructureError, match="cut off"):
+            session.next_operation()
+    session.setup_operation_iterator(Queue.RECEIVES)
+    assert session.next_operation() is not None
 
 
 @pytest.mark.parametrize("member", ["c_my_rank", "c_local_group", "c_flags"])

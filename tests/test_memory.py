@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import pytest
 
 from mqs_dll import bounds
 from mqs_dll.abi import TypeSizes
 from mqs_dll.bounds import BYTES_OF_A_STEP, MOST_STEPS
-from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
 from mqs_dll.mpi import stack
 from tests.support.memory_image import MemoryImage
@@ -256,3 +257,61 @@ def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
         with pytest.raises(TargetReadError):
             memory.read(BASE, 8)
     assert len(target.fetches) == 3  # the block, the page, the bytes
+
+
+@pytest.mark.parametrize("error", [TooMuchError("a test"), KeyboardInterrupt(), ZeroDivisionError()])
+@pytest.mark.parametrize("is_in_fetch", [False, True])
+def test_a_sweep_that_could_not_begin_leaves_nothing_for_the_next_one(
+    error: BaseException, is_in_fetch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever cuts off the comparison with the last sweep, what was read and made then isn't taken for new."""
+    far = BASE + (1 << 20)
+    target = MemoryImage({BASE: b"same" * BLOCK, far: b"old!" * BLOCK})
+    memory = Memory(target)
+    counter = _Counter(memory)
+    memory.renew()
+    assert (memory.read(BASE, 4), memory.read(far, 4), counter.half(4)) == (b"same", b"old!", 2)
+    target.pages[far] = b"new!" * BLOCK
+    left = iter(range(1))
+
+    def fail(*args: int) -> bytes:
+        if next(left, None) is None:
+            raise error
+        return MemoryImage.fetch(target, *args) if is_in_fetch else b""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target if is_in_fetch else memory._allowance, "fetch" if is_in_fetch else "spend_fetch", fail)
+        with pytest.raises(type(error)):
+            memory.renew()
+    memory.renew()
+    assert (memory.read(BASE, 4), memory.read(far, 4)) == (b"same", b"new!")
+    assert (counter.half(4), counter.times) == (2, 2)
+
+
+class _Patient:
+    """Works something out with what can be read, as far as it may."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @remembered
+    def seen(self) -> int:
+        """Return how many of two places could be read."""
+        seen = 0
+        for place in (BASE, BASE + (1 << 20)):
+            with suppress(MqsError):
+                self._memory.prefetch([place], 8)
+                seen += 1
+        return seen
+
+
+def test_what_a_call_was_not_allowed_to_read_is_read_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that was worked out without it isn't remembered, neither in this sweep nor in the next one."""
+    memory = Memory(MemoryImage({BASE: b"a" * BLOCK, BASE + (1 << 20): b"b" * BLOCK}))
+    patient = _Patient(memory)
+    memory.renew()
+    with monkeypatch.context() as patch:
+        patch.setattr(bounds, "MOST_FETCHES", 1)
+        assert patient.seen() == 1
+    memory.begin()
+    assert patient.seen() == 2

@@ -148,7 +148,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
         """
         listed: list[Operation] = []
-        made = self._memory.made
+        made, excesses = self._memory.made, self._memory.excesses
         ranks = range(INVALID_RANK, max(entry.size, entry.label.remote or 0))
         for operation in walk:
             for rank in (operation.desired_local_rank, operation.actual_local_rank):
@@ -157,7 +157,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             if len(listed) <= MOST_LISTED:
                 listed.append(operation)
             yield operation
-        if len(listed) <= MOST_LISTED:
+        if len(listed) <= MOST_LISTED and self._memory.excesses == excesses:
             made[entry, queue] = listed
 
     def datatypes(self) -> list[Datatype]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from mqs_dll.abi import MpiFacts, ProfileFacts
-from mqs_dll.errors import FinalizedError, LayoutError, MqsError, NotInitializedError
+from mqs_dll.errors import FinalizedError, LayoutError, MqsError, NotInitializedError, TooMuchError
 from mqs_dll.layout import Layouts
 from mqs_dll.mpi.elf import LoadedLibrary
 from mqs_dll.profiles import Profile
@@ -48,10 +48,11 @@ class Ladder:
 
         Raises:
             NotInitializedError, FinalizedError: no layouts can be checked in this process.
+            TooMuchError: the call may check no more of them; it says nothing of these.
         """
         try:
             return check(*args, **kwargs)
-        except (NotInitializedError, FinalizedError):
+        except (NotInitializedError, FinalizedError, TooMuchError):
             raise
         except MqsError as error:
             self.refusals.append(f"{name}: {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import chain
 
-from mqs_dll.errors import LayoutError, MqsError, TargetReadError
+from mqs_dll.errors import LayoutError, MqsError, TargetReadError, TooMuchError
 from mqs_dll.fabric.base import Fabric
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.interface import TargetImage
@@ -65,6 +65,8 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
     for layouts in chain(of_fabric("UCX", mpi, version), releases.nearest(version)):
         try:
             size, checks = _check(memory, address, layouts, ops, user_bytes)
+        except TooMuchError:
+            raise
         except MqsError as error:
             refusals.append(f"{layouts.summary().removeprefix('layout ')}: {error}")
             continue

@@ -15,6 +15,7 @@ from mqs_dll.errors import (
     LayoutError,
     MqsError,
     NotInitializedError,
+    TooMuchError,
 )
 from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, from_debugger
@@ -248,6 +249,8 @@ def _check_ranks(memory: Memory, layouts: Layouts, world: views.Comm, alone: vie
         ranks.know_world(world)
         if list(ranks.local(world)) != list(range(world.local_size)) or list(ranks.local(alone)) != [world.rank]:
             raise LayoutError("MPI_COMM_WORLD's processes are not in order, or MPI_COMM_SELF is another process")
+    except TooMuchError:
+        raise
     except MqsError as error:
         raise LayoutError(f"the processes of MPI_COMM_WORLD can't be decoded: {error}") from error
     return "the processes of MPI_COMM_WORLD are in order, and that of MPI_COMM_SELF is this one"

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mqs_dll.abi import Operation
-from mqs_dll.errors import MqsError, NoInformation
+from mqs_dll.errors import MqsError, NoInformation, TargetReadError, TooMuchError
+from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich.ch4 import variables
 from mqs_dll.mpi.mpich.ch4.alone import Alone
 from mqs_dll.mpi.mpich.ch4.arrivals import Arrivals
@@ -120,24 +121,38 @@ class Ch4(Device):
     def _find_netmod(self) -> Netmod | None:
         """Return what reads the netmod's memory; None where it can't be read."""
         if not self._has_looked:
-            self._has_looked = True
-            from mqs_dll.mpi.mpich.ch4 import interfaces, ofi, ucx
-
-            netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
-            netmods = [(ucx.find, ucx.Ucx), (interfaces.find, ofi.Ofi)]
-            if variables.is_known(self._parts, interfaces.INTERFACE):
-                netmods.reverse()  # a search that finds nothing takes longest
-            try:
-                for find, netmod in netmods:
-                    if found := find(self._parts):
-                        self._netmod = netmod(self._parts, self._traffic, found)
-                        self.fabric = found[0].fabric
-                        break
-                if self.fabric is not None:
-                    self.name += f" over {self.fabric.title}"
-            except MqsError as error:
-                self._network.explain(str(error))
+            failure = self._search()
+            if failure is not None:
+                self._network.explain(str(failure))
+            self._has_looked = not isinstance(failure, TargetReadError)
         return self._netmod
+
+    @remembered
+    def _search(self) -> MqsError | None:
+        """Set the netmod, where it is found; return why it can't be read, for good or for as long as memory can't be.
+
+        Raises:
+            TooMuchError: the call may search no further; another one will.
+        """
+        from mqs_dll.mpi.mpich.ch4 import interfaces, ofi, ucx
+
+        netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
+        netmods = [(ucx.find, ucx.Ucx), (interfaces.find, ofi.Ofi)]
+        if variables.is_known(self._parts, interfaces.INTERFACE):
+            netmods.reverse()  # a search that finds nothing takes longest
+        try:
+            for find, netmod in netmods:
+                if found := find(self._parts):
+                    made, fabric = netmod(self._parts, self._traffic, found), found[0].fabric
+                    if fabric is not None and self.fabric is None:
+                        self.name += f" over {fabric.title}"
+                    self.fabric, self._netmod = fabric, made
+                    break
+        except TooMuchError:
+            raise
+        except MqsError as error:
+            return error
+        return None
 
     def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation, TooMuchError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -51,6 +51,8 @@ class Intel(Device):
                 self.fabric = network.fabric
                 self.name += f" over {self.fabric.title}"
                 return network
+        except TooMuchError:  # says nothing of libfabric: the next call tries again
+            raise
         except MqsError as error:
             self._why = f" ({error})"
         return None
