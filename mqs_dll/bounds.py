@@ -1,4 +1,4 @@
-"""What one call of the interface may do at most, whatever lies in the target: steps, fetches, bytes, seconds.
+"""What one call of the interface may do at most, whatever lies in the target: steps, fetches, bytes, objects, seconds.
 
 Target memory is hostile, and every walk has a bound of its own; bounds of walks within walks would multiply. So one
 allowance bounds all that a call does. The largest that is known to be needed is a group of a million processes.
@@ -6,6 +6,7 @@ allowance bounds all that a call does. The largest that is known to be needed is
 
 from __future__ import annotations
 
+import sys
 import time
 
 from mqs_dll.errors import TooMuchError
@@ -14,8 +15,12 @@ MOST_STEPS = 1 << 22
 """Four times what a communicator of a million processes takes. A step is one of a walk, or a struct that is read, or
 BYTES_OF_A_STEP bytes that are fetched."""
 
-BYTES_OF_A_STEP = 256
-"""Of memory: 1 GiB in all."""
+BYTES_OF_A_STEP = 64
+"""Of memory: 256 MiB in all."""
+
+MOST_OBJECTS = 1 << 22
+"""That a call makes of what it reads: a count of eight bytes can ask for a number of forty for each of millions. Four
+times what a group of a million processes takes."""
 
 RANKS_OF_A_STEP = 8
 """Of a group's processes that are computed, not read."""
@@ -42,6 +47,8 @@ class Allowance:
     def begin(self) -> None:
         """Begin a call: it may do as much as any."""
         self._left = MOST_STEPS
+        self._made = 0
+        self._blocks = -1
         self._fetches = 0
         self._end = time.monotonic() + MOST_SECONDS
         self._look_at = MOST_STEPS - _STEPS_BETWEEN_LOOKS
@@ -56,6 +63,16 @@ class Allowance:
         if self._left < self._look_at:
             self._look()
 
+    def spend_objects(self, count: int) -> None:
+        """Take objects that are made all at once, before they are.
+
+        Raises:
+            TooMuchError: the call has made, or would make, more than any may.
+        """
+        self._made += count
+        if self._made > MOST_OBJECTS:
+            raise self._excess(f"{MOST_OBJECTS} objects")
+
     def spend_fetch(self, size: int) -> None:
         """Take a fetch of so many bytes, before it is done.
 
@@ -66,15 +83,28 @@ class Allowance:
         self._fetches += 1
         if self._fetches > MOST_FETCHES:
             raise self._excess(f"{MOST_FETCHES} fetches")
-        self._look()
+        self._look_at_clock()
 
     def _excess(self, what: str) -> TooMuchError:
         self.excesses += 1
         return TooMuchError(what)
 
-    def _look(self) -> None:
+    @property
+    def made(self) -> int:
+        """About how many objects this call has made, so far as it looked."""
+        return self._made if self._blocks < 0 else max(self._made, sys.getallocatedblocks() - self._blocks)
+
+    def _look_at_clock(self) -> None:
         if self._left < 0:
             raise self._excess(f"{MOST_STEPS} steps")
         if time.monotonic() > self._end:
             raise self._excess(f"{MOST_SECONDS} seconds")
+
+    def _look(self) -> None:
+        self._look_at_clock()
+        blocks = sys.getallocatedblocks()  # which counts what nobody has taken, too
+        if self._blocks < 0:
+            self._blocks = blocks
+        elif blocks - self._blocks > MOST_OBJECTS:
+            raise self._excess(f"{MOST_OBJECTS} objects")
         self._look_at = max(self._left - _STEPS_BETWEEN_LOOKS, 0)

@@ -55,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _explain(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except MemoryError:
+        _complain(
+            "there isn't enough memory for what was read.",
+            "Look at fewer ranks, or give mqs more memory (ulimit -v); what is damaged may ask for any amount.",
+        )
+        return EXIT_UNREADABLE
     except BrokenPipeError:
         _discard_output()
         return EXIT_SHOWN

@@ -11,12 +11,14 @@ interface does by one allowance (bounds.py), and a null or wild pointer fails wi
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from mqs_dll.bounds import Allowance
-from mqs_dll.errors import BrokenStructureError, TargetReadError, WordSizeError
+from mqs_dll.bounds import MOST_OBJECTS, Allowance
+from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.interface import TargetProcess
 
 PAGE = 4096
@@ -34,6 +36,12 @@ MOST_AHEAD = 16 * BLOCK
 
 LARGEST_FETCH = 1 << 20
 """Bytes of the largest single fetch; longer arrays take several."""
+
+LARGEST_READ = 1 << 26
+"""Bytes that are read as one: a table of eight million pointers."""
+
+MOST_KEPT = 1 << 27
+"""Bytes of a sweep that are kept from one call to the next."""
 
 LOWEST_ADDRESS = PAGE
 """The first page of a process is never mapped: smaller pointers are null pointers with an offset."""
@@ -66,7 +74,9 @@ class Memory:
             raise WordSizeError("the target has another byte order than this host")
         self._process = process
         self._allowance = Allowance()
-        self.begin, self.spend = self._allowance.begin, self._allowance.spend
+        self.spend, self.spend_objects = self._allowance.spend, self._allowance.spend_objects
+        self._kept = 0
+        """About how many objects the calls have made since all was dropped."""
         self._fetches: list[tuple[int, int, bytes | None]] = []
         """What was fetched in this sweep: address, size, and the bytes; None where they could not be read."""
         self._fetched = 0
@@ -84,6 +94,13 @@ class Memory:
     def excesses(self) -> int:
         """How often a call did more than it may, or tried to; a walker may have gone on without what was refused."""
         return self._allowance.excesses
+
+    def begin(self) -> None:
+        """Begin a call: it may do as much as any. What calls before it have left is dropped where that is much."""
+        self._kept += self._allowance.made
+        if self._kept > MOST_OBJECTS // 2 or self._fetched > MOST_KEPT:
+            self._drop()
+        self._allowance.begin()
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
@@ -130,6 +147,7 @@ class Memory:
         self._pages = {}
         self._unreadable = set()
         self._fetches, self._fetched = [], 0
+        self._kept = 0
         self.made = {}  # a new one: an iterator that was left alone may still add to the old one
 
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
@@ -193,11 +211,34 @@ class Memory:
         return int(pointer)
 
     def pointers(self, address: int, count: int) -> tuple[int, ...]:
-        """Return the array of ``count`` pointers at ``address``."""
+        """Return the array of ``count`` pointers at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call would make more objects than any may; words() makes none.
+        """
         if count == 0:
             return ()
+        self.spend_objects(count)
         data, offset = self.locate(address, WORD * count)
         return struct.unpack_from(f"<{count}Q", data, offset)
+
+    def words(self, address: int, count: int, code: Literal["I", "i", "Q", "q"] = "Q") -> array[int]:
+        """Return an array of ``count`` numbers at ``address``, which takes no more memory than they do there.
+
+        Args:
+            address: of the first.
+            count: how many.
+            code: of the struct module: of 4 bytes or of 8, with a sign or without.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
+        """
+        found = array(code, self.read(address, (4 if code in "iI" else WORD) * count))
+        if sys.byteorder == "big":
+            found.byteswap()
+        return found
 
     def text(self, address: int, limit: int) -> bytes:
         """Return the string at ``address`` up to its NUL, at most ``limit`` bytes of it.
@@ -246,6 +287,8 @@ class Memory:
                 if address // PAGE == (address + size - 1) // PAGE:
                     self._unreadable.add(address // PAGE)
                 raise
+        if size > LARGEST_READ:
+            raise TooMuchError(f"{LARGEST_READ} bytes at once")
         pieces = [
             self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
         ]

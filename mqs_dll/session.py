@@ -121,6 +121,9 @@ def _call(
                 raise
             except MqsError:
                 raise
+            except MemoryError as error:
+                self.cut_off()
+                raise TooMuchError("taking all the memory that there is") from error
             except Exception as error:
                 self.cut_off()
                 raise InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}") from error

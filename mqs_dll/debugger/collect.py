@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mqs_dll.abi import Label, Operation, Queue
@@ -21,8 +22,11 @@ from mqs_dll.names import read_marks
 if TYPE_CHECKING:
     from mqs_dll.debugger.live import LiveProcess  # needs drgn, which gdb doesn't have
 
-_MOST_ITEMS = 1 << 20
-"""More than any process has: a library that goes on listing is going round in a circle."""
+_MOST_COMMUNICATORS = 1 << 17
+_MOST_OPERATIONS = 1 << 19
+_MOST_MEMBERS = 1 << 22
+"""Of one process, and of all its communicators together: more than any has. A library that goes on listing is going
+round in a circle, and each operation takes half a kilobyte here."""
 
 
 OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
@@ -171,15 +175,16 @@ def _read_communicators(
     queues: ProcessQueues, on_communicator: Callable[[int], None] | None
 ) -> tuple[CommunicatorSnapshot, ...]:
     found: list[CommunicatorSnapshot] = []
+    room = _Room()
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
-        if len(found) == _MOST_ITEMS:
-            raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} communicators")
+        if len(found) == _MOST_COMMUNICATORS:
+            raise BrokenStructureError(f"the library lists more than {_MOST_COMMUNICATORS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group, label = _read_group(queues), _read_label(queues)
-        read = tuple(_read_queue(queues, queue) for queue in Queue)
+        group, label = room.group(queues), _read_label(queues)
+        read = tuple(room.queue(queues, queue) for queue in Queue)
         handle, label = label.handle if label else 0, label and label._replace(handle=0)
         told = None if label == read_marks(communicator.name) else label
         found.append(CommunicatorSnapshot(communicator, group, read, told, handle))
@@ -196,24 +201,43 @@ def _read_label(queues: ProcessQueues) -> Label | None:
         return None
 
 
-def _read_group(queues: ProcessQueues) -> tuple[int, ...] | Hidden:
-    try:
-        return tuple(queues.get_comm_group())
-    except MqsError as error:
-        return Hidden.by(error)
+class _Room:
+    """What may still be kept of one process."""
+
+    def __init__(self) -> None:
+        self._operations = _MOST_OPERATIONS
+        self._members = _MOST_MEMBERS
+
+    def group(self, queues: ProcessQueues) -> tuple[int, ...] | Hidden:
+        """Return the group of the communicator under the cursor, or why it isn't known."""
+        try:
+            found = _shared(tuple(queues.get_comm_group()))
+        except MqsError as error:
+            return Hidden.by(error)
+        if len(found) > self._members:
+            return Hidden(f"the communicators of this process have more than {_MOST_MEMBERS} members")
+        self._members -= len(found)
+        return found
+
+    def queue(self, queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
+        """Return a queue of the communicator under the cursor."""
+        operations: list[Operation] = []
+        try:
+            queues.setup_operation_iterator(queue)
+        except MqsError as error:
+            return QueueSnapshot(queue, (), hidden=Hidden.by(error))
+        try:
+            while (operation := queues.next_operation()) is not None:
+                if not self._operations:
+                    raise BrokenStructureError(f"the library lists more than {_MOST_OPERATIONS} operations")
+                self._operations -= 1
+                operations.append(operation)
+        except MqsError as error:
+            return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
+        return QueueSnapshot(queue, tuple(operations))
 
 
-def _read_queue(queues: ProcessQueues, queue: Queue) -> QueueSnapshot:
-    operations: list[Operation] = []
-    try:
-        queues.setup_operation_iterator(queue)
-    except MqsError as error:
-        return QueueSnapshot(queue, (), hidden=Hidden.by(error))
-    try:
-        while (operation := queues.next_operation()) is not None:
-            if len(operations) == _MOST_ITEMS:
-                raise BrokenStructureError(f"the library lists more than {_MOST_ITEMS} operations")
-            operations.append(operation)
-    except MqsError as error:
-        return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
-    return QueueSnapshot(queue, tuple(operations))
+@lru_cache(maxsize=8)
+def _shared(group: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a group, the same object for equal ones: all ranks of a machine have that of MPI_COMM_WORLD."""
+    return group

@@ -37,7 +37,7 @@ from mqs_dll.interface import TargetImage, TargetProcess
 
 _RTLD_NOW_LOCAL = os.RTLD_NOW | os.RTLD_LOCAL
 _PAST_THE_END = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)
-_LARGEST_GROUP = 1 << 26
+_LARGEST_GROUP = 1 << 22
 """More processes than any MPI job has had: a size above it is garbage, not a reason to allocate."""
 
 _LIBMQS_ERRORS = {error.code: error for error in all_errors() if "code" in vars(error)}

@@ -36,6 +36,11 @@ _RELATIVE = frozenset({8, 1027})
 _ABSOLUTE = frozenset({1, 257})
 
 _LARGEST_FILE = 1 << 32
+_MOST_LOADED = 1 << 28
+"""Bytes of all segments together that a file has in memory, copied once: they may overlap in it."""
+_MOST_FETCHED = 1 << 26
+"""Bytes that are fetched at once: what a file has of zeros is as long as its headers say."""
+_LONGEST_TEXT = 1 << 16
 _TEXTS_FOR_THE_LINKER = (b"INPUT", b"GROUP", b"/* GNU ld script")
 
 
@@ -56,6 +61,12 @@ class FileProcess(OfThisMachine):
             FileError: it is none that libmqs can look at.
         """
         header, self._data = _read(path)
+        try:
+            self._look(path, header)
+        finally:
+            self._data.close()
+
+    def _look(self, path: Path, header: elf.Header) -> None:
         self._base = 0 if header.kind == elf.EXECUTABLE else _BASE
         try:
             headers = elf.segments(self._table(header.segments_at, header.segment_count * elf.SEGMENT_SIZE))
@@ -65,7 +76,7 @@ class FileProcess(OfThisMachine):
             self._segments = list(self._load(headers))
             self._relocate(headers)
             self._image = _image(path, self._segments)
-        except (struct.error, OverflowError, TargetReadError) as error:
+        except (struct.error, OSError, OverflowError, TargetReadError) as error:
             raise FileError(f"{path} is cut off or damaged: {error}") from error
 
     @property
@@ -79,6 +90,8 @@ class FileProcess(OfThisMachine):
         Raises:
             TargetReadError: any of the bytes is in no segment.
         """
+        if size > _MOST_FETCHED:
+            raise TargetReadError(address, size)
         found = bytearray()
         while len(found) < size:
             found += self._part(address + len(found), size - len(found))
@@ -92,13 +105,14 @@ class FileProcess(OfThisMachine):
                 return bytes(segment.data[offset : offset + wanted]).ljust(wanted, b"\0")
         raise TargetReadError(address, size)
 
-    def _table(self, at: int, size: int) -> bytearray:
-        if at + size > len(self._data):
-            raise struct.error(f"a table of it would end at {at + size}, and it has {len(self._data)} bytes")
-        return self._data[at : at + size]
+    def _table(self, at: int, size: int) -> bytes:
+        if at + size > self._data.size:
+            raise struct.error(f"a table of it would end at {at + size}, and it has {self._data.size} bytes")
+        return self._data.part(at, at + size)
 
     def _load(self, headers: Iterable[elf.Segment]) -> Iterator[_Segment]:
         """Yield the segments as the kernel maps them: whole pages of the file, with what else stands in them."""
+        loaded = 0
         for each in headers:
             before = each.address % _PAGE
             if each.kind != elf.LOAD or each.memory_size > _LARGEST_FILE or each.offset % _PAGE != before:
@@ -107,7 +121,10 @@ class FileProcess(OfThisMachine):
             size = -(-(before + each.memory_size) // _PAGE) * _PAGE
             # What is written to begins with zeros.
             end = each.offset + each.file_size if each.flags & elf.MAY_WRITE else begin + size
-            yield _Segment(self._base + each.address - before, self._data[begin:end], size)
+            loaded += max(min(end, self._data.size) - begin, 0)
+            if loaded > _MOST_LOADED:
+                raise OverflowError(f"its segments have more than {_MOST_LOADED >> 20} MiB")
+            yield _Segment(self._base + each.address - before, bytearray(self._data.part(begin, end)), size)
 
     def _relocate(self, headers: Iterable[elf.Segment]) -> None:
         """Fill in the pointers to what the file itself has."""
@@ -136,7 +153,23 @@ class FileProcess(OfThisMachine):
                 return
 
 
-def _read(path: Path) -> tuple[elf.Header, bytearray]:
+class _Content:
+    """The content of a file, of which parts are read; mapped, it would end us where somebody makes it shorter."""
+
+    def __init__(self, file: int) -> None:
+        self._file = os.dup(file)
+        self.size = os.fstat(file).st_size
+
+    def part(self, begin: int, end: int) -> bytes:
+        """Return the bytes between two places, as many as there are."""
+        return os.pread(self._file, max(min(end, self.size) - begin, 0), begin)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _read(path: Path) -> tuple[elf.Header, _Content]:
     """Return a file that begins as one of a 64-bit little-endian machine that libmqs knows, its header first.
 
     Raises:
@@ -153,13 +186,14 @@ def _read(path: Path) -> tuple[elf.Header, bytearray]:
                 raise FileError(f"{path} is no 64-bit ELF file")
             if header.kind not in (elf.EXECUTABLE, elf.SHARED) or header.machine not in elf.MACHINES:
                 raise FileError(f"{path} is no library and no program for x86_64 or aarch64")
-            return header, bytearray(begin + file.read(_LARGEST_FILE))
+            return header, _Content(file.fileno())
     except OSError as error:
         raise FileError(f"{path} can't be read: {error.strerror}") from error
 
 
 def _first_line(path: Path) -> str:
-    lines = path.read_text(errors="replace").splitlines()
+    with path.open(errors="replace") as file:
+        lines = file.read(_LONGEST_TEXT).splitlines()
     return next((line for line in lines if line.startswith(("INPUT", "GROUP"))), lines[0])
 
 

@@ -102,14 +102,28 @@ def open_file(path: str) -> FileIO:
     return open(path, "rb", buffering=0)  # noqa: PTH123
 
 
-def read_file(path: str) -> bytes:
-    """Return what a file of /proc says.
+LARGEST = 1 << 26
+"""Bytes of a file of /proc that are read: a process chooses what its arguments, its environment and its maps say, and
+can have the kernel show gigabytes of its memory for them."""
+
+MOST_STRINGS = 1 << 23
+"""Bytes of its arguments, or of its environment: more than execve takes of both."""
+
+_STEP = 1 << 15
+
+
+def read_file(path: str, most: int = LARGEST) -> bytes:
+    """Return what a file of /proc says, at most so many bytes of it.
 
     Raises:
         OSError: as open_file.
     """
+    pieces = []
     with open_file(path) as file:
-        return file.readall()
+        while most > 0 and (piece := file.read(min(most, _STEP))):
+            pieces.append(piece)
+            most -= len(piece)
+    return b"".join(pieces)
 
 
 def numbers_in(path: str) -> Iterator[int]:
@@ -296,7 +310,7 @@ def processes_with(variable: str) -> list[int]:
     found = []
     for pid in numbers_in("/proc"):
         try:
-            environment = read_file(f"/proc/{pid}/environ")
+            environment = read_file(f"/proc/{pid}/environ", MOST_STRINGS)
         except OSError:  # it ended, or belongs to somebody else
             continue
         if variable.encode() in environment.split(b"\0"):

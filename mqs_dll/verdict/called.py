@@ -127,9 +127,9 @@ class Called:
             if peer is None:
                 continue
             rank = None if peer.called == ANY_SOURCE else peer.value
-            targets = self._communicators.targets(communicator)
-            if rank is not None and (rank < 0 or (targets is not None and rank >= len(targets))):
+            if rank is not None and not self._communicators.is_target(communicator, rank):
                 continue
+            targets = self._communicators.targets(communicator)
             is_known = tag is not None and tag.called != ANY_TAG
             yield Pending(
                 process=place,
@@ -137,7 +137,7 @@ class Called:
                 channel=self._communicators.channel(communicator),
                 queue=queue,
                 status=Status.PENDING,
-                peer=targets[rank] if targets is not None and rank is not None else None,
+                peer=targets[rank] if targets is not None and rank is not None and rank < len(targets) else None,
                 peer_rank=rank,
                 any_source=rank is None,
                 tag=tag.value if tag is not None and is_known else None,

@@ -19,8 +19,9 @@ from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.results import CommunicatorFacts
 
-MOST_MEMBERS = 1 << 20
-"""Of a communicator whose group is hidden; a larger one is that of a broken record."""
+MOST_MEMBERS = 1 << 22
+"""Of all communicators and windows of a job: forty of each of a hundred thousand ranks. A few bytes of a file, or of a
+process, can name a group of millions again and again; whatever is beyond this has members that aren't known."""
 
 PART_BITS = 0xF
 """Of MPICH's number in a unique_id, those that tell a part from the whole: of a node's processes, ..."""
@@ -40,7 +41,8 @@ class Communicator:
     group: tuple[int, ...] | None
     """Ranks of the world of its processes; None where no process could tell."""
     members: list[int | None] = field(default_factory=list)
-    """Places of processes by local rank; None where it isn't known which one that is."""
+    """Places of processes by local rank; None where it isn't known which one that is. Where nobody knows those of the
+    last ranks, one None stands for them all."""
     names: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
     """Its name and description, as its processes have them."""
     remote: int | None = None
@@ -67,17 +69,33 @@ class Communicator:
         return self.names.most_common(1)[0][0] if self.names else (b"", b"")
 
 
+class Room:
+    """How many members may still be listed."""
+
+    def __init__(self, most: int = MOST_MEMBERS) -> None:
+        self._left = most
+
+    def has(self, count: int) -> bool:
+        """Take room for so many; return False, and take none, where there is less."""
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
+
+
 class Communicators:
     """All communicators of a job, and which process has which of them."""
 
-    def __init__(self, job: Job, places: dict[tuple[int, int], int]) -> None:
+    def __init__(self, job: Job, places: dict[tuple[int, int], int], room: Room) -> None:
         """Join them.
 
         Args:
             job: the job.
             places: of processes, by MPI_COMM_WORLD and rank.
+            room: for members.
         """
         self._job = job
+        self._room = room
         self._places = places
         self._by_key: dict[Hashable, int] = {}
         self._groups: dict[tuple[int, ...], tuple[int, bool]] = {}
@@ -87,6 +105,9 @@ class Communicators:
             for place, process in enumerate(job.processes)
         ]
         """By process, the places of its communicators, in the order of its snapshot."""
+        for each in self.all:
+            if len(each.members) < each.size:
+                each.members.append(None)
         self._whole = self._find_wholes()
         self._pair_sides()
 
@@ -105,11 +126,18 @@ class Communicators:
             found = self._by_key[key] = self._new(world, snapshot)
         communicator = self.all[found]
         communicator.names[snapshot.label.name, snapshot.label.description] += 1
-        if 0 <= rank < len(communicator.members):
-            communicator.members[rank] = place
+        if 0 <= rank < communicator.size:
+            self._put(communicator.members, rank, place)
         if communicator.group is None and not isinstance(group, Hidden):
             communicator.group = group
         return found
+
+    def _put(self, members: list[int | None], rank: int, place: int) -> None:
+        beyond = rank + 1 - len(members)
+        if beyond > 0 and self._room.has(beyond):
+            members += [None] * beyond
+        if rank < len(members):
+            members[rank] = place
 
     def _key(self, world: int, snapshot: CommunicatorSnapshot) -> tuple[Hashable, ...]:
         record, group = snapshot.communicator, snapshot.group
@@ -137,12 +165,10 @@ class Communicators:
     def _new(self, world: int, snapshot: CommunicatorSnapshot) -> int:
         record, group = snapshot.communicator, snapshot.group
         marks = snapshot.label
-        members: list[int | None] = [None] * min(max(record.size, 0), MOST_MEMBERS)
-        if isinstance(group, Hidden):
-            known = None
-        else:
-            known = group
-            members = [self._places.get((world, rank)) for rank in group]
+        known = None if isinstance(group, Hidden) else group
+        members: list[int | None] = []
+        if known is not None and self._room.has(len(known)):
+            members += [self._places.get((world, rank)) for rank in known]
         place = len(self.all)
         self.all.append(
             Communicator(place, record.unique_id, record.size, world, marks.remote, marks.internal, known, members)
@@ -199,9 +225,15 @@ class Communicators:
             return communicator.known_members
         return None if communicator.remote is None else self.all[communicator.remote].known_members
 
+    def is_target(self, place: int, rank: int) -> bool:
+        """Tell whether messages on a communicator may go to a rank: it has as many."""
+        remote = self.all[place].remote
+        size = self.all[place if remote is None else remote].size
+        return 0 <= rank < (size if self.all[place].remote_size is None or remote is not None else rank + 1)
+
     def facts(self, printed: Sequence[str], descriptions: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
         """Return what a verdict tells of each, with their names and descriptions as they are printed."""
         return tuple(
-            CommunicatorFacts(name, each.unique_id, each.size, tuple(each.members), each.remote, description)
+            CommunicatorFacts(name, each.unique_id, each.size, each.known_members, each.remote, description)
             for name, description, each in zip(printed, descriptions, self.all, strict=True)
         )

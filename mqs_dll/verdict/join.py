@@ -9,7 +9,7 @@ from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.debugger.job.records import Job, JobProcess
 from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
-from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.communicators import Communicators, Room
 from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.matching import pair
 from mqs_dll.verdict.order import set_counterparts, set_standings
@@ -22,7 +22,7 @@ class Joined:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.places = _places(job)
-        self.communicators = Communicators(job, self.places)
+        self.communicators = Communicators(job, self.places, Room())
         self.overtaken: set[tuple[int, int, int]] = set()
         """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
         self._seen: set[tuple[int, int]] = set()

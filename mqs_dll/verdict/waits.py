@@ -14,6 +14,7 @@ from mqs_dll.names import is_of_owner
 from mqs_dll.verdict import calls
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.calls import Blocks
+from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
@@ -36,7 +37,7 @@ class Waits:
         self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
         self._needs = Needs(joined, self.gone)
         self._disputed = {each.process for each in joined.disputes}
-        self.windows = Windows(joined.job, joined.places, [stacks_of(process) for process in processes])
+        self.windows = Windows(joined.job, joined.places, [stacks_of(process) for process in processes], Room())
         self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:

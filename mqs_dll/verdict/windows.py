@@ -11,6 +11,7 @@ from mqs_dll.abi import Window
 from mqs_dll.debugger.job.records import CallStack, Job
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.called import window_of
+from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
 from mqs_dll.verdict.results import WaitKind
 
@@ -46,7 +47,11 @@ class Windows:
     """All windows of a job, and which process has which of them."""
 
     def __init__(
-        self, job: Job, places: dict[tuple[int, int], int], stacks_of: Sequence[tuple[CallStack, ...]]
+        self,
+        job: Job,
+        places: dict[tuple[int, int], int],
+        stacks_of: Sequence[tuple[CallStack, ...]],
+        room: Room,
     ) -> None:
         """Join them.
 
@@ -54,7 +59,9 @@ class Windows:
             job: the job.
             places: of processes, by MPI_COMM_WORLD and rank.
             stacks_of: the stacks of each process; empty where they aren't known.
+            room: for members.
         """
+        self._room = room
         self._job = job
         self._places = places
         self._calls = [{stack.call for stack in stacks if stack.call is not None} for stacks in stacks_of]
@@ -75,8 +82,10 @@ class Windows:
             seen[alike] += 1
             number = self._by_key.setdefault((*alike, seen[alike]), len(self.all))
             if number == len(self.all):
-                members = [self._places.get((process.world, rank)) for rank in window.ranks]
-                self.all.append(JobWindow(number, window.name, window.size, members or [None] * max(window.size, 0)))
+                members: list[int | None] = [None] * min(max(window.size, 0), 2)  # of several nobody knows
+                if window.ranks and self._room.has(len(window.ranks)):
+                    members = [self._places.get((process.world, rank)) for rank in window.ranks]
+                self.all.append(JobWindow(number, window.name, window.size, members))
             self.all[number].by_process[place] = window
             found.append(number)
         return found

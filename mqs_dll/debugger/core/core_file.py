@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,10 @@ from mqs_dll.errors import CoreError, NotCoreError, TargetReadError, WordSizeErr
 
 _MANY_HEADERS = 0xFFFF
 """PN_XNUM: the number of program headers stands in the first section header."""
-_LARGEST_NOTES = 1 << 28
+_LARGEST_NOTES = 1 << 26
+"""Bytes of all notes: a process of ten thousand threads has half."""
+_MOST_SEGMENTS = 1 << 18
+"""Parts of memory: four times what Linux lets a process have by itself (vm.max_map_count)."""
 _LARGEST_FILE = 1 << 62
 _FIRST_PAGE = 4096
 
@@ -146,13 +150,19 @@ class CoreFile:
         )
         self._begins = [segment.begin for segment in self._segments]
         self._measure()
-        self._notes = notes.parse(
-            self._read(each.offset, min(each.file_size, _LARGEST_NOTES)) for each in headers if each.kind == elf.NOTE
-        )
+        self._notes = notes.parse(self._note_segments(headers))
         if not self._notes.auxiliary:
             lost = f": {self.loss()}" if self.missing else ""
             raise CoreError(f"{self.path} doesn't tell what program it is of{lost}")
         self._tell(self._notes)
+
+    def _note_segments(self, headers: Iterable[elf.Segment]) -> Iterator[bytes]:
+        left = _LARGEST_NOTES
+        for each in headers:
+            if each.kind == elf.NOTE and left:
+                size = min(each.file_size, left)
+                left -= size
+                yield self._read(each.offset, size)
 
     def _tell(self, known: notes.Notes) -> None:
         self.pid = known.pid
@@ -178,6 +188,8 @@ class CoreFile:
             if not first:
                 raise CoreError(f"{self.path} was cut off before the list of what it holds")
             count = first[0].information
+        if count > _MOST_SEGMENTS:
+            raise CoreError(f"{self.path} is damaged: it says that it holds {count} parts of memory")
         segments = elf.segments(self._read(header.segments_at, count * elf.SEGMENT_SIZE))
         if len(segments) < count:
             raise CoreError(f"{self.path} was cut off within the list of what it holds")

@@ -21,6 +21,11 @@ _PROCESS = struct.Struct("<4x4xQIIiiii16s80s")
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
 
+_MOST_MAPPINGS = 1 << 18
+"""Parts of files, as many as a process has parts of memory; of more none is believed."""
+_MOST_AUXILIARY = 1 << 12
+"""Bytes of an auxiliary vector: Linux's has some 350."""
+
 _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 3, 6, 0x46494C45
 
 
@@ -67,7 +72,7 @@ def _take(found: Notes, kind: int, data: bytes) -> None:
         found.pid = max(fields[3], 0)
         found.name = _text(fields[7])
         found.arguments = _text(fields[8]).split()
-    elif kind == _NT_AUXV:
+    elif kind == _NT_AUXV and len(data) <= _MOST_AUXILIARY:
         found.vector = data[: len(data) - len(data) % _PAIR.size]
         found.auxiliary = dict(_PAIR.iter_unpack(found.vector))
     elif kind == _NT_FILE:
@@ -79,8 +84,10 @@ def _mappings(data: bytes) -> Iterator[MappedFile]:
         return
     count, unit = _PAIR.unpack_from(data)
     names_at = _PAIR.size + count * _TRIPLE.size
-    names = data[names_at:].split(b"\0")
-    if names_at > len(data) or len(names) < count:
+    if count > _MOST_MAPPINGS or names_at > len(data):
+        return
+    names = data[names_at:].split(b"\0", count)
+    if len(names) < count:
         return
     for (begin, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
         yield MappedFile(begin, end, offset * unit, os.fsdecode(name))

@@ -16,7 +16,7 @@ from mqs_dll.errors import TargetReadError
 
 _MOST_POINTERS = 1 << 20
 """Bytes in front of the auxiliary vector: pointers to more variables than any launcher sets."""
-_MOST_STRINGS = 1 << 26
+_MOST_STRINGS = 1 << 25
 _WORD = 8
 
 
@@ -49,11 +49,9 @@ def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, ve
     words = [word for (word,) in struct.iter_unpack("<Q", pointers[len(pointers) % _WORD :])]
     variables = _back_to(words, lambda word, count: word == 0)
     arguments = _back_to(words, lambda word, count: word == count)
-    pairs = (_string(strings, address - begin).partition("=") for address in variables)
-    return Start(
-        [_string(strings, address - begin) for address in arguments],
-        {name: value for name, equals, value in pairs if equals},
-    )
+    texts = _strings(strings, [address - begin for address in (*arguments, *variables)])
+    pairs = (text.partition("=") for text in texts[len(arguments) :])
+    return Start(texts[: len(arguments)], {name: value for name, equals, value in pairs if equals})
 
 
 def _back_to(words: list[int], is_end: Callable[[int, int], bool]) -> list[int]:
@@ -65,6 +63,14 @@ def _back_to(words: list[int], is_end: Callable[[int, int], bool]) -> list[int]:
     return found[::-1] if words else []
 
 
-def _string(strings: bytes, at: int) -> str:
-    end = strings.find(b"\0", at) if at >= 0 else -1
-    return os.fsdecode(strings[at:end]) if end >= 0 else ""
+def _strings(strings: bytes, places: Sequence[int]) -> list[str]:
+    """Return the string at each place; none of them where they would be longer than where they lie: they overlap."""
+    found = []
+    left = len(strings)
+    for at in places:
+        end = strings.find(b"\0", at) if at >= 0 else -1
+        left -= max(end - at, 0) if end >= 0 else 0
+        if left < 0:
+            return [""] * len(places)
+        found.append(os.fsdecode(strings[at:end]) if end >= 0 else "")
+    return found

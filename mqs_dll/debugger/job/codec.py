@@ -50,7 +50,10 @@ class DamagedError(Exception):
 
 @dataclass
 class Room:
-    """How many values may still be unfolded: a short column can stand for more than fit into memory."""
+    """How many values may still be unfolded: a short column can stand for more than fit into memory.
+
+    A record counts as many as it has fields, whether or not its column has them: each takes a word, and mostly more.
+    """
 
     left: int
 
@@ -265,6 +268,7 @@ class Codecs:
 
         def join(value: Any, count: int, room: Room) -> Iterable[Any]:
             check(value)
+            room.take(count * len(members))
             columns: list[Iterable[Any]] = []
             for name, codec, default in members:
                 found = value.get(name, _MISSING)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from mqs_dll.debugger.job.records import JobProcess, RankState
@@ -12,6 +14,10 @@ from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInit
 
 MOST_RANKS = 1 << 24
 """More than any job has: a process, or a file, that claims them tells nothing, and loops over ranks end."""
+
+MOST_MISSING = 1 << 17
+"""Ranks of a job that nobody found and that are listed all the same: the size of MPI_COMM_WORLD may be nonsense, and a
+record of each takes memory."""
 
 _WORLD = b"MPI_COMM_WORLD"
 
@@ -42,6 +48,20 @@ def without_node(process: JobProcess) -> str:
     if not process.host:
         return process.why
     return re.sub(rf"(?<![\w.-]){re.escape(process.host)}(?![\w-])", "its node", process.why)
+
+
+def missing_ranks(worlds: Iterable[tuple[int | None, Container[int | None]]]) -> list[list[int]]:
+    """Return the ranks that worlds have and nobody found, those of all worlds together up to a bound.
+
+    Args:
+        worlds: of each the size, None where it isn't known, and the ranks that are known.
+    """
+    left = MOST_MISSING
+    found = []
+    for size, known in worlds:
+        found.append(list(islice((rank for rank in range(size or 0) if rank not in known), left)))
+        left -= len(found[-1])
+    return found
 
 
 def world_rank(snapshot: Snapshot) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
-from mqs_dll.debugger.job.facts import mpi_name, world_size
+from mqs_dll.debugger.job.facts import missing_ranks, mpi_name, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
 from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
@@ -20,9 +20,6 @@ from mqs_dll.debugger.snapshot import Hidden
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
-
-_MOST_MISSING = 1 << 20
-"""Ranks that are listed as missing at most: a size that was read may be nonsense."""
 
 _ON_WINDOWS = "MPI_Win_"
 
@@ -203,20 +200,21 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
 def _complete(processes: Iterable[JobProcess], found: FoundJob, sizes: Sequence[int | None]) -> Iterator[JobProcess]:
     """Yield the processes and the ranks that MPI_COMM_WORLD has but nobody found, by world and rank."""
     everyone = list(processes)
-    for number, (world, size) in enumerate(zip(found.worlds, sizes, strict=True)):
-        members = [each for each in everyone if each.world == number]
-        everyone.extend(_missing(number, world, size or 0, members, found))
+    known: list[set[int | None]] = [set() for _ in found.worlds]
+    for each in everyone:
+        known[each.world].add(each.rank)
+    missing = missing_ranks(zip(sizes, known, strict=True))
+    for number, (world, ranks) in enumerate(zip(found.worlds, missing, strict=True)):
+        everyone.extend(_missing(number, world, ranks, None in known[number], found))
     yield from sorted(everyone, key=lambda each: (each.world, each.rank is None, each.rank or 0, each.pid))
 
 
 def _missing(
-    number: int, world: FoundWorld, size: int, members: Sequence[JobProcess], found: FoundJob
+    number: int, world: FoundWorld, ranks: Iterable[int], nameless: bool, found: FoundJob
 ) -> Iterator[JobProcess]:
-    known = {each.rank for each in members}
-    nameless = None in known
     nodes = len(found.nodes)
     here, host = (f"on one of the {nodes} nodes", "") if nodes > 1 else ("on this machine", found.host)
-    for rank in [rank for rank in range(min(size, len(known) + _MOST_MISSING)) if rank not in known]:
+    for rank in ranks:
         if nameless:
             state, why = RankState.UNREADABLE, f"no process says that it is rank {rank}"
         elif world.here:

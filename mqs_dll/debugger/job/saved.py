@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from mqs_dll.abi import LayoutOrigin, Queue
 from mqs_dll.debugger.files import write_out
+from mqs_dll.debugger.job import json_room
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
 from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.garbage import garbage_left_alone
@@ -30,6 +31,15 @@ FORMAT = f"mqs-job/{VERSION}"
 
 LARGEST = 1 << 29
 """Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
+
+_MOST_MEMORY = 1 << 32
+"""Bytes of memory that those may stand for."""
+
+_MOST_UNPACKED = 300
+_SMALL = 1 << 24
+"""Times its size that a compressed file unpacks to, beyond so many bytes: a job does to some twenty times."""
+
+_STEP = 1 << 22
 
 GROUPS = "groups"
 
@@ -95,7 +105,7 @@ def load(path: str) -> Job:
     return from_bytes(content, path)
 
 
-def from_bytes(content: bytes, path: str) -> Job:
+def from_bytes(content: bytes | bytearray, path: str) -> Job:
     """Return the job that to_bytes() made ``content`` of; ``path`` is for what errors say.
 
     Raises:
@@ -103,8 +113,12 @@ def from_bytes(content: bytes, path: str) -> Job:
     """
     _check_format(content, path)
     try:
+        if len(content) * json_room.MOST_OF_A_BYTE > min(_MOST_MEMORY, json_room.left()):
+            _check_room(json_room.check(content, _MOST_MEMORY), path)
         with garbage_left_alone():
             job = _from_document(json.loads(content, parse_constant=refuse_constant))
+    except MemoryError as error:
+        raise SavedFileError(f"{path} needs more memory than there is") from error
     except RecursionError as error:
         raise SavedFileError(f"{path} is damaged: it is nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -135,7 +149,7 @@ def _from_document(document: Any) -> Job:
     return job
 
 
-def _read(path: str) -> bytes:
+def _read(path: str) -> bytearray:
     if path == _STANDARD_STREAM:
         with open(sys.stdin.fileno(), "rb", closefd=False) as file:
             return _read_stream(file, path)
@@ -143,21 +157,57 @@ def _read(path: str) -> bytes:
         return _read_stream(file, path)
 
 
-def _read_stream(file: io.BufferedReader, path: str) -> bytes:
+def _read_stream(file: io.BufferedReader, path: str) -> bytearray:
     """Return at most LARGEST bytes, and those only when they begin as they should: the rest may be a bomb."""
-    stream = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZIP_MAGIC else file
+    packed = _Counted(file)
+    is_packed = file.peek(2)[:2] == _GZIP_MAGIC
+    stream = gzip.GzipFile(fileobj=packed) if is_packed else file
+    content = bytearray()
     try:
-        beginning = stream.read(io.DEFAULT_BUFFER_SIZE)
-        _check_format(beginning, path)
-        content = beginning + stream.read(LARGEST + 1 - len(beginning))
+        while piece := stream.read(min(_STEP, LARGEST + 1 - len(content))):
+            content += piece
+            if len(content) == len(piece):
+                _check_format(piece, path)
+            if len(content) > LARGEST:
+                raise SavedFileError(f"{path} holds more than {LARGEST} bytes: no job is as large")
+            if is_packed and len(content) > max(_SMALL, _MOST_UNPACKED * packed.size):
+                raise SavedFileError(f"{path} unpacks to more than {_MOST_UNPACKED} times its size: no job does")
+            _check_room(len(content), path)
+        return content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SavedFileError(f"{path} is cut off or damaged: {error}") from error
-    if len(content) > LARGEST:
-        raise SavedFileError(f"{path} holds more than {LARGEST} bytes: no job is as large")
-    return content
+    except MemoryError as error:
+        raise SavedFileError(f"{path} needs more memory than there is") from error
 
 
-def _check_format(content: bytes, path: str) -> None:
+class _Counted(io.RawIOBase):
+    """A file that counts what was read of it."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__()
+        self._file = file
+        self.size = 0
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what a buffer has room for."""
+        read = self._file.readinto(buffer)
+        self.size += read
+        return read
+
+
+def _check_room(size: int, path: str) -> None:
+    left = json_room.left()
+    if size > left:
+        raise SavedFileError(
+            f"{path} needs more memory than there is: some {size >> 20} MiB of {left >> 20} that this process may have"
+        )
+
+
+def _check_format(content: bytes | bytearray, path: str) -> None:
     beginning = _BEGINNING.match(content)
     if beginning is None:
         raise SavedFileError(f"{path} is no saved job: it doesn't begin with its format, {FORMAT}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mqs_dll.debugger.job.facts import missing_ranks
 from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.errors import MixedRanksError
 
@@ -103,9 +104,10 @@ def _size(world: Sequence[RankRead]) -> int | None:
 
 
 def _processes(worlds: Sequence[Sequence[RankRead]], sizes: Sequence[int | None], absent: str) -> Iterator[JobProcess]:
-    for number, (world, size) in enumerate(zip(worlds, sizes, strict=True)):
-        by_rank = _by_rank(world)
-        for rank in sorted({*by_rank, *range(size or 0)}):
+    all_by_rank = [_by_rank(world) for world in worlds]
+    all_missing = missing_ranks(zip(sizes, all_by_rank, strict=True))
+    for number, (world, by_rank, missing) in enumerate(zip(worlds, all_by_rank, all_missing, strict=True)):
+        for rank in sorted([*by_rank, *missing]):
             if rank in by_rank:
                 yield replace(by_rank[rank].process, world=number)
             else:

@@ -13,6 +13,7 @@ from mqs_dll.fabric.ofi import views
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import PAGE, Memory, bounded, remembered
 
+OBJECTS_OF_A_BUFFER = 3
 MOST_ENTRIES = 1 << 20
 
 HEADER_BYTES = 32
@@ -88,6 +89,7 @@ class Buffers:
             region = self._region.at(self._memory, region_address)
             if region.pool != address:
                 raise BrokenStructureError(f"{what} contradicts itself")
+            self._memory.spend_objects(OBJECTS_OF_A_BUFFER * per_region)
             for index in range(per_region):
                 element = region.mem_region + pool.entry_size * index
                 found.append((element, region_address, per_region * number + index))

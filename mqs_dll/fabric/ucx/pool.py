@@ -153,6 +153,7 @@ class Requests:
             if total > MOST_REQUESTS:
                 raise BrokenStructureError(f"UCX's pool of requests is said to have {total}")
             data_of, offset = self._memory.locate(chunk.elems, stride * chunk.num_elems)
+            self._memory.spend_objects(2 * chunk.num_elems)
             view = memoryview(data_of)[offset : offset + stride * chunk.num_elems].cast("Q")[:: stride // WORD]
             found += [
                 chunk.elems + stride * index + HANDLE

@@ -6,8 +6,7 @@ connections. A process that is not in this process's MPI_COMM_WORLD is -1.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mqs_dll.abi import INVALID_RANK
@@ -69,7 +68,7 @@ class Ranks:
     def know_world(self, world: views.Comm) -> None:
         """Learn from MPI_COMM_WORLD which processes are its own (ch3: the process group of its first one)."""
         if world.vcrt and self._vc is not None:
-            self._own_group = self._connections(world.vcrt, 1)[0].pg
+            self._own_group = next(self._connections(world.vcrt, 1)).pg
 
     def local(self, comm: views.Comm) -> tuple[int, ...]:
         """Return the MPI_COMM_WORLD rank of each process of a communicator's local group.
@@ -120,9 +119,12 @@ class Ranks:
     @remembered
     def _mapped(self, map: Numbers, count: int) -> Members:
         self._memory.spend(count // RANKS_OF_A_STEP)
+        self._memory.spend_objects(count)
         if map.mode == TABLE_OF_PAIRS:
-            pairs = struct.iter_unpack("<ii", self._memory.read(map.lut, 8 * count))
-            return _members(rank if table == 0 else INVALID_RANK for table, rank in pairs)
+            pairs = self._memory.words(map.lut, 2 * count, "i")
+            return _members(
+                rank if table == 0 else INVALID_RANK for table, rank in zip(pairs[::2], pairs[1::2], strict=True)
+            )
         return _members((INVALID_RANK,) * count if map.avtid else self._regular(map, count))
 
     def _regular(self, map: Numbers, count: int) -> Sequence[int]:
@@ -132,10 +134,10 @@ class Ranks:
         if mode in OFFSET:
             return range(offset, offset + count)
         if mode in STRIDE:
-            return [rank * stride + offset for rank in range(count)]
+            return range(offset, offset + stride * count, stride) if stride else (offset,) * count
         if mode in STRIDE_BLOCK:
-            return [rank // block * (stride - block) + rank + offset for rank in range(count)]
-        return struct.unpack(f"<{count}i", self._memory.read(lut, 4 * count))
+            return tuple(rank // block * (stride - block) + rank + offset for rank in range(count))
+        return self._memory.words(lut, count, "i")
 
     # ------------------------------------------------------------ since 5.0
 
@@ -162,12 +164,13 @@ class Ranks:
         if group.size != count:
             raise BrokenStructureError(f"the group at {address:#x} has {group.size} processes instead of {count}")
         self._memory.spend(count // RANKS_OF_A_STEP)
+        self._memory.spend_objects(count)
         if group.use_map:
-            numbers: Sequence[int] = struct.unpack(f"<{count}q", self._memory.read(group.map, 8 * count))
+            numbers: Iterable[int] = self._memory.words(group.map, count, "q")
         else:
             strided = self._strided.at(self._memory, address)
             offset, stride = _signed(strided.offset), _signed(strided.stride)
-            numbers = [offset + rank * stride for rank in range(count)]
+            numbers = (offset + rank * stride for rank in range(count))
         return _members(number if number >> WORLD_SHIFT == 0 else INVALID_RANK for number in numbers)
 
     # ------------------------------------------------------------ ch3
@@ -175,19 +178,19 @@ class Ranks:
     @remembered
     def _from_table(self, address: int, count: int) -> Members:
         self._memory.spend(count // RANKS_OF_A_STEP)
+        self._memory.spend_objects(count)
         connections = self._connections(address, count)
         return _members(vc.pg_rank if vc.pg == self._own_group else INVALID_RANK for vc in connections)
 
-    @remembered
-    def _connections(self, address: int, count: int) -> tuple[views.VirtualConnection, ...]:
-        """Return the first processes of a table; communicators may share one that is longer."""
+    def _connections(self, address: int, count: int) -> Iterator[views.VirtualConnection]:
+        """Yield the first processes of a table; communicators may share one that is longer."""
         assert self._vcrt is not None
         assert self._vc is not None
         table = self._vcrt.at(self._memory, address)
         if not count <= table.size <= LARGEST_GROUP:
             raise BrokenStructureError(f"the table of processes at {address:#x} has {table.size} instead of {count}")
-        pointers = self._memory.pointers(address + self._vcrt.constant("vcr_table"), count)
-        return tuple([self._vc.at(self._memory, pointer) for pointer in pointers])
+        for pointer in self._memory.words(address + self._vcrt.constant("vcr_table"), count):
+            yield self._vc.at(self._memory, pointer)
 
 
 def _members(found: Iterable[int]) -> Members:

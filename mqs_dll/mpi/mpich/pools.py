@@ -192,6 +192,7 @@ class Pools:
             if not 0 < count <= 1 << 16:
                 raise BrokenStructureError(f"the pool at {pool.record:#x} says {count} objects a block")
             self.memory.spend(count)
+            self.memory.spend_objects(1)
             yield Objects(address, count, handle | block << 12)
 
     def _objects_of_a_block(self, address: int, pool: Pool) -> int:

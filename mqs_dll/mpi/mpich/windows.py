@@ -204,6 +204,7 @@ class Windows:
         if not 0 < size <= LARGEST_GROUP:
             return None
         data = self._memory.read(processes, size * _PROCESS.size)
+        self._memory.spend_objects(size)
         ranks = tuple(number for number, _ in _PROCESS.iter_unpack(data))
         in_group = rank == UNDEFINED if own not in ranks else rank == ranks.index(own)
         return ranks if in_group and max(ranks) < LARGEST_GROUP and len({*ranks}) == size else None

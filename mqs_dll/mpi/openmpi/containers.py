@@ -17,6 +17,9 @@ RequestT = TypeVar("RequestT", bound=views.Request)
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
 
+OBJECTS_OF_A_SLOT = 3
+"""The slot's number, its pointer, and the pair."""
+
 LARGEST_COUNT = 1 << 26
 """No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
 
@@ -44,7 +47,8 @@ class Containers:
             raise BrokenStructureError(
                 f"the table at {address:#x} says {array.size} slots, {array.number_free} of them free"
             )
-        pointers = self._memory.pointers(array.addr, array.size)
+        pointers = self._memory.words(array.addr, array.size)
+        self._memory.spend_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
         return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
 
     def list_items(self, address: int, what: str) -> Iterator[int]:
@@ -102,10 +106,12 @@ class Containers:
             base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
             data, offset = self._memory.locate(base, stride * count)
             chunk_bytes = memoryview(data)[offset : offset + stride * count]
+            self._memory.spend_objects(2 * count)
             classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
             if classes.count(pool.fl_frag_class) != count:
                 raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
             states = chunk_bytes.cast("i")[state :: stride // 4].tolist()
+            self._memory.spend_objects(len(reader.offsets) * (count - states.count(0)))
             places = (index * stride for index, used in enumerate(states) if used)
             elements.extend(reader.within(data, offset + place, base + place) for place in places)
         return elements

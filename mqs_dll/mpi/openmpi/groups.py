@@ -8,6 +8,7 @@ Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from mqs_dll.abi import INVALID_RANK
 from mqs_dll.bounds import RANKS_OF_A_STEP
 from mqs_dll.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
-from mqs_dll.memory import WORD, Memory, remembered
+from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.symbols import Symbols
 
@@ -71,7 +72,7 @@ class Groups:
     @remembered
     def own(self) -> ProcName:
         """Return this process's name."""
-        (jobid,), (vpid,) = self._named(self._memory.read(self._local_proc, WORD))
+        (jobid,), (vpid,) = self._named(self._memory.words(self._local_proc, 2, "I"))
         return ProcName(jobid, vpid)
 
     @remembered
@@ -101,7 +102,9 @@ class Groups:
         Raises:
             BrokenStructureError, TargetReadError: the group can't be decoded.
         """
-        return tuple(map(ProcName, *self._processes(address)))
+        found = self._processes(address)
+        self._memory.spend_objects(len(found.vpids))
+        return tuple(map(ProcName, *found))
 
     @remembered
     def first(self, address: int) -> ProcName:
@@ -131,7 +134,7 @@ class Groups:
     def _decode(self, group: views.Group) -> Processes:
         """Return the processes of a dense group from its entries, of a sparse one through its parent."""
         if not group.grp_flags & SPARSE:
-            return self._named(self._memory.read(group.grp_proc_pointers, WORD * group.grp_proc_count))
+            return self._named(self._memory.words(group.grp_proc_pointers, 2 * group.grp_proc_count, "I"))
         self._memory.spend(group.grp_proc_count // RANKS_OF_A_STEP)
         parents = self._decode(self.at(group.grp_parent_group_ptr))
         ranks = self._ranks_in_parent(group, len(parents.vpids))
@@ -145,6 +148,7 @@ class Groups:
         A table that doesn't say as many as the group has is refused before it is followed: its numbers may be absurd.
         """
         count = group.grp_proc_count
+        self._memory.spend_objects(count)
         if group.grp_flags & STRIDED:
             offset, stride, _last = struct.unpack_from("<3i", group.sparse_data)
             return range(offset, offset + stride * count, stride) if stride else [offset] * count
@@ -152,12 +156,13 @@ class Groups:
         if group.grp_flags & SPORADIC:
             if not 0 <= length <= count:  # no range is empty
                 raise _misfit(group)
-            ranges = list(struct.iter_unpack("<ii", self._memory.read(table, 8 * length)))
-            if any(first < 0 or size < 0 or first + size > parents for first, size in ranges):
+            ends = self._memory.words(table, 2 * length, "i")
+            firsts, sizes = ends[::2], ends[1::2]
+            if any(first < 0 or size < 0 or first + size > parents for first, size in zip(firsts, sizes, strict=True)):
                 raise _misfit(group)
-            if sum(size for _, size in ranges) != count:
+            if sum(sizes) != count:
                 raise _misfit(group)
-            return [rank for first, size in ranges for rank in range(first, first + size)]
+            return [rank for first, size in zip(firsts, sizes, strict=True) for rank in range(first, first + size)]
         if not 0 <= length <= parents // 8 + 1:
             raise _misfit(group)
         bits = int.from_bytes(self._memory.read(table, length), "little")
@@ -166,15 +171,16 @@ class Groups:
         digits = f"{bits:b}".encode().translate(_DIGITS)
         return list(compress(range(len(digits)), reversed(digits)))
 
-    def _named(self, entries: bytes) -> Processes:
-        """Return the names in a group's entries: each is a sentinel, or the address of an ompi_proc_t.
+    def _named(self, halves: array[int]) -> Processes:
+        """Return the names in the halves of a group's entries: each is a sentinel, or the address of an ompi_proc_t.
 
         A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
         """
-        halves = struct.unpack(f"<{len(entries) // 4}I", entries)
         lower, upper = halves[::2], halves[1::2]
+        self._memory.spend_objects(len(upper))
         if lower and lower[0] & 1 and lower.count(lower[0]) == len(lower):
-            return Processes((_job_of(lower[0]),) * len(lower), upper)
+            return Processes((_job_of(lower[0]),) * len(lower), tuple(upper))
+        self._memory.spend_objects(len(upper))
         names = [
             ProcName(_job_of(low), high) if low & 1 else self._name(high << 32 | low)
             for low, high in zip(lower, upper, strict=True)

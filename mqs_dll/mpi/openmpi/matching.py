@@ -57,7 +57,7 @@ class Matching:
         if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
             raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
         lists = Lists(comm, [], [], [])
-        for rank, address in enumerate(self._memory.pointers(comm.procs, comm.num_procs)):
+        for rank, address in enumerate(self._memory.words(comm.procs, comm.num_procs)):
             if address == 0:  # nobody has dealt with this peer yet
                 continue
             proc = self._proc.at(self._memory, address)

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 
-from mqs_dll.debugger.proc import DELETED, Stat, mappings, numbers_in, open_file, read_file, read_stat
+from mqs_dll.debugger.proc import DELETED, MOST_STRINGS, Stat, mappings, numbers_in, open_file, read_file, read_stat
 
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
@@ -20,6 +21,14 @@ _MPI_LIBRARY = re.compile(r"libmpi[a-z0-9_]*\.so(\.[0-9.]+)?")
 _PYTHON = re.compile(r"python[0-9.]*")
 _OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 """Of Python's own options those that take the next argument."""
+
+
+_OF_LAUNCHERS = re.compile(
+    rb"(?<![^\0])(?:OMPI|PMIX|PMI|PRTE|MPI|FLUX|PALS|SLURM)_[A-Za-z0-9_]{1,100}=[^\0]{0,65536}(?=\0|\Z)"
+)
+_MOST_VARIABLES = 1 << 10
+_MOST_ARGUMENTS = 1 << 18
+"""Bytes: orted's and hydra's proxies' have some kilobytes, srun's the names of a machine's nodes."""
 
 
 class Processes:
@@ -129,21 +138,26 @@ def _boot_time() -> int:
 
 
 def _environment(pid: int) -> dict[str, str]:
-    """Return the variables that a process was started with; none when they can't be read."""
-    variables = (item.partition("=") for item in _strings(pid, "environ"))
-    return {name: value for name, equals, value in variables if equals}
+    """Return what launchers and batch systems told a process; nothing when it can't be read.
+
+    Of all processes of a machine only that is kept: anybody's may have megabytes of variables.
+    """
+    found = _OF_LAUNCHERS.finditer(_read(pid, "environ"))
+    variables = (os.fsdecode(match.group()).partition("=") for match in found)
+    return {name: value for name, _, value in islice(variables, _MOST_VARIABLES)}
 
 
 def _arguments(pid: int) -> list[str]:
-    return _strings(pid, "cmdline")
+    """Return the words of a process's command line, its first ones where it is longer than any launcher's."""
+    data = _read(pid, "cmdline")[:_MOST_ARGUMENTS].rstrip(b"\0")
+    return [os.fsdecode(item) for item in data.split(b"\0")] if data else []
 
 
-def _strings(pid: int, file: str) -> list[str]:
+def _read(pid: int, file: str) -> bytes:
     try:
-        data = read_file(f"/proc/{pid}/{file}")
+        return read_file(f"/proc/{pid}/{file}", MOST_STRINGS)
     except OSError:
-        return []
-    return [os.fsdecode(item) for item in data.rstrip(b"\0").split(b"\0")] if data else []
+        return b""
 
 
 def _executable(pid: int) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mqs_dll import __version__
+from mqs_dll.debugger.job import json_room
 from mqs_dll.debugger.job.codec import Codecs, DamagedError, Room, fold, unfold_counted
 from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
@@ -32,6 +33,9 @@ GREETING = {"mqs-agent": 1, "version": __version__}
 
 LARGEST = 1 << 26
 """Bytes of a message: a hundred ranks of a job of ten thousand need less."""
+
+_MOST_MEMORY = 1 << 28
+"""Bytes that a message takes when it is read: short ones can stand for much."""
 
 _PIECE = 30_000
 _MORE, _LAST = b"+", b"="
@@ -91,6 +95,7 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _message(text: bytes) -> dict[str, Any]:
+    json_room.check(text, _MOST_MEMORY)
     try:
         message = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):  # ValueError: no JSON, no UTF-8, a number of thousands of digits
@@ -105,8 +110,8 @@ def _message(text: bytes) -> dict[str, Any]:
 _MOST_MEMBERS = 1 << 22
 """Of all groups in one message: those of a few communicators of a million ranks."""
 
-_MOST_VALUES = 1 << 24
-"""In one message: four times as many as it could hold one by one."""
+_MOST_VALUES = 1 << 22
+"""In one message: a quarter of a million operations, or a thousand ranks of several thousand values each."""
 
 _PROCESSES = "processes"
 
@@ -137,9 +142,11 @@ class Jobs:
         tables = self._codecs.tables
         if type(document) is not dict or document.keys() != {_PROCESSES, *tables} or type(document[GROUPS]) is not list:
             raise DamagedError("has other parts than an agent sends")
-        groups = [self._group(runs) for runs in document[GROUPS]]
-        if sum(map(len, groups)) > _MOST_MEMBERS:
-            raise DamagedError("has larger groups than any")
+        groups = []
+        members = 0
+        for runs in document[GROUPS]:
+            groups.append(self._group(runs, _MOST_MEMBERS - members))
+            members += len(groups[-1])
         room = Room(_MOST_VALUES)
         for name, table in tables.items():
             if name == GROUPS:
@@ -153,16 +160,16 @@ class Jobs:
             check_process(process)
         return processes
 
-    def _group(self, runs: Any) -> Shared[int]:
+    def _group(self, runs: Any, most: int) -> Shared[int]:
         if type(runs) is not list or len(runs) % 2 or not {*map(type, runs)} <= {int}:
             raise DamagedError("has a group that is no list of runs")
         key = tuple(runs)
+        if sum(count for count in runs[1::2] if count > 0) > most:
+            raise DamagedError("has larger groups than any")
         if key not in self._groups:
             spans = list(zip(runs[::2], runs[1::2], strict=True))
             if any(not -(2**31) <= first < 2**31 or not count > 0 for first, count in spans):
                 raise DamagedError("has a group of ranks that are none")
-            if sum(count for _, count in spans) > _MOST_MEMBERS:
-                raise DamagedError("has larger groups than any")
             self._groups[key] = Shared(rank for first, count in spans for rank in range(first, first + count))
         return self._groups[key]
 
