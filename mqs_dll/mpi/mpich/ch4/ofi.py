@@ -99,6 +99,28 @@ BESIDE, OLD_INSIDE, INSIDE = Layout(31, 0, 20), Layout(20, 23, 16), Layout(19, 2
 """To 4.1 of all, later of tcp, sockets and shm; of other providers in 4.2; since 4.3."""
 
 
+class Form(NamedTuple):
+    """What a tag of libfabric's is made of."""
+
+    layout: Layout
+    synchronous: int
+    """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
+
+    @property
+    def waits(self) -> int:
+        """Both: what a receive of the program's ignores of the protocol, which tells one form from all others."""
+        return 3 * self.synchronous
+
+
+_FIRST, _SECOND, _NOW = (Form(BESIDE, 4),), (Form(BESIDE, 8), Form(OLD_INSIDE, 8)), (Form(BESIDE, 8), Form(INSIDE, 8))
+FORMS = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
+"""By release, by itself the first."""
+
+WITHOUT_ARGUMENTS = ("4.0", "4.1", "4.2")
+WITH_ARGUMENTS = ("4.3", "5.0")
+"""Releases whose receives have their datatype alone, and all of the program's arguments."""
+
+
 class Held(NamedTuple):
     """What the endpoints hold, by the context id of the communicator without the bit of collectives."""
 
@@ -116,8 +138,6 @@ class Held(NamedTuple):
 class Ofi(Netmod):
     """The netmod ofi of one process."""
 
-    SYNCHRONOUS = 8
-    """Of the protocol's bits: the sender waits for an answer."""
     SEND_EVENT = 1
     """The request alone ends: what libfabric sends is the program's buffer, no copy (MPIDI_OFI_EVENT_SEND)."""
     UNPACKED = 96
@@ -129,17 +149,13 @@ class Ofi(Netmod):
         self._endpoints = endpoints
         self._base = parts.layouts.offset(views.Request.struct, "dev.ch4.preq.p_type") or 0
         version = parts.release.version
-        self._is_old = version.startswith(("4.0", "4.1", "4.2"))
-        self._synchronous = 4 if version.startswith(("4.0", "4.1")) else self.SYNCHRONOUS
-        self._huge = 2 * self._synchronous
-        self._waits = self._synchronous | self._huge
+        self._is_old = True if version.startswith(WITHOUT_ARGUMENTS) else None
+        if version.startswith(WITH_ARGUMENTS):
+            self._is_old = False
+        self._release = str(parts.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
-        self._layouts = self._possible_layouts(version)
-
-    def _possible_layouts(self, version: str) -> Sequence[Layout]:
-        if version.startswith(("4.0", "4.1")):
-            return [BESIDE]
-        return [BESIDE, OLD_INSIDE if self._is_old else INSIDE]
+        self._own_forms = FORMS.get(version[:3], ())
+        self._forms: Sequence[Form] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
 
     def find_way(self) -> None:
         """Search for the table of processes."""
@@ -148,23 +164,38 @@ class Ofi(Netmod):
     def _bits(self, bits: int) -> Bits:
         return self._layout().read(bits)
 
-    @remembered
     def _layout(self) -> Layout:
-        """Return which bits of tags are what, by the first receive, message or send that tells."""
-        for endpoint in self._endpoints if len(self._layouts) > 1 else ():
-            for layout in self._layouts:
-                if any(self._is_receive(each, layout) or _is_answer(each, layout) for each in endpoint.posted()):
-                    return layout
+        return self._form().layout
+
+    @remembered
+    def _form(self) -> Form:
+        """Return which bits of tags are what, by the first receive, message or send that tells.
+
+        A receive tells it whatever the release; the others leave several forms, of which the release has one.
+
+        Raises:
+            NoInformation: nothing tells, and the release is none that is known.
+        """
+        if len(self._forms) == 1:
+            return self._forms[0]
+        left: Sequence[Form] = self._forms
+        for endpoint in self._endpoints:
+            posted = list(endpoint.posted())
+            for form in self._forms:
+                if any(_is_receive(each, form) for each in posted):
+                    return form
+            left = [form for form in left if any(_is_answer(each, form.layout) for each in posted)] or left
             with suppress(MqsError):
                 for data in chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends())):
-                    return next(each for each in self._layouts if bool(each.rank) == (data is None))
-        return self._layouts[0]
-
-    def _is_receive(self, posted: Posted, layout: Layout) -> bool:
-        """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
-        ignored, whole = layout.read(posted.ignore), layout.read(ALL_BITS)
-        of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
-        return all(of_parts) and ignored.protocol == self._waits
+                    left = [form for form in left if bool(form.layout.rank) == (data is None)] or left
+                    break
+        own = [form for form in left if form in self._own_forms]
+        if own or len(left) == 1:
+            return (own or left)[0]
+        raise NoInformation(
+            f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
+            "use a release of MPICH that libmqs knows, or look again",
+        )
 
     def _context(self, bits: int) -> int:
         return contexts.communicator_of(self._bits(bits).context_id)
@@ -190,13 +221,13 @@ class Ofi(Netmod):
             except NoInformation as error:
                 refusal = error
             for each in endpoint.posted():
-                request, layout = each.context - self._base, self._layout()
-                if _is_answer(each, layout):
+                request, form = each.context - self._base, self._form()
+                if _is_answer(each, form.layout):
                     request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
                     known = outgoing.pop(request, None)
                     sent[self._context(each.tag)].append(Outgoing(request, place, each.tag, each.source, True, known))
-                elif not layout.read(each.tag).protocol:
-                    if not self._is_receive(each, layout):
+                elif not form.layout.read(each.tag).protocol:
+                    if not _is_receive(each, form):
                         raise BrokenStructureError(f"libfabric has a receive that ignores {each.ignore:#x} of a tag")
                     posted[self._context(each.tag)].append((place, each))
                 seen.add(request)
@@ -307,12 +338,24 @@ class Ofi(Netmod):
 
     def _given(self, request: views.Request, posted: Posted | None) -> Arguments | None:
         """Return the program's arguments of a receive, None where they are not kept."""
+        if self._is_old is not None:
+            return self._kept_datatype(request, posted) if self._is_old else self._kept_arguments(request, posted)
+        if posted is None:
+            return None
+        both = self._kept_arguments(request, posted), self._kept_datatype(request, posted)
+        found = [each for each in both if each is not None and each.buffer == posted.buffer]
+        return found[0] if len(set(found)) == 1 else None
+
+    def _kept_arguments(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+        """Return them as receives have them since 4.3."""
+        buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
+        facts = self._parts.datatypes.at(handle & HANDLE_BITS)
+        fits = facts is not None and (posted is None or elements * facts.size == posted.length)
+        return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
+
+    def _kept_datatype(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+        """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
         at = request.address + self._base
-        if not self._is_old:
-            buffer, elements, handle = self._memory.pointers(at + ARGUMENTS, 3)
-            facts = self._parts.datatypes.at(handle & HANDLE_BITS)
-            fits = facts is not None and (posted is None or elements * facts.size == posted.length)
-            return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
         facts = self._parts.datatypes.at(handle)
         buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
@@ -326,9 +369,11 @@ class Ofi(Netmod):
 
     def _context_id(self, request: views.Request, entry: Entry) -> int:
         """Return the context id of a receive; its communicator's where what lies there isn't one of that."""
-        at = request.address + self._base + (OLD_CONTEXT_ID if self._is_old else CONTEXT_ID)
-        context_id = int.from_bytes(self._memory.read(at, 2), "little")
-        return context_id if contexts.communicator_of(context_id) == entry.receives_in else entry.receives_in
+        places = [OLD_CONTEXT_ID] * (self._is_old is not False) + [CONTEXT_ID] * (not self._is_old)
+        at = request.address + self._base
+        kept = {int.from_bytes(self._memory.read(at + place, 2), "little") for place in places}
+        fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
+        return fitting[0] if len(fitting) == 1 else entry.receives_in
 
     def _sender(self, place: int, message: Arrived, entry: Entry) -> int:
         rank = self._sender_of(message)
@@ -408,7 +453,7 @@ class Ofi(Netmod):
         try:
             for place, endpoint in enumerate(self._endpoints):
                 for each in endpoint.arrived():
-                    if not each.claimed and not self._bits(each.tag).protocol & ~self._waits:
+                    if not each.claimed and not self._bits(each.tag).protocol & ~self._form().waits:
                         found[self._context(each.tag)].append((place, each))
         except MqsError as error:
             broken = error
@@ -417,8 +462,8 @@ class Ofi(Netmod):
     def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[Message]:
         several = len({(place, each.source, each.data) for place, each in found}) > 1
         for place, each in found:
-            bits, rank = self._bits(each.tag), self._sender_of(each)
-            whole = not bits.protocol & self._huge
+            bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
+            whole = not bits.protocol & 2 * synchronous
             unordered = several and not self._endpoints[place].orders_sources
             yield Message(
                 bits.context_id,
@@ -427,7 +472,7 @@ class Ofi(Netmod):
                 each.length if whole else UNKNOWN,
                 each.address if each.here else 0,
                 whole and each.here == each.length,
-                bool(bits.protocol & self._synchronous),
+                bool(bits.protocol & synchronous),
                 (
                     each.how() if whole else "a part of it is here; its length is not known",
                     NO_ORDER_OF_SENDERS if unordered else None,
@@ -445,6 +490,13 @@ class Ofi(Netmod):
                         f"more messages of {who} may have come: {endpoint.provider} leaves them in the connection"
                     )
         return None
+
+
+def _is_receive(posted: Posted, form: Form) -> bool:
+    """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
+    ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
+    of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
+    return all(of_parts) and ignored.protocol == form.waits
 
 
 def _is_answer(posted: Posted, layout: Layout) -> bool:

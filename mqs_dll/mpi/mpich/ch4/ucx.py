@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from mqs_dll import phrases
@@ -43,7 +45,11 @@ FIELD = 0xFFFF
 TAG = 0x3FFFFFFF
 """Of the lower half: bit 30 tells of errors in collectives, bit 29 before 4.3."""
 
-ERROR_29 = 0x20000000
+ERROR_29, ERROR_30 = 0x20000000, 0x40000000
+"""No receive asks for those that tell of errors: to 4.2 both, since 4.3 none, but for any tag it ignores others."""
+
+HAVE_ERROR_29 = {True: ("4.0", "4.1", "4.2"), False: ("4.3", "5.0")}
+"""Whether bit 29 is one of those, by release."""
 
 
 class Held(NamedTuple):
@@ -62,7 +68,7 @@ class Ucx(Netmod):
         """Begin; ``workers`` is what find has found."""
         super().__init__(parts, traffic)
         self._workers = [(worker, Matching(worker), Requests(worker)) for worker in workers]
-        self._has_error_29 = parts.release.version.startswith(("4.0", "4.1", "4.2"))
+        self._version = parts.release.version
         self._ranks: dict[int, int] = {}
 
     def find_way(self) -> None:
@@ -105,8 +111,22 @@ class Ucx(Netmod):
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
     def _tag(self, bits: int) -> int:
+        """Return MPICH's tag in one of UCX's; UNKNOWN where a bit of it may tell of an error instead."""
         tag = bits & TAG
-        return tag & ~ERROR_29 if self._has_error_29 else tag
+        if not tag & ERROR_29 or self._has_error_29() is False:
+            return tag
+        return UNKNOWN if self._has_error_29() is None else tag & ~ERROR_29
+
+    @remembered
+    def _has_error_29(self) -> bool | None:
+        """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
+        with suppress(MqsError):
+            held = self._held()
+            asked: chain[Posted | Received] = chain(*held.posted.values(), *held.received.values())
+            mask = next((each.mask for each in asked), None)
+            if mask is not None:
+                return not mask & ERROR_30
+        return next((is_so for is_so, releases in HAVE_ERROR_29.items() if self._version.startswith(releases)), None)
 
     # ------------------------------------------------------------ receives
 

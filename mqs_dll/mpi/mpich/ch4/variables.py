@@ -22,12 +22,19 @@ from mqs_dll.mpi.mpich.parts import Parts
 LARGEST = 1 << 24
 """Bytes of a library's variables that are searched."""
 
-HEADERS = {"4.0": (8, 16), "4.1": (8, 16), "4.2": (4, 8), "4.3": (4, 8)}
-NEW_HEADER = (0, 8)
-"""Where the table has its size and its first entry, by release, and since 5.0."""
+HEADERS = {"4.0": (8, 16), "4.1": (8, 16), "4.2": (4, 8), "4.3": (4, 8), "5.0": (0, 8)}
+"""Where the table has its size and its first entry, by release."""
 
 OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
 """From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
+
+FORMS = {
+    release: tuple((*header, stride) for stride in (OLD_STRIDES if release == "4.0" else STRIDES))
+    for release, header in HEADERS.items()
+}
+"""Both together."""
+
+ALL_FORMS = tuple(dict.fromkeys(form for forms in FORMS.values() for form in forms))
 
 MOST_KNOWN = 256
 
@@ -109,7 +116,8 @@ def processes(
 ) -> list[int]:
     """Return the addresses of the entries in the table of processes, by rank in MPI_COMM_WORLD.
 
-    [] where there is no such table in what can be read.
+    [] where there is no such table in what can be read. The release says in which form it is, where it is known; of
+    another release it is in any that fits, if all of those that do say the same.
 
     Args:
         parts: of the process.
@@ -117,18 +125,25 @@ def processes(
         read: returns by what each interface of this process reaches another one, given its entry's address.
         is_entry: tells whether that may be one; an interface reaches no two processes by the same.
     """
-    release = parts.release.version[:3]
-    size_at, first_at = HEADERS.get(release, NEW_HEADER)
+    own = FORMS.get(parts.release.version[:3], ())
 
     @cache
     def entries(place: int) -> list[int]:
         table = parts.memory.pointer(place)
+        for form in own:
+            if found := as_form(place, table, form):
+                return found
+        others = [found for form in ALL_FORMS if form not in own and (found := as_form(place, table, form))]
+        told = {tuple(map(read, found)) for found in others}
+        return others[0] if len(told) == 1 else []  # of several nothing tells which it is
+
+    def as_form(place: int, table: int, form: tuple[int, int, int]) -> list[int]:
+        size_at, first_at, stride = form
         if _is_table(parts, place, table, table + size_at, size):
-            for stride in OLD_STRIDES if release == "4.0" else STRIDES:
-                found = [*range(table + first_at, table + first_at + stride * size, stride)]
-                with suppress(TargetReadError):
-                    if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
-                        return found
+            found = [*range(table + first_at, table + first_at + stride * size, stride)]
+            with suppress(TargetReadError):
+                if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
+                    return found
         return []
 
     def search() -> int:

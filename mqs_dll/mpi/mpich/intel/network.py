@@ -55,17 +55,14 @@ class OfNetwork:
 class Network(ofi.Ofi):
     """Intel MPI's netmod ofi of one process."""
 
-    SYNCHRONOUS = 2
     SEND_EVENT = 2
     UNPACKED = 80
 
     def __init__(self, parts: Parts, endpoint: Endpoint) -> None:
         super().__init__(parts, OfNetwork(parts), [endpoint])
         self._is_old = True
+        self._forms = self._own_forms = (ofi.Form(ofi.Layout(20, 20, 20, context_first=True), 2),)
         self.fabric = endpoint.fabric
-
-    def _possible_layouts(self, version: str) -> Sequence[ofi.Layout]:
-        return [ofi.Layout(20, 20, 20, context_first=True)]
 
     def find_way(self) -> None:
         """Return: the ranks are in the tags, and Intel MPI's table of processes isn't known."""
