@@ -1,6 +1,7 @@
 """How much harm does the memory of a process take? Many more cases of tests/test_fuzz.py than the tests have time for.
 
     python -m benchmarks.fuzz [--cases 50000] [--first 0] [--places openmpi-debian-ob1 ...]
+    python -m benchmarks.fuzz --text 1000000 [--first 0]
 
 Each place, an MPI over a transport, gets as many cases; a case is a number, and the same harm each time, as far as
 addresses are. Printed are the most fetches, bytes and seconds of processor time that a sweep took, and what was wrong.
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mqs_dll.debugger.live import LiveProcess
-from tests.support import harm
+from tests.support import harm, hostile_text
 from tests.support.jobs import Compiler, Job, running
 from tests.support.scenes import DOZEN, title
 from tests.support.tampered import Tampered
@@ -28,7 +29,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=50_000, help="of each place (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first case (default: %(default)s)")
     parser.add_argument("--places", nargs="+", help="parts of their names; default: all")
+    parser.add_argument("--text", type=int, help="instead: cases of saved jobs, answers, environments, command lines")
     options = parser.parse_args(words)
+    if options.text is not None:
+        return hostile_text.main(["--cases", str(options.text), "--first", str(options.first)])
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         compiler = Compiler(Path(folder))
