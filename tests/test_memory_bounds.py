@@ -16,6 +16,7 @@ import pytest
 from mqs_dll import bounds
 from mqs_dll.debugger.job import json_room, saved
 from mqs_dll.errors import SavedFileError, TooMuchError
+from mqs_dll.interface import TargetImage
 from mqs_dll.memory import MOST_KEPT, Memory
 from mqs_dll.session import Library
 from tests.support.hostile_inputs import BASE, INPUTS, Endless
@@ -198,6 +199,6 @@ def test_the_end_of_all_memory_is_a_sentence(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class _RunsOut:
-    def attach(self, memory: Memory) -> None:
+    def attach(self, image: TargetImage, memory: Memory) -> None:
         """Read the memory."""
         memory.read(BASE, 8)

@@ -18,8 +18,15 @@ from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.openmpi.family import OpenMpi
-from mqs_dll.debugger.job.find.processes import Processes
-from mqs_dll.debugger.proc import check_readable, mappings, not_permitted, owner_of, user_name
+from mqs_dll.debugger.proc import (
+    MOST_STRINGS,
+    check_readable,
+    mappings,
+    not_permitted,
+    owner_of,
+    read_file,
+    user_name,
+)
 from mqs_dll.debugger.rights import distrusted
 from mqs_dll.errors import CalibrationError
 
@@ -175,7 +182,7 @@ def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Install
         CalibrationError: as find; or its owner could have us run something by that.
     """
     library = _library_of_process(pid)
-    searched = Processes().environment(pid).get("LD_LIBRARY_PATH", "")
+    searched = _searched(pid)
     owner = owner_of(pid).user
 
     def check(path: Path | str) -> None:
@@ -190,6 +197,16 @@ def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Install
         check(folder)
     family, found = _by_library(library, mpiexec, check)
     return family, replace(found, searched=searched)
+
+
+def _searched(pid: int) -> str:
+    """Return where a process was told to look for libraries; empty where it wasn't."""
+    try:
+        variables = read_file(f"/proc/{pid}/environ", MOST_STRINGS).split(b"\0")
+    except OSError:
+        return ""
+    begin = b"LD_LIBRARY_PATH="
+    return os.fsdecode(next((each for each in variables if each.startswith(begin)), begin)[len(begin) :])
 
 
 def _library_of_process(pid: int) -> Path:
