@@ -194,6 +194,13 @@ class ForeignError(ProcessError):
     help = "Look at it as that user, or with the command `mqs`, which gives up root for that."
 
 
+class NoMainThreadError(ProcessError):
+    """A process's main thread has ended, and others go on: /proc has its memory no more."""
+
+    code = 157
+    help = "Have the main thread wait for the others (pthread_join) instead of ending by pthread_exit."
+
+
 class DllError(MqsError):
     """An MQS library can't be loaded, or lacks an entry point. Never crosses the C interface."""
 

@@ -13,6 +13,7 @@ import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getatt
 from mqs_dll.errors import (
     AlreadyTracedError,
     ForeignError,
+    NoMainThreadError,
     NoSuchProcessError,
     NotPermittedError,
     ProcessError,
@@ -86,11 +87,13 @@ class Stat(NamedTuple):
     parent: int
     started: int
     """Ticks since the machine's start: two processes that have the same PID one after the other differ in it."""
+    threads: int = 1
+    """Of its process; its first one, whose state this is, may have ended before the others (pthread_exit)."""
 
     @property
     def gone(self) -> bool:
         """Whether it has exited, and only waits for its parent to notice."""
-        return self.state in "ZX"
+        return self.state in "ZX" and self.threads <= 1
 
 
 def open_file(path: str) -> FileIO:
@@ -207,6 +210,7 @@ def check_readable(pid: int) -> None:
 
     Raises:
         NoSuchProcessError: there is none, it is a zombie, or a mere thread.
+        NoMainThreadError: its main thread has ended before others.
         NotPermittedError: the kernel doesn't let us see its program.
         WordSizeError: its program isn't one of an architecture that libmqs reads.
         ProcessError: it is a thread of the kernel.
@@ -214,6 +218,9 @@ def check_readable(pid: int) -> None:
     status = read_status(pid)
     if status.process != pid:
         raise NoSuchProcessError(f"{pid} is a thread of process {status.process}, not a process")
+    stat = read_stat(pid)
+    if status.state in "ZX" and stat is not None and not stat.gone:
+        raise NoMainThreadError(f"the main thread of process {pid} ({status.name}) has ended, and others go on")
     if status.state in "ZX":
         raise NoSuchProcessError(f"process {pid} ({status.name}) has exited and only waits for its parent to notice")
     try:
@@ -291,7 +298,7 @@ def read_stat(thread: int) -> Stat | None:
         return None
     fields = after.split()
     name = before.partition(b"(")[2].decode(errors="backslashreplace")
-    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]))
+    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[17]))
 
 
 def turns(thread: int) -> tuple[int, ...]:

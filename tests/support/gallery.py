@@ -119,6 +119,7 @@ HANGING = (
     Scene("second_thread.c", 3, "receives"),
     Scene("second_thread.c", 3, "stuck"),
     Scene("generalized.c", 2),
+    Scene("no_main_thread.c", 2),
     Scene("callback.c", 2),
     Scene("callback.c", 2, "reduces"),
     Scene("nonblocking_missing.c", 4),

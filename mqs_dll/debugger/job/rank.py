@@ -16,7 +16,15 @@ from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.errors import LayoutError, MqsError, NoSuchProcessError, NotPermittedError, ProcessError, UnknownMpiError
+from mqs_dll.errors import (
+    LayoutError,
+    MqsError,
+    NoMainThreadError,
+    NoSuchProcessError,
+    NotPermittedError,
+    ProcessError,
+    UnknownMpiError,
+)
 
 
 class LiveRank:
@@ -190,6 +198,8 @@ class LiveRank:
         except NoSuchProcessError as gone:
             return gone
         except ProcessError as other:
+            if isinstance(other, NoMainThreadError):
+                return other
             if not isinstance(other, NotPermittedError):  # it has no program any more
                 return NoSuchProcessError(f"process {self.found.pid} is exiting")
         except MqsError:

@@ -8,7 +8,17 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 
-from mqs_dll.debugger.proc import DELETED, MOST_STRINGS, Stat, mappings, numbers_in, open_file, read_file, read_stat
+from mqs_dll.debugger.proc import (
+    DELETED,
+    MOST_STRINGS,
+    Stat,
+    mappings,
+    numbers_in,
+    open_file,
+    read_file,
+    read_stat,
+    thread_ids,
+)
 
 _LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun|yod)([.\-_].*)?")
 _DAEMON = re.compile(
@@ -40,10 +50,17 @@ class Processes:
         self._children: dict[int, list[Stat]] = {}
         for process in sorted(self._all.values(), key=lambda each: (each.started, each.pid)):
             self._children.setdefault(process.parent, []).append(process)
-        self.environment = cache(_environment)
-        self.arguments = cache(_arguments)
+        self.environment = cache(lambda pid: _environment(self._thread_of(pid)))
+        self.arguments = cache(lambda pid: _arguments(self._thread_of(pid)))
         self.executable = cache(_executable)
-        self.mpi_library = cache(_mpi_library)
+        self.mpi_library = cache(lambda pid: _mpi_library(self._thread_of(pid)))
+
+    def _thread_of(self, pid: int) -> int:
+        """Return a process's PID, or a thread of it that goes on where the main one has ended: /proc has both alike."""
+        process = self._all.get(pid)
+        if process is None or process.gone or process.state not in "ZX":
+            return pid
+        return next((thread for thread in thread_ids(pid) if thread != pid), pid)
 
     def __iter__(self) -> Iterator[Stat]:
         """Iterate over those that haven't exited."""

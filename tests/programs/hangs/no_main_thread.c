@@ -1,0 +1,34 @@
+/* Rank 0 waits for a word that rank 1's second thread will send, once it has done its work; rank 1's main thread has ended
+ * by pthread_exit.
+ */
+#include "hang.h"
+
+#include <pthread.h>
+
+static void *help(void *unused)
+{
+    int word = 0;
+    (void)unused;
+    compute();
+    MPI_Send(&word, 1, MPI_INT, 0, 14, MPI_COMM_WORLD);
+    MPI_Finalize();
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    int word = 0, level;
+    pthread_t helper;
+    alarm(TIME_LIMIT_SECONDS);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    directory = argv[1];
+    variant = argc > 2 ? argv[2] : "";
+    ready();
+    if (rank == 1) {
+        pthread_create(&helper, NULL, help, NULL);
+        pthread_exit(NULL);
+    }
+    MPI_Recv(&word, 1, MPI_INT, 1, 14, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+}
