@@ -207,7 +207,6 @@ def test_an_unforeseen_exception_is_a_bug(mqs: Command, planner: int, monkeypatc
         SystemExit(None),
         GeneratorExit(),
         RecursionError(),
-        MemoryError(),
     ],
     ids=repr,
 )

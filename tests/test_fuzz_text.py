@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from tests.support.hostile_text import CHANGES, RUNS, TEXTS
+from tests.support.targets import python_code, python_module
 
 CASES = 20_000
 """In all; `python -m benchmarks.fuzz --text 1000000` tries as many as one likes."""
@@ -38,7 +38,7 @@ ATTEMPTS = {
 def test_hostile_text_runs_nothing_and_is_read_or_refused() -> None:
     """Whatever a job, a node or a file says, is data: nothing runs, nothing is written, nothing grows."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.hostile_text", "--cases", str(CASES)],
+        [*python_module("tests.support.hostile_text"), "--cases", str(CASES)],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -70,7 +70,7 @@ except BannedError:
     guard.is_on = False
     print(guard.seen[0].split()[0])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(python_code(code), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout.strip() == event, done.stderr
     assert event == "open" or event in RUNS | CHANGES
 

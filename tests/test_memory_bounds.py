@@ -22,6 +22,7 @@ from mqs_dll.session import Library
 from tests.support.hostile_inputs import BASE, INPUTS, Endless
 from tests.support.memory_image import MemoryImage
 from tests.support.synthetic_job import ring
+from tests.support.targets import python_module
 
 ADDRESS_SPACE = 512 << 20
 """Bytes, of which the interpreter and drgn take two hundred million."""
@@ -85,7 +86,7 @@ def _limit() -> None:
 
 def _read(name: str, folder: Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.hostile_inputs", name, str(folder)],
+        [*python_module("tests.support.hostile_inputs"), name, str(folder)],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

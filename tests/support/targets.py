@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,12 +37,23 @@ class Plan(enum.IntEnum):
     HANG = 7
 
 
+ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parents[1] / "targets"
 RUNNING = {"R", "S"}
 """States of threads that nobody has stopped."""
 
 DEADLINE = 60.0
 """Seconds after which a state that has to come is given up."""
+
+
+def python_code(text: str) -> list[str]:
+    """Return what runs some Python that finds the tests' modules, and the package where it was installed."""
+    return [sys.executable, "-c", f"import sys; sys.path.append({str(ROOT)!r})\n{text}"]
+
+
+def python_module(name: str) -> list[str]:
+    """Return what runs a module of the tests', as ``python -m`` does; arguments may follow."""
+    return python_code(f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)")
 
 
 def compile_target(output: Path, source: str, *options: str) -> Path:
