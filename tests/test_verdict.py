@@ -254,6 +254,13 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
     assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
+def test_the_end_of_a_session_is_not_the_end_of_mpi() -> None:
+    """Another session, or the world model, may go on: who is in MPI_Session_finalize may still send."""
+    verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), still(1, call="MPI_Session_finalize")))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert stuck(verdict, Certainty.PROVED) == []
+
+
 @pytest.mark.parametrize("call", ["MPI_Recv", "MPI_Finalize"])
 def test_what_an_mpi_call_has_called_back_may_do_anything(call: str) -> None:
     """A rank in a callback or a signal handler is neither stuck in its call nor gone: it may still send."""

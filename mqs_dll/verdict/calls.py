@@ -57,7 +57,7 @@ _CALLS = {
         "MPI_Neighbor_allgather MPI_Neighbor_allgatherv MPI_Neighbor_alltoall MPI_Neighbor_alltoallv"
         " MPI_Neighbor_alltoallw"
     ),
-    Blocks.END: "MPI_Finalize MPI_Session_finalize",
+    Blocks.END: "MPI_Finalize",
     Blocks.POLLS: (
         "MPI_Test MPI_Testall MPI_Testany MPI_Testsome MPI_Iprobe MPI_Improbe MPI_Request_get_status"
         " MPI_Request_get_status_all MPI_Request_get_status_any MPI_Request_get_status_some MPI_Parrived MPI_Win_test"
@@ -71,8 +71,8 @@ _CALLS = {
         " MPI_Accumulate MPI_Get_accumulate MPI_Fetch_and_op MPI_Compare_and_swap MPI_Buffer_detach MPI_Buffer_flush"
         " MPI_Comm_flush_buffer MPI_Session_flush_buffer MPI_File_read MPI_File_write MPI_File_read_at"
         " MPI_File_write_at MPI_File_read_shared MPI_File_write_shared MPI_Comm_join MPI_Init MPI_Init_thread"
-        " MPI_Session_init MPI_Abort MPI_Start MPI_Startall MPI_Comm_shrink MPI_Comm_agree MPIX_Comm_shrink"
-        " MPIX_Comm_agree"
+        " MPI_Session_init MPI_Session_finalize MPI_Abort MPI_Start MPI_Startall MPI_Comm_shrink MPI_Comm_agree"
+        " MPIX_Comm_shrink MPIX_Comm_agree"
     ),
 }
 

@@ -24,14 +24,20 @@ enum {
 static int rank, size;
 static const char *directory, *variant;
 
-static inline void begin(int argc, char **argv)
+static inline void begin_with(int argc, char **argv, int threads)
 {
+    int provided;
     alarm(TIME_LIMIT_SECONDS); /* nothing is left behind even when the harness dies */
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, threads, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     directory = argc > 1 ? argv[1] : ".";
     variant = argc > 2 ? argv[2] : "";
+}
+
+static inline void begin(int argc, char **argv)
+{
+    begin_with(argc, argv, MPI_THREAD_SINGLE);
 }
 
 static inline int is(const char *wanted)

@@ -21,13 +21,9 @@ static void *help(void *unused)
 
 int main(int argc, char **argv)
 {
-    int word = 0, level;
+    int word = 0;
     pthread_t helper;
-    alarm(TIME_LIMIT_SECONDS);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    directory = argv[1];
-    variant = argc > 2 ? argv[2] : "";
+    begin_with(argc, argv, MPI_THREAD_MULTIPLE);
     if (rank == 0)
         pthread_create(&helper, NULL, help, NULL);
     ready();

@@ -5,13 +5,9 @@
 
 int main(int argc, char **argv)
 {
-    int values[2] = {0}, level;
+    int values[2] = {0};
     MPI_Request request, other;
-    alarm(TIME_LIMIT_SECONDS);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    directory = argv[1];
-    variant = argc > 2 ? argv[2] : "";
+    begin_with(argc, argv, MPI_THREAD_MULTIPLE);
     if (rank == 0)
         MPI_Irecv(&values[1], 1, MPI_INT, 2, 15, MPI_COMM_WORLD, &other);
     if (rank < 2)
