@@ -297,11 +297,24 @@ def test_processes_that_were_opened_before_need_no_rights_afterwards(
     sleeper: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the kernel lets root alone trace (Yama), what root has opened is enough: no memory is opened again."""
-    live.open_beforehand(sleeper)
+    live.open_beforehand(sleeper, lambda: True)
     monkeypatch.setattr(live, "_open", lambda pid: pytest.fail("it is opened again"))
     monkeypatch.setattr(live, "check_owner", lambda user, what: None)
     with LiveProcess(sleeper) as process:
         assert process.image.find_function("malloc")
+
+
+def test_what_has_become_another_program_is_not_kept_open(sleeper: int) -> None:
+    """It may run as root by the time that it is open (a program with the set-user-ID bit): it is asked again then."""
+    live.open_beforehand(sleeper, lambda: False)
+    assert sleeper not in live._opened_before
+    names = [os.readlink(f"/proc/self/fd/{number}") for number in opened_files()]  # noqa: PTH115
+    assert f"/proc/{sleeper}/mem" not in names
+
+
+def opened_files() -> list[str]:
+    """Return the descriptors of this process that are open."""
+    return [name for name in os.listdir("/proc/self/fd") if Path(f"/proc/self/fd/{name}").is_symlink()]  # noqa: PTH208
 
 
 # ---------------------------------------------------------------- what holds processes for one user

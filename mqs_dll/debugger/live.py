@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -181,10 +181,19 @@ _opened_before: dict[int, _Opened] = {}
 """Processes that were opened before root was given up (rights.py), by PID."""
 
 
-def open_beforehand(pid: int) -> None:
-    """Open a process for when we have given up root; nothing happens where it can't be opened."""
+def open_beforehand(pid: int, is_right: Callable[[], bool]) -> None:
+    """Open a process for when we have given up root; nothing happens where it can't be opened.
+
+    Args:
+        pid: which process.
+        is_right: tells, once it is open, whether it still is what was meant: it may have become another program.
+    """
     with suppress(MqsError, OSError, ValueError):
-        _opened_before[pid] = _open(pid)
+        opened = _open(pid)
+        if is_right():
+            _opened_before[pid] = opened
+        else:
+            os.close(opened.memory)
 
 
 class LiveProcess(Closes, ReadInOnePiece):

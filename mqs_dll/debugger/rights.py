@@ -22,6 +22,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def give_up_root(owner: Owner, prepare: Callable[[], None]) -> None:
     pids = list(_processes_of(owner))
     allow_open_files(len(pids))
     for pid in pids:
-        live.open_beforehand(pid)
+        live.open_beforehand(pid, partial(is_wholly_of, pid, owner))
     _become(owner)
 
 
