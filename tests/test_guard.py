@@ -16,9 +16,10 @@ from mqs_dll.debugger.guard import Returns
 from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.returns import ReturnCounter
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stop import all_stopped, stopped
+from mqs_dll.errors import StopError
 from tests.support.returning import LOOPS, OBEYS, Returning, can_count, holding, returning
-from tests.support.targets import other_process, wait_until
+from tests.support.targets import compile_target, other_process, running, states, wait_until
 
 SECONDS = 1000.0
 NO_THREAD = 0x7FFFFFFF
@@ -238,3 +239,33 @@ def test_a_thread_that_is_gone_cant_be_counted() -> None:
     """A counter that the kernel refuses is an error, not a count of 0."""
     with pytest.raises(OSError, match=r"."):
         ReturnCounter(NO_THREAD, 0x1000)
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> Iterator[int]:
+    """Give the PID of a process that sleeps in the kernel, where ptrace can't stop it."""
+    with running(compile_target(tmp_path / "sleeper", "sleeper.c", "-pthread"), "vfork") as target:
+        children = Path(f"/proc/{target.pid}/task/{target.pid}/children")
+        wait_until(lambda: states(target.pid) == {"D"} and children.read_text().strip())
+        yield target.pid
+        os.kill(int(children.read_text()), signal.SIGKILL)
+
+
+def test_what_could_not_be_stopped_is_not_kept(deaf: int) -> None:
+    """What held it ends, for whoever is its tracer no other debugger can be; the next stop has another one."""
+    with holding() as held:
+        with all_stopped([deaf], deadline=0.1, holder=held) as stop:
+            assert isinstance(stop.failures[deaf], StopError)
+        wait_until(lambda: read_status(deaf).tracer == 0)
+        assert held.ended
+
+
+def test_what_could_not_be_let_go_in_time_is_not_kept(deaf: int) -> None:
+    """What watched a thread that went into the kernel ends; of its calls nothing is known."""
+    with noticing() as returns:
+        call = Call(deaf, 0x401000)
+        can_count(call)
+        assert returns.begin([call], SECONDS) == {call}
+        assert read_status(deaf).tracer
+        assert returns.end() is None
+        wait_until(lambda: read_status(deaf).tracer == 0)

@@ -83,6 +83,8 @@ class Guard(Closes):
         self._counters: dict[Call, ReturnCounter] = {}
         self._threads: set[int] = set()
         """Those that we trace."""
+        self.keeps = False
+        """Whether a thread could not be let go, as Tracer has it."""
 
     def begin(self) -> set[Call]:
         """Begin; return of which of the calls a return will be noticed."""
@@ -142,12 +144,14 @@ class Guard(Closes):
     def _detach(self, thread: int) -> None:
         ptrace.call(ptrace.INTERRUPT, thread)
         deadline = time.monotonic() + ptrace.LETTING_GO
-        with suppress(TimeoutError):
+        try:
             while (status := ptrace.news(thread, deadline)) is not None:
                 if status >> 16 != ptrace.EVENT_STOP or not _may_be_trapped(thread):
                     ptrace.call(ptrace.DETACH, thread, self._to_deliver(thread, status))
                     return
                 ptrace.call(ptrace.CONT, thread)  # as far as to that signal
+        except TimeoutError:
+            self.keeps = True
 
     def _to_deliver(self, thread: int, status: int) -> int:
         """Return the signal for which a thread stands, if it is for the thread; 0 for none."""

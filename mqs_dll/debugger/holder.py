@@ -274,6 +274,7 @@ def _hold(order: Order, end: float, owner: Owner | None) -> bool:
             _send(1, _try(partial(tracer.registers, pid)))
     finally:
         tracer.resume()
+    _end_if(tracer.keeps)
     if is_told:
         _send(1, pickle.dumps(None))
     return not is_told
@@ -292,9 +293,17 @@ def _watch(order: Watch, end: float, owner: Owner | None) -> bool:
                 guard.pass_on()
             if 0 in told:
                 _order()
-                _send(1, _try(guard.end))
+                counts = _try(guard.end)
+                _end_if(guard.keeps)
+                _send(1, counts)
                 return False
     return True
+
+
+def _end_if(keeps: bool) -> None:
+    """End instead of an answer where a thread could not be let go: then the kernel does it, whatever it is at."""
+    if keeps:
+        os._exit(0)
 
 
 @contextmanager

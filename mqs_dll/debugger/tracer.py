@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
 from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.proc import (
@@ -90,6 +89,11 @@ class Tracer:
         for threads in self._processes.values():
             threads.resume()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a thread could not be let go, which stops as soon as it leaves the kernel: only our end helps it."""
+        return any(threads.keeps for threads in self._processes.values())
+
 
 class _Threads:
     """The threads of one process that we hold, each with the signal to deliver when it is let go."""
@@ -101,6 +105,7 @@ class _Threads:
         self._owner = owner
         self._asked: list[int] = []
         self.held: dict[int, int] = {}
+        self.keeps = False
         self.stop_signal = 0
 
     def ask(self) -> None:
@@ -196,9 +201,11 @@ class _Threads:
             return
         ptrace.call(ptrace.INTERRUPT, thread)
         deadline = time.monotonic() + ptrace.LETTING_GO
-        with suppress(TimeoutError):
+        try:
             while (status := ptrace.news(thread, deadline)) is not None:
                 if status >> 16 != ptrace.EVENT_STOP:
                     pending = os.WSTOPSIG(status)
                 if ptrace.call(ptrace.DETACH, thread, pending):
                     return
+        except TimeoutError:
+            self.keeps = True
