@@ -254,6 +254,32 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
     assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
+def test_who_has_not_called_mpi_finalize_is_named() -> None:
+    """It ends when all have called it; who computes for all the while is suspected to keep the others there."""
+    ended = [still(place, call="MPI_Finalize") for place in range(2)]
+    verdict = conclude(job(*ended, still(2)))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert verdict.headline.startswith(
+        "Seems stuck: ranks [0-1] called MPI_Finalize, rank 2 did not: it is outside MPI"
+    )
+    assert the(verdict, Cause.OUTSIDE).processes == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("ended", "last"),
+    [
+        ([gone(1)], still(2)),
+        ([still(1, call="MPI_Finalize")], rank(2, earlier=rank(2), went_on=True)),
+        ([still(1, call="MPI_Finalize")], rank(2)),
+    ],
+    ids=["one has left it", "the last one goes on", "seen once"],
+)
+def test_who_will_call_mpi_finalize_keeps_nobody(ended: list[Rank], last: Rank) -> None:
+    """Where one has come out of it, it doesn't wait; and who makes progress will come to it."""
+    verdict = conclude(job(still(0, call="MPI_Finalize"), *ended, last))
+    assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
 def test_the_end_of_a_session_is_not_the_end_of_mpi() -> None:
     """Another session, or the world model, may go on: who is in MPI_Session_finalize may still send."""
     verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), still(1, call="MPI_Session_finalize")))

@@ -11,7 +11,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Origin
-from mqs_dll.verdict.results import Activity, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
+from mqs_dll.verdict.results import Activity, Cause, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
 from mqs_dll.verdict.states import State, ThreadWait
 
 
@@ -61,7 +61,7 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if outcome is Outcome.PROVED:
         return f"Stuck for good: {_begin_small(found[0].sentence)}"
     if outcome is Outcome.SUSPECTED:
-        stuck = analysis.proved.stuck or analysis.suspected.stuck
+        stuck = analysis.proved.stuck or analysis.suspected.stuck or found[0].cause is Cause.OUTSIDE
         return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}"
     processes = analysis.job.processes
     read = sum(bool(process.samples) for process in processes)

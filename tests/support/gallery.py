@@ -100,6 +100,7 @@ HANGING = (
     Scene("too_small.c", 2),
     Scene("too_small.c", 2, "arrived"),
     Scene("straggler.c", 3),
+    Scene("last_rank.c", 3),
     Scene("mutex.c", 2),
     Scene("stopped.c", 3),
     Scene("lock_held.c", 3),

@@ -107,6 +107,32 @@ def of_stopped(case: Case, named: Collection[int]) -> Iterator[Finding]:
         yield case.finding(Cause.STOPPED, Certainty.SUSPECTED, sentence, advice, places)
 
 
+def of_finalize(case: Case) -> Iterator[Finding]:
+    """Yield who hasn't called MPI_Finalize, where all others of an MPI_COMM_WORLD have: it ends when all have.
+
+    That it is collective says MPI 4.1, section 11.2.2. Where a process has left it and exited, it doesn't wait.
+    """
+    analysis = case.analysis
+    worlds: dict[int, list[int]] = {}
+    for place, process in enumerate(analysis.job.processes):
+        worlds.setdefault(process.world, []).append(place)
+    for places in worlds.values():
+        ended = [place for place in places if analysis.state(place) is State.GONE]
+        others = sorted({*places} - {*ended})
+        waiting = all(analysis.job.processes[place].state is not RankState.EXITED for place in ended)
+        outside = all(
+            cause_of(case, place) is Cause.OUTSIDE and analysis.motions[place] in (Motion.SAME, Motion.COMPUTES)
+            for place in others
+        )
+        if ended and others and waiting and outside:
+            sentence = (
+                f"{case.names.ranks(ended)} called MPI_Finalize, {case.names.ranks(others)} did not: "
+                f"{'it' if len(others) == 1 else 'they'} {state_words(case, others)}."
+            )
+            advice = f"MPI_Finalize ends when all have called it. {ADVICE[Cause.OUTSIDE]}"
+            yield case.finding(Cause.OUTSIDE, Certainty.SUSPECTED, sentence, advice, (*ended, *others))
+
+
 def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
     """Return what to do about peers that don't come."""
     if cause is not Cause.STOPPED:
