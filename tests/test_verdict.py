@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -254,6 +255,39 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
     assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
+def asking(number: int, *looks: str | None, **facts: Any) -> Rank:
+    """Return a rank that is in a call that asks at each look with such a fingerprint, and outside MPI at the others."""
+    found = None
+    for fingerprint in looks:
+        stacks = [stack("MPI_Test" if fingerprint else None, fingerprint=fingerprint or "outside")]
+        found = rank(number, receive(1 - number, tag=5, text=(IRECV,)), stacks=stacks, earlier=found, **facts)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("looks", [("a", "a"), ("a", None, "a"), ("a", "a", None)])
+def test_who_asks_for_the_same_again_and_again_is_suspected_to_wait_for_it(looks: Sequence[str | None]) -> None:
+    """In the same call, from the same place, and elsewhere at most outside MPI; that it came back is no progress."""
+    for went_on in (False, True):
+        verdict = conclude(job(asking(0, *looks, went_on=went_on), still(1, receive(0), call="MPI_Recv")))
+        found = the(verdict, Cause.CYCLE)
+        assert (found.certainty, verdict.outcome) == (Certainty.SUSPECTED, Outcome.SUSPECTED)
+        assert found.advice.endswith("Rank 0 asks by MPI_Test again and again, and may stop asking.")
+
+
+@pytest.mark.parametrize("looks", [("a", None), (None, None), ("a", "b")], ids=["asks once", "never", "has gone on"])
+def test_who_asks_but_once_or_goes_on_waits_for_nothing(looks: Sequence[str | None]) -> None:
+    """Variables that change where it asks from are progress of its own."""
+    verdict = conclude(job(asking(0, *looks), still(1)))
+    assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
+def test_all_may_ask_for_ever() -> None:
+    """Ranks that all ask for what none of them sends are suspected; before, nothing was said of them."""
+    verdict = conclude(job(asking(0, "a", "a"), asking(1, "a", "a")))
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
+
+
 def test_who_has_not_called_mpi_finalize_is_named() -> None:
     """It ends when all have called it; who computes for all the while is suspected to keep the others there."""
     ended = [still(place, call="MPI_Finalize") for place in range(2)]
@@ -269,7 +303,7 @@ def test_who_has_not_called_mpi_finalize_is_named() -> None:
     ("ended", "last"),
     [
         ([gone(1)], still(2)),
-        ([still(1, call="MPI_Finalize")], rank(2, earlier=rank(2), went_on=True)),
+        ([still(1, call="MPI_Finalize")], rank(2, receive(0, text=(IRECV,)), earlier=rank(2))),
         ([still(1, call="MPI_Finalize")], rank(2)),
     ],
     ids=["one has left it", "the last one goes on", "seen once"],

@@ -103,7 +103,7 @@ class Called:
                 self._add(stack, called, operations)
 
     def _add(self, stack: CallStack, called: Pending, operations: list[Pending]) -> None:
-        blocks = calls.what_ends(stack.call or "")
+        blocks = calls.polled(stack.call or "")
         made_by = _MADE_BY.get((blocks, called.queue), (stack.call or "",))
         queued = [each for each in operations if _may_be(each, called, made_by)]
         agreeing = [each for each in queued if _agree(each, called)]
@@ -122,7 +122,7 @@ class Called:
         if known is None:
             return
         communicator = self._communicators.of_process[place][known]
-        for queue, peer_name, tag_name in _OPERATIONS.get(calls.what_ends(call), ()):
+        for queue, peer_name, tag_name in _OPERATIONS.get(calls.polled(call), ()):
             peer, tag = stack.argument(peer_name), stack.argument(tag_name)
             if peer is None:
                 continue

@@ -76,6 +76,20 @@ _CALLS = {
     ),
 }
 
+_POLLED = {
+    "MPI_Test": "MPI_Wait",
+    "MPI_Request_get_status": "MPI_Wait",
+    "MPI_Testall": "MPI_Waitall",
+    "MPI_Request_get_status_all": "MPI_Waitall",
+    "MPI_Testany": "MPI_Waitany",
+    "MPI_Request_get_status_any": "MPI_Waitany",
+    "MPI_Testsome": "MPI_Waitsome",
+    "MPI_Request_get_status_some": "MPI_Waitsome",
+    "MPI_Iprobe": "MPI_Probe",
+    "MPI_Improbe": "MPI_Mprobe",
+}
+"""Calls that only ask, and the one that waits for what they ask for."""
+
 _REDUCTIONS = frozenset({"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"})
 
 _BY_NAME = {name: blocks for blocks, names in _CALLS.items() for name in names.split()}
@@ -90,6 +104,11 @@ def what_ends(call: str) -> Blocks:
     A collective call with "_init" only prepares; the large-count calls of MPI 4 end in "_c" and block like the others.
     """
     return _BY_NAME.get(call.removesuffix("_c"), Blocks.NOTHING)
+
+
+def polled(call: str) -> Blocks:
+    """Return what ends the asking of one who makes a call again and again that only asks; of any other what ends it."""
+    return what_ends(_POLLED.get(call.removesuffix("_c"), call))
 
 
 def known() -> frozenset[str]:

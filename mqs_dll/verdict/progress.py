@@ -6,11 +6,12 @@ rank nearly always has one. What stays the same in two looks, while everybody ha
 
 from __future__ import annotations
 
+import itertools
 from enum import Enum
 
 from mqs_dll import phrases
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.job.records import Halt, JobProcess, Sample, in_mpi
+from mqs_dll.debugger.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.calls import Blocks, what_ends
 
@@ -38,11 +39,28 @@ def motion(process: JobProcess) -> Motion:
     before, after = process.samples[-2:]
     if after.halt is not None:
         return Motion.UNKNOWN
-    if after.went_on or not _has_same_operations(before, after):
-        return Motion.CHANGED
+    if (after.went_on and not _is_free(before)) or not _has_same_operations(before, after):
+        return Motion.CHANGED  # to come back from a call that only asks is no progress
     if not _moved(before, after):
         return Motion.SAME if before.halt is None else Motion.UNKNOWN
     return Motion.COMPUTES if _is_free(before) and _is_free(after) else Motion.CHANGED
+
+
+def polling(process: JobProcess) -> CallStack | None:
+    """Return the call that a process makes again and again to ask for the same; None where it isn't seen to.
+
+    It was in that call in two samples at least, each time from the same place with the same variables there, elsewhere
+    at most outside MPI, and its operations were the same in all of them.
+    """
+    asking: list[CallStack] = []
+    for before, after in itertools.pairwise(process.samples):
+        if after.halt is not None or not (_is_free(before) and _is_free(after) and _has_same_operations(before, after)):
+            return None
+    for sample in process.samples:
+        stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
+        asking += [stack for stack in stacks if stack.call is not None and stack.callback is None]
+    alike = {(stack.thread, stack.call, stack.caller, stack.fingerprint) for stack in asking}
+    return asking[-1] if len(asking) > 1 and len(alike) == 1 and asking[-1].fingerprint else None
 
 
 def _moved(before: Sample, after: Sample) -> bool:

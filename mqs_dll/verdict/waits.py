@@ -19,7 +19,7 @@ from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Origin, Pending, users
-from mqs_dll.verdict.progress import halt_of
+from mqs_dll.verdict.progress import halt_of, polling
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.windows import Windows
@@ -59,6 +59,9 @@ class Waits:
         blocked = [
             (stack, stack.call) for stack in inside if stack.call and _blocks(stack.call) and stack.callback is None
         ]
+        asking = None if blocked else polling(process)
+        if asking is not None and asking.call is not None:
+            return ProcessWait(State.POLLS, asking, [self._thread(place, asking, asking.call, alone=True)])
         if not blocked:
             return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
         threads = [self._thread(place, *each, alone=len(blocked) == 1) for each in blocked]
@@ -66,7 +69,7 @@ class Waits:
         return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
 
     def _thread(self, place: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
-        blocks = calls.what_ends(call)
+        blocks = calls.polled(call)
         if blocks in calls.COLLECTIVE:
             return self._collective(place, call, stack)
         if blocks is Blocks.WINDOW:

@@ -101,6 +101,8 @@ HANGING = (
     Scene("too_small.c", 2, "arrived"),
     Scene("straggler.c", 3),
     Scene("last_rank.c", 3),
+    Scene("asking.c", 2),
+    Scene("asking.c", 2, "probe"),
     Scene("mutex.c", 2),
     Scene("stopped.c", 3),
     Scene("lock_held.c", 3),

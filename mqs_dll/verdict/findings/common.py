@@ -14,6 +14,7 @@ from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
+from mqs_dll.verdict.states import State
 
 TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
 HELD = {
@@ -94,6 +95,11 @@ class Case:
             if others := outside_of(job.processes[place]):
                 threads = self._of_threads(place, others)
                 return threads[:1].upper() + threads[1:]
+            if analysis.state(place) is State.POLLS and analysis.certainty(place):
+                asking = analysis.waits.of_process[place].call
+                return (
+                    f"{self.names.ranks([place]).capitalize()} asks by {asking} again and again, and may stop asking."
+                )
             if call := self._unseen(place):
                 return f"What {self.names.ranks([place])} waits for in {call} is in no queue: it may end."
         if job.source in HELD:

@@ -15,7 +15,7 @@ from mqs_dll.errors import TargetReadError
 MOST_REQUESTS = 1 << 12
 """Of one call: more are not looked at."""
 
-_ALL_ACTIVE = frozenset({"MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"})
+_ALL_ACTIVE = frozenset(f"MPI_{verb}{which}" for verb in ("Wait", "Test") for which in ("", "all", "any", "some"))
 
 
 def with_requests(
