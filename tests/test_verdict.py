@@ -314,6 +314,19 @@ def test_who_will_call_mpi_finalize_keeps_nobody(ended: list[Rank], last: Rank) 
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
+def test_a_call_of_which_nobody_knows_what_it_waits_for_is_suspected() -> None:
+    """Where it was watched and did not end; "nothing is stuck" would say that it will."""
+    call = "MPI_File_read_shared"
+    verdict = conclude(job(still(0, call=call, where="dump.c:31"), still(1)))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.UNEXPLAINED).sentence == (
+        "Rank 0 is in MPI_File_read_shared at dump.c:31, and did not leave it between two looks; what it waits for "
+        "is in no queue."
+    )
+    for fine in (still(0, call=call, watched=False), rank(0, call=call), still(0, call="MPI_File_seek")):
+        assert conclude(job(fine, still(1))).outcome is Outcome.NOTHING_STUCK
+
+
 def test_the_end_of_a_session_is_not_the_end_of_mpi() -> None:
     """Another session, or the world model, may go on: who is in MPI_Session_finalize may still send."""
     verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), still(1, call="MPI_Session_finalize")))

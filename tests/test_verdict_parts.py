@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from mqs_dll.verdict.calls import Blocks, may_have_request, names_communicator, what_ends
+from mqs_dll.debugger.job.bindings import functions
+from mqs_dll.verdict.calls import Blocks, known, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import Gates, circles, shortest_cycle
 from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
 from mqs_dll.verdict.trees import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
@@ -65,8 +66,20 @@ def test_one_rank_is_no_range() -> None:
     ],
 )
 def test_the_table_says_what_a_call_blocks_on(call: str, blocks: Blocks) -> None:
-    """A call in no table returns at once; one with counts for each process may not wait for all."""
+    """A call that only prepares returns at once; one with counts for each process may not wait for all."""
     assert what_ends(call) is blocks
+
+
+@pytest.mark.parametrize("call", functions())
+def test_every_call_of_the_standard_says_how_it_blocks(call: str) -> None:
+    """There is no default: what isn't classified would be taken for unknown, which stands for a few by their names."""
+    is_named = call.removesuffix("_c") in known()
+    assert is_named or what_ends(call) is Blocks.NOTHING
+
+
+def test_a_call_that_nobody_knows_blocks_on_nobody_knows_what() -> None:
+    """One of a later standard, or of an MPI's own."""
+    assert what_ends("MPIX_Harness") is Blocks.UNKNOWN
 
 
 def test_a_window_keeps_a_communicator_that_the_program_may_have_freed() -> None:

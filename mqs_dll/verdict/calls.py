@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -52,6 +53,10 @@ _CALLS = {
         " MPI_File_read_at_all MPI_File_write_all MPI_File_write_at_all MPI_File_read_ordered"
         " MPI_File_write_ordered MPI_File_set_view MPI_File_set_size MPI_File_preallocate MPI_File_sync"
         " MPI_File_read_all_end MPI_File_write_all_end MPI_File_read_at_all_end MPI_File_write_at_all_end"
+        " MPI_File_read_ordered_end MPI_File_write_ordered_end MPI_File_read_all_begin MPI_File_write_all_begin"
+        " MPI_File_read_at_all_begin MPI_File_write_at_all_begin MPI_File_read_ordered_begin"
+        " MPI_File_write_ordered_begin MPI_File_seek_shared MPI_File_set_atomicity MPI_File_set_info"
+        " MPI_Comm_set_info MPI_Win_set_info"
     ),
     Blocks.NEIGHBORS: (
         "MPI_Neighbor_allgather MPI_Neighbor_allgatherv MPI_Neighbor_alltoall MPI_Neighbor_alltoallv"
@@ -72,9 +77,30 @@ _CALLS = {
         " MPI_Comm_flush_buffer MPI_Session_flush_buffer MPI_File_read MPI_File_write MPI_File_read_at"
         " MPI_File_write_at MPI_File_read_shared MPI_File_write_shared MPI_Comm_join MPI_Init MPI_Init_thread"
         " MPI_Session_init MPI_Session_finalize MPI_Abort MPI_Start MPI_Startall MPI_Comm_shrink MPI_Comm_agree"
-        " MPIX_Comm_shrink MPIX_Comm_agree"
+        " MPIX_Comm_shrink MPIX_Comm_agree MPI_Rput MPI_Rget MPI_Raccumulate MPI_Rget_accumulate"
+        " MPI_Comm_detach_buffer MPI_Session_detach_buffer MPI_Lookup_name MPI_Publish_name MPI_Unpublish_name"
+    ),
+    Blocks.NOTHING: (
+        "MPI_Alloc_mem MPI_Bsend MPI_Buffer_attach MPI_Buffer_iflush MPI_Cancel MPI_Cart_coords MPI_Cart_get"
+        " MPI_Cart_map MPI_Cart_rank MPI_Cart_shift MPI_Cartdim_get MPI_Close_port MPI_Comm_attach_buffer"
+        " MPI_Comm_compare MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_iflush_buffer MPI_Comm_rank"
+        " MPI_Comm_remote_group MPI_Comm_remote_size MPI_Comm_size MPI_Comm_test_inter MPI_Dims_create"
+        " MPI_Dist_graph_neighbors MPI_Dist_graph_neighbors_count MPI_File_delete MPI_File_seek MPI_Finalized"
+        " MPI_Free_mem MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get"
+        " MPI_Grequest_complete MPI_Grequest_start MPI_Open_port MPI_Pack MPI_Pcontrol MPI_Pready MPI_Pready_list"
+        " MPI_Pready_range MPI_Query_thread MPI_Reduce_local MPI_Register_datarep MPI_Request_free"
+        " MPI_Session_attach_buffer MPI_Session_iflush_buffer MPI_Test_cancelled MPI_Topo_test MPI_Unpack"
+        " MPI_Win_attach MPI_Win_detach MPI_Win_post MPI_Win_shared_query MPI_Win_sync"
     ),
 }
+_LOCAL = re.compile(
+    r"MPI_(Abi|Add_error|Attr|Errhandler|Error|Get|Group|Info|Keyval|Op|Pack|Remove_error|Status|Type|Unpack)_\w+"
+    r"|MPI_(Comm|File|Session|Win)_(call_errhandler|create_errhandler|create_keyval|delete_attr|free_keyval|get_\w+"
+    r"|set_attr|set_errhandler|set_name)"
+    r"|MPI_I[a-z]\w+|MPI_File_i(read|write)\w*"
+    r"|\w+_init"
+)
+"""Families of calls that return at once: local ones, nonblocking ones, and those that only prepare."""
 
 _POLLED = {
     "MPI_Test": "MPI_Wait",
@@ -99,11 +125,12 @@ COLLECTIVE = frozenset({Blocks.TOGETHER, Blocks.ROOTED, Blocks.NEIGHBORS})
 
 
 def what_ends(call: str) -> Blocks:
-    """Return what a call blocks on: of one that is in no table, the nonblocking and the local ones, nothing.
+    """Return what a call blocks on; nobody knows it of a call that MPI 4.1 doesn't have.
 
-    A collective call with "_init" only prepares; the large-count calls of MPI 4 end in "_c" and block like the others.
+    The large-count calls of MPI 4 end in "_c" and block like the others.
     """
-    return _BY_NAME.get(call.removesuffix("_c"), Blocks.NOTHING)
+    name = call.removesuffix("_c")
+    return _BY_NAME.get(name) or (Blocks.NOTHING if _LOCAL.fullmatch(name) else Blocks.UNKNOWN)
 
 
 def polled(call: str) -> Blocks:
@@ -113,7 +140,7 @@ def polled(call: str) -> Blocks:
 
 def known() -> frozenset[str]:
     """Return the names of all calls that block or poll, or may."""
-    return frozenset(_BY_NAME)
+    return frozenset(name for name, blocks in _BY_NAME.items() if blocks is not Blocks.NOTHING)
 
 
 def names_communicator(call: str) -> bool:

@@ -54,6 +54,8 @@ class Cause(Enum):
     """Ranks of one communicator are in different collectives."""
     BEHIND = "waits behind a stuck rank"
     """Not part of the deadlock, but can't go on because of it."""
+    UNEXPLAINED = "call that does not end"
+    """It stands in a call of which it isn't known what it waits for."""
     DISPUTE = "queue and call differ"
     """What a queue has and what the arguments of the call say can't both be right: a bug of libmqs's."""
     PROGRESS = "progress"

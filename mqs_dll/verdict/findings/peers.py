@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mqs_dll.debugger.job.records import RankState
+from mqs_dll.verdict import calls
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of
@@ -131,6 +132,26 @@ def of_finalize(case: Case) -> Iterator[Finding]:
             )
             advice = f"MPI_Finalize ends when all have called it. {ADVICE[Cause.OUTSIDE]}"
             yield case.finding(Cause.OUTSIDE, Certainty.SUSPECTED, sentence, advice, (*ended, *others))
+
+
+def of_unexplained(case: Case) -> Iterator[Finding]:
+    """Yield who surely stood in one call of which it isn't known what it waits for."""
+    analysis = case.analysis
+    by_call: dict[str, list[int]] = {}
+    for place, wait in enumerate(analysis.waits.of_process):
+        if wait.call is None or wait.threads or calls.what_ends(wait.call) is not calls.Blocks.UNKNOWN:
+            continue
+        if analysis.motions[place] is Motion.SAME and analysis.job.processes[place].samples[-1].watched:
+            by_call.setdefault(wait.call, []).append(place)
+    for call, places in by_call.items():
+        where = case.names.where(analysis.waits.of_process[places[0]].stack) if len(places) == 1 else ""
+        at = f" at {where}" if where else ""
+        sentence = (
+            f"{case.names.ranks(places)} {are(places)} in {call}{at}, and did not leave it between two looks; what it "
+            "waits for is in no queue."
+        )
+        advice = "It may end by itself: look again, and at the ranks, files or nodes that it is about."
+        yield case.finding(Cause.UNEXPLAINED, Certainty.SUSPECTED, sentence, advice, places)
 
 
 def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
