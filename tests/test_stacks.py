@@ -20,6 +20,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.debugger.stop import stopped
 from tests.support.cores import gcore
+from tests.support.gdb import gdb
 from tests.support.jobs import PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, find_mpis
 from tests.support.targets import look_until, wait_until
@@ -180,6 +181,22 @@ def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_p
     assert (main.thread, main.call, main.caller and main.caller.function) == (pid, None, "compute")
     assert (other.call, other.caller and other.caller.function) == ("MPI_Recv", "receive")
     assert other.fingerprint == again[1].fingerprint
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
+def test_a_thread_that_starts_another_is_where_it_does_so(name: str, tmp_path: Path) -> None:
+    """Right behind the system call, where the C library's code has no call frame information: gdb leaves it there."""
+    to_there = ("catch syscall clone3", "continue", "continue", "signal SIGSTOP")
+    with job_of(name, tmp_path, 1, "starting") as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        said = gdb(f"attach {pid}", *to_there, "detach")
+        assert "returned from syscall clone3" in said
+        with LiveProcess(pid) as process:
+            main = look(process)[0]
+    assert (main.call, main.caller and main.caller.function) == (None, "start")
+    own = [frame.function for frame in main.frames if frame.module == "stacks"]
+    assert own == ["start", "starting", "main", "_start"]
 
 
 @pytest.mark.mpi

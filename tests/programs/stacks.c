@@ -1,5 +1,6 @@
 /* Each rank sits in another MPI call, which a function of known name made. 5 ranks; 1 rank with the argument "threads",
- * whose main thread computes while another thread is in MPI, or "waitall". */
+ * whose main thread computes while another thread is in MPI, "starting", which starts one thread after the other, or
+ * "waitall". */
 #include "hangs/hang.h"
 
 #include <pthread.h>
@@ -60,6 +61,26 @@ static int with_threads(void)
     return 0;
 }
 
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+__attribute__((noinline)) static int start(void)
+{
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, end_at_once, NULL);
+    return error ? error : pthread_join(thread, NULL);
+}
+
+static int starting(void)
+{
+    ready();
+    while (start() == 0)
+        continue;
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     static int (*const block[])(void) = {receive, wait_for_all, send, meet, turn};
@@ -71,6 +92,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (is("threads"))
         return with_threads();
+    if (is("starting"))
+        return starting();
     ready();
     return is("waitall") ? wait_for_all() : block[rank]();
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,22 @@ _SIZES_OF_REGISTERS = {drgn.Architecture.X86_64: 8 * 21, drgn.Architecture.AARCH
 
 _CALLEE_SAVED = {drgn.Architecture.X86_64: "rbx", drgn.Architecture.AARCH64: "x19"}
 """A register that call frame information always leads to, and a chain of frame pointers never."""
+
+_CLONED = re.compile(
+    rb"\x0f\x05"  # syscall
+    rb"\x48\x85\xc0"  # test %rax,%rax
+    rb"(?:\x7c.|\x0f\x8c.{4})"  # jl, to what sets errno
+    rb"(?:\x74.|\x0f\x84.{4})"  # jz, to what the child does
+    rb"\xc3",  # ret
+    re.DOTALL,
+)
+"""How clone and clone3 end on x86_64 (glibc 2.36: sysdeps/unix/sysv/linux/x86_64/clone.S and clone3.S)."""
+_SYSCALL = 2
+"""Bytes of a syscall instruction."""
+_MOST_CODE = 18
+"""Bytes of what _CLONED matches, where its jumps are long ones."""
+_RESULT, _PC, _SP = 10 * 8, 16 * 8, 19 * 8
+"""Where rax, rip and rsp lie in struct pt_regs and struct user_regs_struct of x86_64."""
 
 _MOST_STEPS = 256
 _WHOLE = (1 << 64) - 1
@@ -71,6 +88,8 @@ class StackTracer:
             self._program.add_memory_segment(0, _WHOLE, self._memory.read)
         self._memory.stack = stack
         registers = self._memory.unsigned(stack.registers[: drgn.sizeof(self._registers)])
+        if _architecture(self._program) is drgn.Architecture.X86_64:
+            registers = self._memory.after_clone(registers)
         return self._program.stack_trace(drgn.Object.from_bytes_(self._program, self._registers, registers))
 
 
@@ -102,6 +121,27 @@ class _Memory:
             return data
         words = struct.Struct(f"<{len(data) // 8}Q")
         return words.pack(*map(without_signature, words.unpack(data)))
+
+    def after_clone(self, registers: bytes) -> bytes:
+        """Return the registers of a thread of x86_64, of one that starts another as if it had come back from clone.
+
+        Behind that system call glibc's code has no call frame information, since in the child it would be wrong; the
+        return address is where the stack pointer points to.
+        """
+        result, pc, sp = (struct.unpack_from("<Q", registers, at)[0] for at in (_RESULT, _PC, _SP))
+        caller = self.stack.fetch(sp, 8) if self.stack else b""
+        if len(caller) < 8 or result == 0:  # 0 in the child
+            return registers
+        try:
+            is_clone = _CLONED.match(self._fetch(max(pc - _SYSCALL, 0), _MOST_CODE))
+        except TargetReadError:
+            return registers
+        if not is_clone:
+            return registers
+        returned = bytearray(registers)
+        returned[_PC : _PC + 8] = caller
+        returned[_SP : _SP + 8] = struct.pack("<Q", sp + 8)
+        return bytes(returned)
 
 
 def _type_of_registers(program: drgn.Program) -> drgn.Type:
