@@ -12,9 +12,18 @@ _IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
 _IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)
 """Names that compilers and MPIs make of MPI_RECV (MPI 4.0, section 19.1.5)."""
 
+_ALONE_IN = {"ompi_mpi_finalize": "MPI_Finalize"}
+"""Functions of an MPI's that one of the standard's does nothing but jump to, which leaves no frame.
+
+Who jumps to that one too, as mpi4py does, has no call of it: on the stack there is nothing else (Open MPI 4.1 and 5.0:
+ompi/mpi/c/finalize.c).
+"""
+
 
 def standard_names(symbol: str) -> list[str]:
     """Return the MPI functions that a symbol may stand for, as the standard spells them, the likeliest first."""
+    if symbol in _ALONE_IN:
+        return [_ALONE_IN[symbol]]
     names = []
     if in_c := _IN_C.fullmatch(symbol):
         names += [in_c[1], in_c[1] + (in_c[2] or "")]
