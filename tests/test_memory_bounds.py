@@ -84,15 +84,13 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
 
 
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in no more memory than there may be."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, preexec_fn=_limit, check=False)
+
+
 def _read(name: str, folder: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [*python_module("tests.support.hostile_inputs"), name, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        preexec_fn=_limit,
-        check=False,
-    )
+    done = _run(*python_module("tests.support.hostile_inputs"), name, str(folder))
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -127,14 +125,7 @@ def test_a_large_job_is_read_in_as_much(tmp_path: Path) -> None:
     content = saved.to_bytes(ring(LARGE))
     for name, data in (("job", content), ("job.gz", gzip.compress(content, 1))):
         (tmp_path / name).write_bytes(data)
-        done = subprocess.run(
-            [sys.executable, "-m", "mqs_dll", "job", "--load", str(tmp_path / name)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            preexec_fn=_limit,
-            check=False,
-        )
+        done = _run(sys.executable, "-m", "mqs_dll", "job", "--load", str(tmp_path / name))
         assert done.returncode == 1, done.stderr
         assert done.stdout.startswith("STUCK FOR GOOD: ranks [0-9999] wait in a circle")
 

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -122,13 +121,15 @@ def _workplace(keep: Path | None) -> Iterator[Path]:
         with ended(_made) as directory:
             yield directory
         return
+    from mqs_dll.debugger.files import is_open, is_trusted
+
     try:
         keep.mkdir(0o755, parents=True, exist_ok=True)
         seen = keep.stat()
         filled = any(keep.iterdir())
     except OSError as error:
         raise CalibrationError(f"{keep} can't be made: {error.strerror}") from error
-    if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not is_trusted(seen) or is_open(seen):
         raise CalibrationError(f"others may write into {keep}: --keep wants a directory of your own")
     if filled:
         raise CalibrationError(f"{keep} is not empty: --keep wants a new directory")

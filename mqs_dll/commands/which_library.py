@@ -198,11 +198,13 @@ def _checked(path: str) -> int:
 
 def _distrusted(file: os.stat_result) -> str:
     """Return why a file isn't loaded though a process names it; empty where nothing is wrong."""
+    from mqs_dll.debugger.files import is_open, is_trusted
+
     if not stat.S_ISREG(file.st_mode):
         return "is no regular file"
-    if file.st_uid not in (0, os.geteuid()):
+    if not is_trusted(file):
         return f"belongs to user {file.st_uid}, whose code would run as you"
-    if file.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if is_open(file):
         return "may be written by others, whose code would run as you"
     return ""
 

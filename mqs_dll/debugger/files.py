@@ -1,4 +1,7 @@
-"""Files that a user asks for: written whole or not at all, and nowhere that another user could have led them."""
+"""Files that a user asks for: written whole or not at all, and nowhere that another user could have led them.
+
+And who could have put there what lies in a file: us and root alone, or others.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,16 @@ from pathlib import Path
 _STANDARD_OUTPUT = ("-", "/dev/stdout")
 _MOST_LINKS = 40
 """As the kernel follows them."""
+
+
+def is_trusted(found: os.stat_result) -> bool:
+    """Tell whether a file or a folder belongs to us, or to root."""
+    return found.st_uid in (0, os.geteuid())
+
+
+def is_open(found: os.stat_result) -> bool:
+    """Tell whether its group, or everybody, may write to a file or a folder."""
+    return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def write_out(path: str, content: bytes) -> None:
@@ -64,7 +77,7 @@ def _followed(path: Path) -> Path:
     for _ in range(_MOST_LINKS):
         if not path.is_symlink():
             return path
-        if path.lstat().st_uid not in (0, os.geteuid()):
+        if not is_trusted(path.lstat()):
             raise OSError(errno.ELOOP, "it is another user's link, and isn't followed")
         path = path.parent / path.readlink()
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 
 from mqs_dll.debugger import holder, live
+from mqs_dll.debugger.files import is_open, is_trusted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
 from mqs_dll.errors import NotPermittedError, StopError
@@ -86,10 +87,10 @@ def distrusted(path: Path | str) -> str:
             found = each.stat()
         except OSError as error:
             return f"{each} can't be looked at: {error.strerror}"
-        if found.st_uid not in (0, os.geteuid()):
+        if not is_trusted(found):
             return f"{each} belongs to user {user_name(found.st_uid)}"
         is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # there, owners alone replace files
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+        if is_open(found) and not is_sticky:
             return f"{each} may be written by others"
     return ""
 

@@ -244,7 +244,7 @@ class Names:
     def do(self, places: Collection[int], most: int = 3) -> str:
         """Return what several processes do, in a few words: "in MPI_Recv or MPI_Wait, or outside MPI"."""
         if len(places) == 1:
-            return self.does(next(iter(places))) + self._at(places)
+            return self.does(next(iter(places))) + self.at(places)
         counts = Counter(self._short(place) for place in places)
         texts = [text for text, _ in counts.most_common(most)]
         rest = len(counts) - len(texts)
@@ -253,7 +253,7 @@ class Names:
         inside = [text for text in texts if text.startswith("MPI_")]
         outside = [text for text in texts if not text.startswith("MPI_")]
         parts = ([f"in {' or '.join(inside)}"] if inside else []) + outside
-        return ", or ".join(parts) + self._at(places)
+        return ", or ".join(parts) + self.at(places)
 
     def _short(self, place: int) -> str:
         wait = self._analysis.waits.of_process[place]
@@ -264,7 +264,7 @@ class Names:
         text = self.does(place)
         return text.removeprefix("in ")
 
-    def _at(self, places: Collection[int]) -> str:
+    def at(self, places: Collection[int]) -> str:
         """Return " at solver.c:42" where all processes are there."""
         found = {self.where(self._analysis.waits.of_process[place].stack) for place in places}
         line = found.pop() if len(found) == 1 else ""

@@ -58,7 +58,7 @@ def polling(process: JobProcess) -> CallStack | None:
             return None
     for sample in process.samples:
         stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
-        asking += [stack for stack in stacks if stack.call is not None and stack.callback is None]
+        asking += [stack for stack in stacks if stack.waits_in is not None]
     alike = {(stack.thread, stack.call, stack.caller, stack.fingerprint) for stack in asking}
     return asking[-1] if len(asking) > 1 and len(alike) == 1 and asking[-1].fingerprint else None
 
@@ -77,9 +77,7 @@ def _moved(before: Sample, after: Sample) -> bool:
 def _is_free(sample: Sample) -> bool:
     """Tell whether no thread is in an MPI call but one that only asks, or that has called back."""
     stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
-    return all(
-        stack.call is None or stack.callback is not None or what_ends(stack.call) is Blocks.POLLS for stack in stacks
-    )
+    return all(stack.waits_in is None or what_ends(stack.waits_in) is Blocks.POLLS for stack in stacks)
 
 
 def _has_same_operations(before: Sample, after: Sample) -> bool:

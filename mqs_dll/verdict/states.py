@@ -68,4 +68,4 @@ class ProcessWait:
         """The MPI call that it is in, and that hasn't called the program back."""
         if self.threads and self.threads[0].call is not None:
             return self.threads[0].call
-        return None if self.stack is None or self.stack.callback is not None else self.stack.call
+        return None if self.stack is None else self.stack.waits_in

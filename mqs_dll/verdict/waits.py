@@ -56,9 +56,7 @@ class Waits:
         if main is None:
             return self._without_stack(place)
         inside = [stack for stack in stacks if stack.call is not None]
-        blocked = [
-            (stack, stack.call) for stack in inside if stack.call and _blocks(stack.call) and stack.callback is None
-        ]
+        blocked = [(stack, stack.waits_in) for stack in inside if stack.waits_in and _blocks(stack.waits_in)]
         asking = None if blocked else polling(process)
         if asking is not None and asking.call is not None:
             return ProcessWait(State.POLLS, asking, [self._thread(place, asking, asking.call, alone=True)])
@@ -279,10 +277,8 @@ def _handles(stack: CallStack) -> set[int]:
 def _is_gone(process: JobProcess) -> bool:
     if process.state in _NEVER_AGAIN:
         return True
-    return any(
-        stack.call is not None and calls.what_ends(stack.call) is Blocks.END and stack.callback is None
-        for stack in stacks_of(process)
-    )
+    within = (stack.waits_in for stack in stacks_of(process))
+    return any(call is not None and calls.what_ends(call) is Blocks.END for call in within)
 
 
 def _blocks(call: str) -> bool:

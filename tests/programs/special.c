@@ -2,38 +2,12 @@
  * Ordinary ones lie among them. */
 #include "truth.h"
 
+#include "generalized_request.h"
+
 enum { PARTITIONS = 4, COUNT = 25, ELEMENTS = PARTITIONS * COUNT };
 
 static MPI_Comm field;
 static int ordinary[2][8];
-
-static int query(void *state, MPI_Status *status)
-{
-    (void)state;
-    MPI_Status_set_elements(status, MPI_BYTE, 0);
-    MPI_Status_set_cancelled(status, 0);
-    return MPI_SUCCESS;
-}
-
-static int release(void *state)
-{
-    (void)state;
-    return MPI_SUCCESS;
-}
-
-static int cancel(void *state, int complete)
-{
-    (void)state;
-    (void)complete;
-    return MPI_SUCCESS;
-}
-
-/* It belongs to no communicator: there is no queue for it. */
-static void start_generalised(void)
-{
-    MPI_Request request;
-    MPI_Grequest_start(query, release, cancel, NULL, &request);
-}
 
 #if MPI_VERSION >= 4
 static int data[5][ELEMENTS];
@@ -81,7 +55,7 @@ int main(int argc, char **argv)
     truth_set_name(field, "field");
     MPI_Barrier(MPI_COMM_WORLD);
     post_irecv(ordinary[0], 8, MPI_INT, 1 - world_rank, 1, field);
-    start_generalised();
+    start_generalized(); /* It belongs to no communicator: there is no queue for it. */
     make_partitioned();
     post_irecv(ordinary[1], 4, MPI_INT, MPI_ANY_SOURCE, 2, field);
     settle();

@@ -98,6 +98,11 @@ class CallStack:
     """The program's innermost function that runs inside of the MPI call: a reduction, what an attribute or an error
     calls, a signal handler. It may do anything, also call MPI. None where there is none."""
 
+    @property
+    def waits_in(self) -> str | None:
+        """The MPI call that may keep it; None outside MPI, and in what such a call has called back."""
+        return self.call if self.callback is None else None
+
     def argument(self, name: str) -> Argument | None:
         """Return an argument of the MPI call by the name of its parameter, None where it is unknown."""
         return next((each for each in self.arguments if each.name == name), None)

@@ -144,8 +144,7 @@ def of_unexplained(case: Case) -> Iterator[Finding]:
         if analysis.motions[place] is Motion.SAME and analysis.job.processes[place].samples[-1].watched:
             by_call.setdefault(wait.call, []).append(place)
     for call, places in by_call.items():
-        where = case.names.where(analysis.waits.of_process[places[0]].stack) if len(places) == 1 else ""
-        at = f" at {where}" if where else ""
+        at = case.names.at(places) if len(places) == 1 else ""
         sentence = (
             f"{case.names.ranks(places)} {are(places)} in {call}{at}, and did not leave it between two looks; what it "
             "waits for is in no queue."
@@ -195,7 +194,6 @@ def state_words(case: Case, peers: Collection[int]) -> str:
         return f"{verb} not read" if process.state is RankState.UNREADABLE else f"{verb} before MPI_Init"
     if state is State.STOPPED and len(peers) > 1:
         return f"{verb} {names.halt(peers)}"
-    line = names.where(analysis.waits.of_process[peer].stack)
-    at = f" at {line}" if line and len(peers) == 1 else ""
+    at = names.at(peers) if len(peers) == 1 else ""
     moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
     return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}"

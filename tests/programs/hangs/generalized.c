@@ -3,24 +3,7 @@
  */
 #include "hang.h"
 
-static int query(void *state, MPI_Status *status)
-{
-    (void)state;
-    return MPI_Status_set_elements(status, MPI_BYTE, 0);
-}
-
-static int forget(void *state)
-{
-    (void)state;
-    return MPI_SUCCESS;
-}
-
-static int cancel(void *state, int complete)
-{
-    (void)state;
-    (void)complete;
-    return MPI_SUCCESS;
-}
+#include "../generalized_request.h"
 
 int main(int argc, char **argv)
 {
@@ -29,7 +12,7 @@ int main(int argc, char **argv)
     begin(argc, argv);
     if (rank == 0) {
         MPI_Irecv(&answer, 1, MPI_INT, 1, 14, MPI_COMM_WORLD, &reply);
-        MPI_Grequest_start(query, forget, cancel, NULL, &work);
+        work = start_generalized();
     }
     ready();
     if (rank == 0) {

@@ -82,7 +82,6 @@ def _unwind(
     arguments = CallArguments(modules)
     constants = constants_of(modules.process.image)
     outside: dict[Hashable, CallStack] = {}
-    one_calls = _only_one_calls(modules)
     for stack in stacks:
         is_main = stack.thread == main
         read: CallStack | Hidden | None
@@ -95,7 +94,7 @@ def _unwind(
         if isinstance(read, Hidden) and not is_main:
             read = CallStack(stack.thread, None, None, None, (), "")
         if isinstance(read, CallStack) and read.call is None and not is_main:
-            if not one_calls and len(outside) < _MOST_OUTSIDE:
+            if len(outside) < _MOST_OUTSIDE:
                 outside.setdefault(read.frames, read)
         elif isinstance(read, CallStack):
             if read.arguments and constants and not constants.may_be(read.call or "", read.arguments):
@@ -106,6 +105,8 @@ def _unwind(
             found.append(read)
         elif read and is_main:
             return read
+    if outside and _only_one_calls(modules):
+        outside.clear()
     return (*found, *outside.values()) if found else NOT_CAPTURED
 
 
