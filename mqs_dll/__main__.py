@@ -33,8 +33,17 @@ def run() -> int:
         sys.stdout.flush()
     except BaseException as error:
         code = code or (0 if isinstance(error, BrokenPipeError) else _UNWRITTEN)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would write the rest at its end, and complain
+        _discard_rest(1)
+    try:
+        sys.stderr.flush()
+    except BaseException:  # nobody reads it
+        _discard_rest(2)
     return code
+
+
+def _discard_rest(stream: int) -> None:
+    """Let nothing more be written to a standard stream: Python would try at its end, complain, and end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def _tell(error: BaseException) -> None:

@@ -266,10 +266,12 @@ def test_a_failure_of_the_apology_has_no_code_of_a_verdict(
 def test_what_cannot_be_written_has_no_code_of_a_verdict(words: str, redirection: str, code: int) -> None:
     """Neither where the disk is full nor where nobody hears: Python would end with 1 or 120."""
     script = f"{shlex.join(command(*words.split()))} {redirection}"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == code
-    if words == "dll-path":
-        assert done.stderr.startswith("mqs: standard output, or a temporary file, can't be written: No space left")
+    for unbuffered in ("", "1"):  # Python writes at its end, and at once
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        if words == "dll-path":
+            assert done.stderr.startswith("mqs: standard output, or a temporary file, can't be written: No space left")
 
 
 def test_a_package_that_is_missing(tmp_path: Path) -> None:
