@@ -83,7 +83,8 @@ def test_a_probe_for_another_tag_is_a_near_miss() -> None:
         )
     )
     assert the(verdict, Cause.TAG).sentence == (
-        "Rank 0 waits for tag 10 from rank 1 on MPI_COMM_WORLD; rank 1 sent tag 11, which lies unexpected at rank 0."
+        "Rank 0 waits for tag 10 from rank 1 on MPI_COMM_WORLD; rank 1 sent tag 11, which lies unexpected at rank 0. "
+        "Perhaps that is the one that is meant."
     )
 
 

@@ -26,8 +26,8 @@ def test_the_one_wrong_tag_among_ten_thousand_ranks_is_named_on_a_screen() -> No
     job = synthetic_job.halo(10_000)
     verdict = conclude(job)
     assert verdict.outcome is Outcome.PROVED
-    assert [finding.cause for finding in verdict.findings] == [Cause.TAG, Cause.CYCLE, Cause.BEHIND]
-    assert "rank 3333 waits for tag 7777 from rank 3332 on 'halo exchange'" in verdict.headline
+    assert [finding.cause for finding in verdict.findings] == [Cause.CYCLE, Cause.BEHIND, Cause.TAG]
+    assert "Rank 3333 waits for tag 7777 from rank 3332 on 'halo exchange'" in verdict.headline
     page = Console(width=120, file=io.StringIO())
     page.print(text.render(job, verdict))
     assert len(page.file.getvalue().splitlines()) <= SCREEN  # type: ignore[attr-defined]

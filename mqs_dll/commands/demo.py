@@ -24,8 +24,8 @@ from mqs_dll.errors import DemoError
 
 DESCRIPTION = f"""\
 A job of three ranks that hangs. Each has two communicators besides MPI_COMM_WORLD, "halo exchange" and "results".
-  rank 0 sends its cells to rank 1 (MPI_Isend) and waits for an answer,
-  rank 1 waits for the cells with tag {demo_rank.WANTED_TAG}, but rank 0 has sent them with tag {demo_rank.SENT_TAG},
+  rank 0 sends its cells to rank 1 with tag {demo_rank.SENT_TAG},
+  rank 1 waits for them with tag {demo_rank.WANTED_TAG},
   rank 2 waits for anybody's result.
 All of them sit in MPI calls that never end."""
 

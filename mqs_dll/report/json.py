@@ -101,7 +101,7 @@ def _sample(sample: Sample) -> dict[str, Any]:
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "cause": finding.cause.value,
-        **members(finding, "certainty", "sentence", "advice", "processes"),
+        **members(finding, "certainty", "sentence", "advice", "processes", "frees"),
         "communicator": finding.communicator_id,
     }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.debugger.job.shared import Shared
@@ -28,6 +29,8 @@ class Solution:
     """By stuck process, its needs that can't be met."""
     turning: list[list[int]]
     """Processes that wait for each other inside one collective call, in which nobody is missing."""
+    frees: Callable[[Iterable[Need]], int]
+    """Returns how many stuck processes could go on if some needs were met."""
 
 
 class Analysis:
@@ -126,9 +129,16 @@ class _Graph:
             }
             released = [part for part in Parts(unmet, len(self._processes)).all if self._turns(part, unmet)]
             if not released:
-                return Solution({*unmet}, unmet, turning)
+                return Solution({*unmet}, unmet, turning, partial(self._frees, free, unmet))
             turning += released
             free.update(place for part in released for place in part)
+
+    def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
+        """Return how many of the processes with unmet needs could go on if some needs were met."""
+        wished = {*met}
+        gates = [gate for place in unmet for need, gate in self._need_gates[place] if need in wished]
+        live = self._gates.solve([*free, *gates])
+        return sum(live[place] for place in unmet)
 
     def _turns(self, part: Sequence[int], unmet: dict[int, list[Need]]) -> bool:
         """Tell whether processes wait for each other only inside one collective call: that ends by itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from mqs_dll.debugger.job.garbage import garbage_left_alone
@@ -59,10 +60,10 @@ def _saw_enough(analysis: Analysis) -> bool:
 
 def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[Finding, ...]) -> str:
     if outcome is Outcome.PROVED:
-        return f"Stuck for good: {_begin_small(found[0].sentence)}"
+        return f"Stuck for good: {_begin_small(found[0].sentence)}{_hint(found)}"
     if outcome is Outcome.SUSPECTED:
         stuck = analysis.proved.stuck or analysis.suspected.stuck or found[0].cause is Cause.OUTSIDE
-        return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}"
+        return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}{_hint(found)}"
     processes = analysis.job.processes
     read = sum(bool(process.samples) for process in processes)
     of_all = f"{read} of {len(processes)} ranks" if read < len(processes) else _ranks(read)
@@ -77,6 +78,19 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if processes and all(process.state is RankState.EXITED for process in processes):
         return f"The job is over: {_ranks(len(processes))} exited."
     return f"Nothing can be said: none of {_ranks(len(processes))} could be read."
+
+
+def _hint(found: tuple[Finding, ...]) -> str:
+    """Return the sentence on a message that may be what the first finding is about, though that isn't sure."""
+    cause = {*found[0].processes}
+    hints = (
+        finding.sentence
+        for finding in found[1:]
+        if finding.cause in (Cause.TAG, Cause.COMMUNICATOR, Cause.SOURCE)
+        and finding.certainty is Certainty.SUSPECTED
+        and cause.issuperset(finding.processes)
+    )
+    return "".join(f" {hint}" for hint in itertools.islice(hints, 1))
 
 
 def _ranks(count: int) -> str:

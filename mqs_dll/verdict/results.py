@@ -146,6 +146,8 @@ class Finding:
     """Whom it is about; of a cycle, in its order."""
     communicator_id: int | None
     """Its place in Verdict.communicators; None where it is about none or several."""
+    frees: int = 0
+    """How many of the stuck ranks could go on if this alone were otherwise; 0 also where that wasn't asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ EXITS = Scene("exited_peer.c", 2, "exits", LEFT_ALONE)
 
 HANGING = (
     *CORE,
+    Scene("swapped.c", 2),
+    Scene("swapped.c", 2, "synchronous"),
     Scene("wrong_communicator.c", 2),
     Scene("wrong_source.c", 3),
     Scene("different_order.c", 2),

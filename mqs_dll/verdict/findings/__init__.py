@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import groupby
 
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
@@ -22,6 +22,7 @@ from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 MOST_OF_A_KIND = 5
+_CERTAINTIES = tuple(Certainty)
 
 _GRAVEST_FIRST = (
     Cause.TOO_SMALL,
@@ -47,15 +48,20 @@ _GRAVEST_FIRST = (
 
 
 def find(analysis: Analysis, names: Names) -> list[Finding]:
-    """Return all findings on a job, the gravest first: what is proved, then what explains most."""
+    """Return all findings on a job: first what is proved, then what keeps most ranks, then by cause."""
     case = Case(analysis, names)
-    order = list(Certainty)
-    found = sorted(_all(case), key=lambda each: (order.index(each.certainty), _GRAVEST_FIRST.index(each.cause)))
-    return [finding for _, same in groupby(found, key=_kind) for finding in _shortened(case, list(same))]
+    kinds: defaultdict[tuple[Certainty, Cause], list[Finding]] = defaultdict(list)
+    for finding in _all(case):
+        kinds[finding.certainty, finding.cause].append(finding)
+    for same in kinds.values():
+        same.sort(key=lambda finding: -finding.frees)
+    found = [each for same in kinds.values() for each in _shortened(case, same)]
+    return sorted(found, key=_rank)
 
 
-def _kind(finding: Finding) -> tuple[Certainty, Cause]:
-    return finding.certainty, finding.cause
+def _rank(finding: Finding) -> tuple[int, int, int]:
+    """Return what puts the cause first: if it alone were otherwise, the most ranks could go on."""
+    return _CERTAINTIES.index(finding.certainty), -finding.frees, _GRAVEST_FIRST.index(finding.cause)
 
 
 def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
@@ -65,7 +71,8 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
     shown, others = same[: MOST_OF_A_KIND - 1], same[MOST_OF_A_KIND - 1 :]
     places = [place for finding in others for place in finding.processes]
     sentence = f"{len(others)} more of this kind ({same[0].cause.value}), among {case.names.ranks(places)}."
-    return [*shown, Finding(same[0].cause, same[0].certainty, sentence, same[0].advice, tuple(places), None)]
+    rest = Finding(same[0].cause, same[0].certainty, sentence, same[0].advice, tuple(places), None, others[0].frees)
+    return [*shown, rest]
 
 
 def _all(case: Case) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ class _Call:
     missing: set[int] = field(default_factory=set)
     begun: set[int] = field(default_factory=set)
     """Of a nonblocking one: who has begun it; empty for a blocking one."""
+    needs: list[Need] = field(default_factory=list)
 
 
 def of_collectives(case: Case) -> Iterator[Finding]:
@@ -101,6 +102,7 @@ def _calls(case: Case) -> dict[Entered, _Call]:
         needs_of.append((key, [need for need in needs if need.what == needs[0].what]))
     for key, needs in needs_of:
         call = calls[key]
+        call.needs += needs
         exact = [need for need in needs if need.every]
         if exact:
             if key not in done:
@@ -134,7 +136,8 @@ def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[i
             f"{absent}, which {state_words(case, places)}."
         )
         advice = advice_on(case, cause, places)
-        return case.finding(cause, certainty, sentence, advice, (*call.inside, *places), communicator)
+        everybody = (*call.inside, *places)
+        return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
     if cause is Cause.COLLECTIVE_MISSING:
         absence = f"{'it is' if len(places) == 1 else 'they are'} {names.do(places)}"
         advice = _ADVICE
@@ -146,7 +149,8 @@ def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[i
     else:
         rest = f"{absent} {are(places)} not: {absence}"
     sentence = f"{_inside(case, key, call, names.on(communicator))}, {rest}."
-    return case.finding(cause, certainty, sentence, advice, (*call.inside, *places), communicator)
+    everybody = (*call.inside, *places)
+    return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
 
 
 def _inside(case: Case, key: Entered, call: _Call, on: str, *, brief: bool = False) -> str:
@@ -170,6 +174,5 @@ def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Ca
         if differing := case.differing(inside, what):
             sentence += f" {names.ranks(inside).capitalize()} disagree about the arguments of {what}: {differing}."
     places = (*call.inside, *other.inside)
-    return case.finding(
-        Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, _ORDER_ADVICE, places, communicator if same else None
-    )
+    on, ends = communicator if same else None, (*call.needs, *other.needs)
+    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, _ORDER_ADVICE, places, on, ends=ends)

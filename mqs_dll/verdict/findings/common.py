@@ -11,6 +11,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import outside_of, stacks_of
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
+from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
@@ -31,6 +32,8 @@ RUNNING = "The ranks ran while they were read: without --no-stop it can be prove
 
 
 _MOST_THREADS = 3
+MAX_ASKED = 32
+"""Findings of which it is asked whom they keep: each takes as long as to solve the graph."""
 
 
 class Case:
@@ -41,6 +44,7 @@ class Case:
         self.names = names
         self.begun = Begun(analysis.joined)
         self.circles = Circles(analysis)
+        self._asked = 0
 
     def finding(
         self,
@@ -50,12 +54,26 @@ class Case:
         advice: str,
         processes: Collection[int],
         communicator: int | None = None,
+        *,
+        ends: Collection[Need] = (),
     ) -> Finding:
-        """Return a finding, its sentence with a capital letter; a suspicion says what would help to be sure."""
+        """Return a finding, its sentence with a capital letter; a suspicion says what would help to be sure.
+
+        ``ends`` are the needs that would be met if what is found were otherwise.
+        """
         if certainty is Certainty.SUSPECTED:
             advice = f"{advice} {self._doubt(processes)}".strip()
         sentence = sentence[:1].upper() + sentence[1:]
-        return Finding(cause, certainty, sentence, advice, tuple(dict.fromkeys(processes)), communicator)
+        distinct = tuple(dict.fromkeys(processes))
+        return Finding(cause, certainty, sentence, advice, distinct, communicator, self._frees(certainty, ends))
+
+    def _frees(self, certainty: Certainty, ends: Collection[Need]) -> int:
+        """Return how many stuck processes could go on if some needs were met; asked for the first findings alone."""
+        if not ends or certainty is Certainty.NOTED or self._asked >= MAX_ASKED:
+            return 0
+        self._asked += 1
+        analysis = self.analysis
+        return (analysis.proved if certainty is Certainty.PROVED else analysis.suspected).frees(ends)
 
     def differing(self, places: Iterable[int], call: str | None) -> str:
         """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where nothing differs.

@@ -88,7 +88,7 @@ def _cycle(case: Case, cycle: list[int]) -> Finding:
     communicator = communicators.pop() if len(communicators) == 1 else None
     advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs)
     sentence = _listed(case, cycle, needs, kind) if len(cycle) <= LONGEST_LISTED else _ring(case, cycle, needs)
-    return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator)
+    return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator, ends=needs)
 
 
 def _one_sided_advice(needs: Sequence[Need]) -> str:
@@ -140,7 +140,7 @@ def _knot(case: Case, part: list[int]) -> Finding:
         sentence = f"{who} wait in {calls}{envelope}, for what can't be seen, and nobody is left to end that."
     else:
         sentence = f"{who} wait for each other, in {calls}{envelope}: all who could end one of their waits wait too."
-    return case.finding(Cause.KNOT, case.certainty(part), sentence, advice, part, communicator)
+    return case.finding(Cause.KNOT, case.certainty(part), sentence, advice, part, communicator, ends=needs)
 
 
 def _self(case: Case, place: int, need: Need) -> Finding:
@@ -151,7 +151,7 @@ def _self(case: Case, place: int, need: Need) -> Finding:
         f"{case.names.ranks([place])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
     )
     advice = "Use a nonblocking call for messages of a process to itself, or MPI_Sendrecv."
-    return case.finding(Cause.SELF, case.certainty([place]), sentence, advice, [place], need.communicator)
+    return case.finding(Cause.SELF, case.certainty([place]), sentence, advice, [place], need.communicator, ends=[need])
 
 
 def _forgotten(case: Case, place: int, need: Need, receive: Pending) -> Finding:
@@ -161,7 +161,9 @@ def _forgotten(case: Case, place: int, need: Need, receive: Pending) -> Finding:
         f"{sender} that is here: the MPI has lost sight of it, and doesn't end the call."
     )
     advice = "That is a fault of the MPI's: a receive that names its source, another transport or release may help."
-    return case.finding(Cause.FORGOTTEN, case.certainty([place]), sentence, advice, [place], need.communicator)
+    return case.finding(
+        Cause.FORGOTTEN, case.certainty([place]), sentence, advice, [place], need.communicator, ends=[need]
+    )
 
 
 def behind(case: Case, named: Collection[int]) -> Iterator[Finding]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.verdict.findings.common import Case, waits
+from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Pending, Standing, users
 from mqs_dll.verdict.progress import Motion
-from mqs_dll.verdict.results import Cause, Certainty, Finding
+from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 
 _ADVICE = {
     Cause.TAG: "Compare the tags of the send and of the receive.",
@@ -31,6 +32,11 @@ class _Misses:
     receivers: list[int] = field(default_factory=list)
     senders: list[int] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)
+    ends: list[Need] = field(default_factory=list)
+    """What these receives, and who waits for them, are stuck for."""
+    is_guess: bool = False
+    """Whether the message that is waited for may still come, if this one is for later; then nobody knows whom it
+    keeps."""
 
 
 class Mismatches:
@@ -89,43 +95,55 @@ class Mismatches:
 
     def _add(self, found: dict[tuple[object, ...], _Misses], cause: Cause, receive: Pending, message: Pending) -> None:
         receiver, sender = receive.process, message.sender
-        certainty = self._certainty(cause, receiver, sender, receive)
-        if certainty is None or sender is None:
+        if sender is None:
+            return
+        ends = [need for place in dict.fromkeys((receiver, sender)) for need in self._ends(place, receive)]
+        is_guess = cause is Cause.SOURCE or (bool(ends) and self._may_be_for_later(message, receiver, sender))
+        certainty = self._certainty(receive, sender, ends, is_guess=is_guess)
+        if certainty is None:
             return
         key = (
-            cause, certainty, receive.communicator, receive.tag, receive.any_tag, receive.any_source,
+            cause, certainty, is_guess, receive.communicator, receive.tag, receive.any_tag, receive.any_source,
             message.communicator, message.tag, message.queue,
         )  # fmt: skip
-        misses = found.setdefault(key, _Misses(cause, certainty, receive, message))
+        misses = found.setdefault(key, _Misses(cause, certainty, receive, message, is_guess=is_guess))
         misses.receivers.append(receiver)
         misses.senders.append(sender)
+        misses.ends += ends
         if receive.peer is not None:
             misses.wanted.append(receive.peer)
 
-    def _certainty(self, cause: Cause, receiver: int, sender: int | None, receive: Pending) -> Certainty | None:
+    def _certainty(self, receive: Pending, sender: int, ends: Collection[Need], *, is_guess: bool) -> Certainty | None:
         """Return how sure it is that a near miss is one; None where it tells nothing.
 
         At a process that is stuck for want of the message it explains that. Elsewhere it may be a message for later.
         """
-        analysis = self._analysis
-        places = [receiver] if sender is None else [receiver, sender]
-        if any(analysis.motions[place] is Motion.CHANGED for place in places):
+        analysis, receiver = self._analysis, receive.process
+        if any(analysis.motions[place] is Motion.CHANGED for place in (receiver, sender)):
             return None
-        stuck = [place for place in places if self._is_stuck_for(place, receive)]
-        if not stuck:
+        if not ends:
             free = not analysis.waits.of_process[receiver].threads
-            return Certainty.NOTED if free and cause is not Cause.SOURCE and not receive.any_source else None
-        proved = any(place in analysis.proved.stuck for place in stuck) and cause is not Cause.SOURCE
-        return Certainty.PROVED if proved else Certainty.SUSPECTED
+            return Certainty.NOTED if free and not is_guess and not receive.any_source else None
+        stuck = (place for place in (receiver, sender) if self._ends(place, receive))
+        is_proved = not is_guess and not analysis.proved.stuck.isdisjoint(stuck)
+        return Certainty.PROVED if is_proved else Certainty.SUSPECTED
 
-    def _is_stuck_for(self, place: int, receive: Pending) -> bool:
-        """Tell whether a process is stuck for want of this receive, or of the send that it waits for in it."""
-        for need in self._analysis.unmet(place):
-            if need.pending is receive:
-                return True
-            if need.pending is not None and need.pending.queue is Queue.SENDS and need.pending.peer == receive.process:
-                return True
-        return False
+    def _may_be_for_later(self, message: Pending, receiver: int, sender: int) -> bool:
+        """Tell whether its sender is past it, and isn't gone: it may send what is waited for once it can go on."""
+        sends = (need.pending for need in self._analysis.unmet(sender) if need.kind is WaitKind.SEND)
+        in_it = any(each is not None and (each.peer, each.tag) == (receiver, message.tag) for each in sends)
+        return not in_it and sender not in self._analysis.waits.gone
+
+    def _ends(self, place: int, receive: Pending) -> list[Need]:
+        """Return what a process is stuck for that this receive would end, or the send that it waits for in it."""
+        return [
+            need
+            for need in self._analysis.unmet(place)
+            if need.pending is not None
+            and (
+                need.pending is receive or (need.pending.queue is Queue.SENDS and need.pending.peer == receive.process)
+            )
+        ]
 
     # ------------------------------------------------------------ sentences
 
@@ -133,11 +151,12 @@ class Mismatches:
         receive, message = misses.receive, misses.message
         alike = len({*misses.wanted}) < 2 and len({*misses.senders}) == 1
         sentence = self._alike(misses) if alike else self._different(misses)
-        guess = " Perhaps that is the one that is meant." if misses.cause is Cause.SOURCE else ""
+        guess = " Perhaps that is the one that is meant." if misses.is_guess else ""
         places = (*misses.receivers, *misses.senders)
         communicator = receive.communicator if message.communicator == receive.communicator else None
+        ends = () if misses.is_guess else misses.ends
         return self._case.finding(
-            misses.cause, misses.certainty, sentence + guess, _ADVICE[misses.cause], places, communicator
+            misses.cause, misses.certainty, sentence + guess, _ADVICE[misses.cause], places, communicator, ends=ends
         )
 
     def _alike(self, misses: _Misses) -> str:
@@ -215,8 +234,9 @@ class Mismatches:
             f"{capacity} bytes{source}{tag}{names.on(first.communicator)}, but the message has {size} bytes."
         )
         places = (*receivers, *senders)
+        ends = [need for place in {*receivers} for need in self._analysis.unmet(place)]
         return self._case.finding(
-            Cause.TOO_SMALL, certainty, sentence, _ADVICE[Cause.TOO_SMALL], places, first.communicator
+            Cause.TOO_SMALL, certainty, sentence, _ADVICE[Cause.TOO_SMALL], places, first.communicator, ends=ends
         )
 
 

@@ -33,7 +33,7 @@ _UNSTUCK = {
 class _Absence:
     """Processes that wait for the same thing of peers that are in the same state."""
 
-    need: Need
+    needs: list[Need]
     cause: Cause
     waiters: list[int] = field(default_factory=list)
     peers: set[int] = field(default_factory=set)
@@ -88,7 +88,8 @@ def of_peers(case: Case) -> Iterator[Finding]:
                     case.analysis.certainty(place), cause, need.kind, need.what, need.communicator, need.one_sided,
                     pending and pending.tag, pending and pending.any_source, state_words(case, [min(peers)]),
                 )  # fmt: skip
-                absence = found.setdefault(key, _Absence(need, cause))
+                absence = found.setdefault(key, _Absence([], cause))
+                absence.needs.append(need)
                 absence.waiters.append(place)
                 if len(peers) == 1 or not absence.peers:
                     absence.peers |= peers
@@ -165,7 +166,7 @@ def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
 
 
 def _finding(case: Case, absence: _Absence) -> Finding:
-    names, need = case.names, absence.need
+    names, need = case.names, absence.needs[0]
     certainty = case.certainty(absence.waiters)
     any_source = need.pending is not None and need.pending.any_source
     whom = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
@@ -177,7 +178,7 @@ def _finding(case: Case, absence: _Absence) -> Finding:
     )
     places = (*absence.waiters, *sorted(absence.peers))
     advice = advice_on(case, absence.cause, absence.peers)
-    return case.finding(absence.cause, certainty, sentence, advice, places, need.communicator)
+    return case.finding(absence.cause, certainty, sentence, advice, places, need.communicator, ends=absence.needs)
 
 
 def state_words(case: Case, peers: Collection[int]) -> str:

@@ -30,7 +30,8 @@ def of_disagreement(case: Case, call: str, communicator: int | None, places: Seq
         f"and disagree about its root{about}{f': {told}' if told else ''}."
     )
     advice = _ADVICE if sure else _ADVICE_ON_ALL
-    return case.finding(Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator)
+    ends = [need for place in places for need in case.analysis.unmet(place)]
+    return case.finding(Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator, ends=ends)
 
 
 def of_several_roots(
@@ -52,7 +53,10 @@ def of_several_roots(
         f"{_told(case, call, communicator, places)}; {rest}."
     )
     everybody = (*places, *others)
-    return case.finding(Cause.ROOTS, case.certainty(everybody), sentence, _ADVICE_ON_TWO, everybody, communicator)
+    ends = [need for place in places for need in case.analysis.unmet(place)]
+    return case.finding(
+        Cause.ROOTS, case.certainty(everybody), sentence, _ADVICE_ON_TWO, everybody, communicator, ends=ends
+    )
 
 
 def _told(case: Case, call: str, communicator: int | None, places: Sequence[int]) -> str:
