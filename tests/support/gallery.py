@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from mqs_dll.debugger.returns import ReturnCounter
-from mqs_dll.verdict.results import Cause, Outcome
+from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.mpis import (
     CH3,
@@ -206,6 +206,12 @@ ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
 """What is run on which MPI."""
 
 
+def has_sentences(mpi: Mpi, transport: Transport, scene: Scene) -> bool:
+    """Tell whether whole sentences are compared where this MPI runs a program: on the first that does."""
+    first = next((name, way) for name, way, scenes in ON if scene in scenes)
+    return first == (mpi.name, transport)
+
+
 def places() -> list[tuple[Mpi, Transport, Scene]]:
     """Return each scene with each MPI that runs it, those too that are missing on this machine."""
     mpis = {mpi.name: mpi for mpi in find_mpis()}
@@ -226,12 +232,39 @@ def kernel_counts() -> bool:
 
 
 @dataclass(frozen=True)
+class Said:
+    """One finding that is more than noted."""
+
+    cause: Cause
+    certainty: Certainty
+    sentence: str
+
+    @property
+    def facts(self) -> tuple[Cause, Certainty, frozenset[int]]:
+        """What all MPIs have to show, in whatever words: its cause, how sure it is, and the ranks that it names."""
+        return self.cause, self.certainty, frozenset(_named(self.sentence))
+
+
+def _named(sentence: str) -> Iterator[int]:
+    """Yield the ranks of "rank 3" and "ranks [0-2,5]"."""
+    for numbers in re.findall(r"[Rr]anks? \[?([\d,-]+)", sentence):
+        for part in filter(None, numbers.split(",")):
+            first, _, last = part.partition("-")
+            yield from range(int(first), int(last or first) + 1)
+
+
+@dataclass(frozen=True)
 class Expected:
     """What mqs must say of a program."""
 
     outcome: Outcome
-    findings: dict[str, Cause]
-    """The sentences of all findings that are more than noted, and what kind of thing each is."""
+    said: tuple[Said, ...]
+    """The cause first."""
+
+    @property
+    def findings(self) -> dict[str, Cause]:
+        """What kind of thing each sentence is."""
+        return {each.sentence: each.cause for each in self.said}
 
 
 @dataclass(frozen=True)
@@ -273,12 +306,26 @@ def _section(body: str) -> Section:
 
 
 def _expected(text: str) -> Expected:
-    """Return what a text like "Exit code 1:", and below it "- *cycle*: Rank 0 waits ...", expects."""
+    """Return what a text like "Exit code 1:", and below it "- *cycle*: Rank 0 waits ...", expects.
+
+    Exit code 1 is of what is proved; "- *tag mismatch*, suspected: ..." is beside it.
+    """
     code, *findings = re.split(r"\n\n?- ", text)
-    said = (re.fullmatch(r"\*(.+?)\*: (.+)", unwrapped(finding)) for finding in findings)
+    outcome = Outcome(int(re.sub(r"\D", "", code)))
+    usual = Certainty.PROVED if outcome is Outcome.PROVED else Certainty.SUSPECTED
+    matches = (re.fullmatch(r"\*(.+?)\*(?:, (\w+))?: (.+)", unwrapped(finding)) for finding in findings)
     return Expected(
-        Outcome(int(re.sub(r"\D", "", code))), {each[2]: Cause(each[1]) for each in said if each is not None}
+        outcome,
+        tuple(Said(Cause(each[1]), Certainty(each[2] or usual), each[3]) for each in matches if each is not None),
     )
+
+
+def read_advice() -> dict[Cause, tuple[str, ...]]:
+    """Return what advice on each cause may begin with, by the page's table; empty where there may be none."""
+    rows = re.findall(r"^\| \*(.+?)\* \| (.*?) \|$", PAGE.read_text(), re.MULTILINE)
+    return {
+        Cause(cause): tuple("" if kind == "nothing" else kind for kind in kinds.split("<br>")) for cause, kinds in rows
+    }
 
 
 def unwrapped(text: str) -> str:

@@ -17,6 +17,7 @@ _CYCLE_ADVICE = {
     WaitKind.SEND: "Post the receives before the sends (MPI_Irecv), or use MPI_Sendrecv or MPI_Isend.",
     WaitKind.RECEIVE: "Look for the send that should come first: one of them has to send before it receives.",
 }
+_MIXED_ADVICE = "Change the order of their calls, so that one of them comes to what another waits for."
 
 
 def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
@@ -86,7 +87,7 @@ def _cycle(case: Case, cycle: list[int]) -> Finding:
     kind = kinds.pop() if len(kinds) == 1 else None
     communicators = {need.communicator for need in needs}
     communicator = communicators.pop() if len(communicators) == 1 else None
-    advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs)
+    advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs) or _MIXED_ADVICE
     sentence = _listed(case, cycle, needs, kind) if len(cycle) <= LONGEST_LISTED else _ring(case, cycle, needs)
     return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator, ends=needs)
 
