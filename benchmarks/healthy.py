@@ -30,8 +30,8 @@ from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.job.find import find_job
 from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import JobReader, look_on
-from mqs_dll.debugger.job.records import Job
 from mqs_dll.errors import MqsError
+from mqs_dll.job.records import Job
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Outcome, Verdict
 from tests.support.jobs import Launched, launch

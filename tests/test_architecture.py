@@ -40,9 +40,10 @@ LIBRARY = {
     "helper_start": ("helper",),
 }
 DEBUGGER = {
-    "debugger": (*BELOW, "debugger"),
-    "verdict": (*BELOW, "debugger", "verdict"),
-    "report": (*BELOW, "debugger", "verdict", "report"),
+    "job": (*BELOW, "job"),
+    "debugger": (*BELOW, "job", "debugger"),
+    "verdict": (*BELOW, "job", "verdict"),
+    "report": (*BELOW, "job", "debugger", "verdict", "report"),
 }
 ALL = (*BELOW, *LIBRARY, *DEBUGGER)
 COMPOSING = {

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from mqs_dll.debugger.job.records import CallStack
 from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.debugger.stop import stopped
+from mqs_dll.job.records import CallStack
+from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import PROGRAMS, Compiler, running
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.targets import look_until

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.debugger.job import bindings
-from mqs_dll.debugger.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role
-from mqs_dll.debugger.job.records import Argument, Witness
 from mqs_dll.debugger.job.stacks.constants import Constants, constants_of
-from mqs_dll.verdict import calls
+from mqs_dll.job import bindings, calls
+from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role
+from mqs_dll.job.records import Argument, Witness
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.wheels import WHEELS_DIRECTORY
 from tools.mpi_bindings import ABI, HEADERS, constants_in, functions, main

@@ -24,12 +24,12 @@ from mqs_dll.commands.which_library import opener
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
-from mqs_dll.debugger.job.facts import MOST_RANKS
-from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.interface import QueueLibrary, TargetImage, TargetProcess
+from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.records import RankState
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.report import process_json as report
 from mqs_dll.session import Library
 from tests.support.cores import (

@@ -22,7 +22,6 @@ from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import CoreView, Hidden, QueueSnapshot
 from mqs_dll.errors import (
     BadCallError,
     DllError,
@@ -34,6 +33,7 @@ from mqs_dll.errors import (
     UnknownMpiError,
 )
 from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.job.snapshot import CoreView, Hidden, QueueSnapshot
 from mqs_dll.session import Library
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.targets import Plan, compile_target, compile_vendor, running, states

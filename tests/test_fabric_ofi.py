@@ -8,13 +8,13 @@ import pytest
 
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.fabric.ofi import releases, views
 from mqs_dll.fabric.ofi.endpoint import Endpoint
 from mqs_dll.fabric.ofi.library import VERSION_FUNCTION
 from mqs_dll.fabric.ofi.rxm import OldRxm
 from mqs_dll.fabric.ofi.srx import Rxm
 from mqs_dll.fabric.ofi.tcp import Tcp
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import identity

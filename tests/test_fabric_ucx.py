@@ -14,7 +14,6 @@ import pytest
 from mqs_dll import phrases, read_job
 from mqs_dll.abi import Queue
 from mqs_dll.commands.doctor import process
-from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.errors import LayoutError
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.fabric.ucx.matching import (
@@ -30,6 +29,7 @@ from mqs_dll.fabric.ucx.matching import (
 )
 from mqs_dll.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker, find_worker
+from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi.ucx import SLOT_BITS, SOURCE, find_own_worker
 from mqs_dll.mpi.transport import NO_COMMUNICATOR

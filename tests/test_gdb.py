@@ -139,5 +139,5 @@ def test_the_call_is_the_outermost_with_only_the_mpi_in_between() -> None:
         ("MPI_Reduce", "libmpi.so"),
     ]
     frames = f"[Frame(function, module, None, None) for function, module in {stack}]"
-    imports = "from mqs_dll.debugger.job.records import Frame; from mqs_dll.gdb.frames import _call"
+    imports = "from mqs_dll.job.records import Frame; from mqs_dll.gdb.frames import _call"
     assert gdb(f"python {imports}; print('place', _call({frames}))").endswith("place 2\n")

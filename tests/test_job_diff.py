@@ -16,8 +16,8 @@ import mqs_dll.report
 from mqs_dll.abi import Queue, Status
 from mqs_dll.debugger.job.changes import JobDiff, RankName
 from mqs_dll.debugger.job.compare import compare
-from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import diff_json
 from mqs_dll.report import diff_text as diff_report
 from tests.support.made_up_job import (

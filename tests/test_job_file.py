@@ -17,11 +17,11 @@ import pytest
 
 from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, ProfileFacts, Queue, Status, Window
 from mqs_dll.debugger.job import saved as job_file
-from mqs_dll.debugger.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
 from mqs_dll.debugger.job.saved import load, save
-from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.errors import SavedFileError
+from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
+from mqs_dll.job.shared import Shared
+from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from tests.support.made_up_job import ANY, collective, communicator, gone, job, note, rank, receive, send, unexpected
 
 HOSTILE = 'line\nbreak "quotes" \\ \x00 \x1b[31m \u202etxt \ud83d\ude00 \udce9 \U0001f600 \ud800'

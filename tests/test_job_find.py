@@ -27,9 +27,9 @@ from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.nodes import hosts
-from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.proc import Stat
 from mqs_dll.errors import JobError, NoSuchProcessError, NotPermittedError
+from mqs_dll.job.records import RankState
 from tests.support.jobs import TAG, Compiler, Job, private_files, running
 from tests.support.mpis import Mpi, find_mpis
 from tests.support.targets import other_process, wait_until

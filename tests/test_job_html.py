@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.debugger.job.records import Job, RankState
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import html, tables
 from mqs_dll.report.picture import picture
 from mqs_dll.verdict.results import Cause, Outcome, Verdict

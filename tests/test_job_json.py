@@ -14,8 +14,8 @@ import pytest
 
 import mqs_dll.report
 from mqs_dll.abi import Status
-from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import csv as csv_report
 from mqs_dll.report import json as json_report
 from mqs_dll.report.process_json import stack_to_json

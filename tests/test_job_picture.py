@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import dot, svg
 from mqs_dll.report.drawing import draw, size_of
 from mqs_dll.report.layout import layout

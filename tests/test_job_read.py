@@ -25,10 +25,8 @@ from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
-from mqs_dll.debugger.job.records import Halt, Job, RankState
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped, stopped
 from mqs_dll.errors import (
     AlreadyTracedError,
@@ -39,6 +37,8 @@ from mqs_dll.errors import (
     UnknownMpiError,
 )
 from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.job.records import Halt, Job, RankState
+from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from tests.support import jobs

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld
-from mqs_dll.debugger.job.records import Job, RankState
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import listing, terminal, text
 from mqs_dll.verdict.results import (
     Activity,

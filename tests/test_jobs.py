@@ -14,7 +14,7 @@ import pytest
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
 from tests.support.matrix import Cell
 from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, open_mpis

@@ -12,9 +12,9 @@ import pytest
 
 from mqs_dll.abi import Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.errors import TooMuchError
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.memory import PAGE
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.mpi.mpich.adapter import AttachedMpich

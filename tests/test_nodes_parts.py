@@ -24,17 +24,17 @@ from ClusterShell import NodeSet
 from mqs_dll import cli
 from mqs_dll.abi import Queue
 from mqs_dll.debugger.job.codec import DamagedError
-from mqs_dll.debugger.job.facts import Obstacle
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire
 from mqs_dll.debugger.job.nodes.agents import Agents, Start
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
 from mqs_dll.debugger.job.ranks import How
-from mqs_dll.debugger.job.records import Halt, RankState
 from mqs_dll.debugger.proc import numbers_in
-from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.errors import JobError, NodesError
+from mqs_dll.job.facts import Obstacle
+from mqs_dll.job.records import Halt, RankState
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.nodes import fold
 from tests.support import made_up_job
 from tests.support.made_up_job import ANY, given, inter, receive, send, unexpected

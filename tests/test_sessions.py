@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job.records import CallStack, Frame, Language
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.debugger.stop import stopped
+from mqs_dll.job.records import CallStack, Frame, Language
+from mqs_dll.job.snapshot import Hidden
 from tests.support.cores import gcore
 from tests.support.gdb import gdb
 from tests.support.jobs import PROGRAMS, Compiler, Job, running

@@ -10,7 +10,6 @@ from typing import Any
 import drgn
 import pytest
 
-from mqs_dll.debugger.job.records import Frame
 from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_function
@@ -19,6 +18,7 @@ from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveImage
+from mqs_dll.job.records import Frame
 from tests.support.made_up_job import stack
 from tests.support.memory_image import MemoryImage
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from mqs_dll.debugger.job.records import Argument, CallStack, Witness
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.job.stacks.pointed import with_requests
 from mqs_dll.errors import TargetReadError
+from mqs_dll.job.records import Argument, CallStack, Witness
 
 NULL = 0x2C000000
 HANDLES = (0x6C000001, NULL, 0x6C000002)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.abi import UNKNOWN, Operation, Queue
-from mqs_dll.debugger.snapshot import Snapshot
+from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.session import Library

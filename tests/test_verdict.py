@@ -10,8 +10,8 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Queue, Status
-from mqs_dll.debugger.job.records import CallStack, Frame, Halt, JobProcess, RankState
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.job.records import CallStack, Frame, Halt, JobProcess, RankState
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind

@@ -9,8 +9,8 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.abi import Queue, Status
-from mqs_dll.debugger.job.records import Argument, Witness
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.call import written
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict, WaitKind

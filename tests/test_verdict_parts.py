@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from mqs_dll.debugger.job.bindings import functions
-from mqs_dll.verdict.calls import Blocks, known, may_have_request, names_communicator, what_ends
+from mqs_dll.job.bindings import functions
+from mqs_dll.job.calls import Blocks, known, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import Gates, circles, shortest_cycle
 from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
 from mqs_dll.verdict.trees import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.commands import watch
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import progress
 from mqs_dll.report.watch_view import Frame
 from mqs_dll.verdict.results import (

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mqs_dll.debugger.job import bindings
 from mqs_dll.debugger.job.stacks import constants
+from mqs_dll.job import bindings
 
 ABI = "mpich-5.0.2-pypi/include/mpi_abi.h"
 HEADERS = {

@@ -29,12 +29,12 @@ from mqs_dll.calibrate.search import NOTHING
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.limit import Limit
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.snapshot import CoreView
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import CalibrationError, MqsError, TargetReadError
 from mqs_dll.fabric.ofi import releases as ofi
 from mqs_dll.fabric.ucx import releases as ucx
 from mqs_dll.interface import ProcessQueues, TargetProcess
+from mqs_dll.job.snapshot import CoreView
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.session import Library, ProcessSession

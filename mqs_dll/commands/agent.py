@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
 def prepare() -> None:
     """Import and read what may be needed: this process is about to lose the right to read root's folders."""
     from mqs_dll import profiles
-    from mqs_dll.debugger.job import bindings
     from mqs_dll.debugger.job.stacks.arguments import remember
+    from mqs_dll.job import bindings
 
     for module in pkgutil.walk_packages(mqs_dll.__path__, "mqs_dll."):
         if not module.name.startswith(_ELSEWHERE):

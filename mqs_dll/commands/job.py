@@ -12,7 +12,7 @@ from mqs_dll.commands.times import add_limit, is_number, limit_of, number, secon
 from mqs_dll.errors import ReportError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.job.records import Job
+    from mqs_dll.job.records import Job
     from mqs_dll.verdict.results import Verdict
 
 EXIT_LISTED = 0
@@ -129,7 +129,7 @@ def report(options: argparse.Namespace, job: Job) -> int:
         from mqs_dll.debugger.job import saved
 
         saved.save(job, options.save)
-    from mqs_dll.debugger.job.garbage import garbage_left_alone
+    from mqs_dll.job.garbage import garbage_left_alone
     from mqs_dll.verdict.conclude import conclude
 
     with garbage_left_alone():
@@ -247,7 +247,7 @@ def _print(options: argparse.Namespace, job: Job, verdict: Verdict) -> None:
 def _hint(job: Job) -> None:
     """Say on standard error what would show more of this job."""
     from mqs_dll.debugger.job.stacks.python import missing_for
-    from mqs_dll.debugger.snapshot import Hidden
+    from mqs_dll.job.snapshot import Hidden
 
     last = [process.samples[-1].stacks for process in job.processes if process.samples]
     missing = missing_for(stack for stacks in last if not isinstance(stacks, Hidden) for stack in stacks)

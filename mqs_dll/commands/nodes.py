@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqs_dll.debugger.job.find import FoundJob
     from mqs_dll.debugger.job.nodes.agents import Agents, Start
     from mqs_dll.debugger.job.ranks import How, Ranks
-    from mqs_dll.debugger.job.records import Job
+    from mqs_dll.job.records import Job
 
 WHERE = ("hosts", "hostfile", "here")
 """The names of options that say where a job's ranks are looked for."""

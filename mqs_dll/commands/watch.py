@@ -20,7 +20,7 @@ from mqs_dll.commands.times import number, seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mqs_dll.debugger.job.records import Job, JobProcess
+    from mqs_dll.job.records import Job, JobProcess
     from mqs_dll.report.watch_view import Frame
 
 EXIT_SHOWN = 0
@@ -119,7 +119,7 @@ def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Frame:
 
 def _has_ended(job: Job) -> bool:
     """Tell whether no rank is left; of machines that weren't reached nothing can be told."""
-    from mqs_dll.debugger.job.records import RankState
+    from mqs_dll.job.records import RankState
 
     known = [each for each in job.processes if each.host == job.host or each.state is RankState.READ]
     return bool(known) and all(each.state is RankState.EXITED for each in known)

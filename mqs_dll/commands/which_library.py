@@ -27,8 +27,8 @@ from mqs_dll.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
     from mqs_dll.debugger.dll import DynamicLibrary
-    from mqs_dll.debugger.snapshot import Hidden
     from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+    from mqs_dll.job.snapshot import Hidden
     from mqs_dll.session import ProcessSession
 
 Item = TypeVar("Item")
@@ -82,7 +82,7 @@ def further(*, windows: bool, datatypes: bool) -> LookFurther:
 
     It asks the session that is there, or one of its own.
     """
-    from mqs_dll.debugger.snapshot import CoreView
+    from mqs_dll.job.snapshot import CoreView
 
     def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
         session = core_session(queues, target)
@@ -97,7 +97,7 @@ def further(*, windows: bool, datatypes: bool) -> LookFurther:
 
 def windows() -> LookFurther:
     """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
-    from mqs_dll.debugger.snapshot import CoreView
+    from mqs_dll.job.snapshot import CoreView
 
     sessions: dict[TargetProcess, ProcessSession] = {}
 
@@ -119,7 +119,7 @@ def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession
 
 def or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
     """Return what the Python core reads; why it can't, where it can't: the library that was asked may know the rest."""
-    from mqs_dll.debugger.snapshot import Hidden
+    from mqs_dll.job.snapshot import Hidden
 
     try:
         return tuple(read())

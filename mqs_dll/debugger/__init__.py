@@ -1,7 +1,6 @@
 """The debugger side: live processes, core files and libraries' files as targets, and MQS libraries driven over them.
 
 - ``collect``: a library's way over one process into a record; here a reader begins
-- ``snapshot``: that record
 - ``live``: a live process, its symbols and types by drgn, its memory
 - ``proc``: what /proc tells of processes and their threads
 - ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: how it does;

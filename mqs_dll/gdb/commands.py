@@ -15,11 +15,11 @@ import gdb
 
 from mqs_dll.commands import job as job_command
 from mqs_dll.commands import which_library
-from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.errors import MqsError
 from mqs_dll.escape import printable, visible
 from mqs_dll.gdb.inferiors import read_inferiors
 from mqs_dll.gdb.target import GdbProcess, read, selected
+from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.names import called
 from mqs_dll.report import process_json, process_text, terminal
 

@@ -8,8 +8,8 @@ from pathlib import PurePath
 import gdb
 
 from mqs_dll.debugger.job.function_names import MPI_FILES, standard_names
-from mqs_dll.debugger.job.records import CallStack, Frame
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import CallStack, Frame
+from mqs_dll.job.snapshot import Hidden
 
 _MOST_FRAMES = 256
 

@@ -10,8 +10,8 @@ import gdb
 
 from mqs_dll.debugger.bases import ReadInOnePiece
 from mqs_dll.debugger.collect import Look, LookFurther
-from mqs_dll.debugger.snapshot import Snapshot
 from mqs_dll.errors import ProcessError, TargetReadError
+from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.session import Library
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue
-from mqs_dll.debugger.job.records import Job, JobProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable, visible
+from mqs_dll.job.records import Job, JobProcess
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.report.names import name_many
 from mqs_dll.report.words import FROM_CALL, ranks_of
 from mqs_dll.verdict.entries import is_note, leaves_peer_open

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job
 from mqs_dll.report.layout.boxes import Edge
 from mqs_dll.report.layout.rows import rows_of_boxes
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded, picture

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from mqs_dll.abi import Operation
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.snapshot import Hidden
 
 
 def plain(value: Any) -> Any:

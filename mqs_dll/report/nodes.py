@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mqs_dll.debugger.job.records import Job
+from mqs_dll.job.records import Job
 from mqs_dll.verdict.ranges import ranges
 
 _NUMBERED = re.compile(r"([^.]*?)(\d{1,9})([^.\d]*(?:\..*)?)")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, Operation, Queue, Status
-from mqs_dll.debugger.job.records import JobProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable
+from mqs_dll.job.records import JobProcess
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.names import called
 from mqs_dll.report.process_text import peer_words, tag_words
 

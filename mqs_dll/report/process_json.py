@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from mqs_dll.abi import Datatype, Window
-from mqs_dll.debugger.job.bindings import Parameter, parameters
-from mqs_dll.debugger.job.records import Argument, CallStack
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.job.bindings import Parameter, parameters
+from mqs_dll.job.records import Argument, CallStack
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report.fields import listing, members, name_to_json, number_to_json, plain, text_for_json
 
 SCHEMA = "mqs-show/1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.words import FROM_CALL, SURE, Rank, Tag, ranks_of, tag_of, tag_words

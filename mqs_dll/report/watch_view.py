@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.abi import Queue
-from mqs_dll.debugger.job.records import Job, JobProcess
-from mqs_dll.debugger.snapshot import QueueSnapshot
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job, JobProcess
+from mqs_dll.job.snapshot import QueueSnapshot
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.pending import pending

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import Job, JobProcess, RankState
+from mqs_dll.job.records import Job, JobProcess, RankState
 from mqs_dll.verdict.results import Activity, Certainty, Mode, Verdict, Wait, WaitKind
 
 Tag = int | str | None

@@ -10,8 +10,8 @@ machine.
 - ``entries``: what an entry of a queue says of itself; ``pending``: one operation, with the rank that it waits for
 - ``join``: all operations; ``order``: which messages are under way before those that can be seen; ``matching``: which
   receives and messages are about to meet
-- ``calls``: what ends each MPI call; ``called``: what the calls that threads are in say of themselves;
-  ``states``: what a rank is in; ``waits``: what it waits for there
+- ``called``: what the calls that threads are in say of themselves; ``states``: what a rank is in; ``waits``: what it
+  waits for there
 - ``needs``: what would end one wait; ``missing``: who has not entered a collective call
 - ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
 - ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mqs_dll.debugger.job.records import Job
-from mqs_dll.debugger.job.shared import Shared
+from mqs_dll.job.records import Job
+from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.graph import Gates
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mqs_dll.abi import INVALID_RANK, NUMBER_BITS
-from mqs_dll.debugger.job.records import Job
-from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
+from mqs_dll.job.records import Job
+from mqs_dll.job.shared import Shared
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.results import CommunicatorFacts
 

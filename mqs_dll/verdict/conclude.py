@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from mqs_dll.debugger.job.garbage import garbage_left_alone
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.job.garbage import garbage_left_alone
+from mqs_dll.job.records import Job, RankState
 from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names

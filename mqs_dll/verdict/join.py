@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
-from mqs_dll.debugger.job.records import Job, JobProcess
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.job.records import Job, JobProcess
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators, Room
 from mqs_dll.verdict.entries import is_note, leaves_peer_open

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.verdict.calls import Blocks, what_ends
+from mqs_dll.job.calls import Blocks, what_ends
+from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
-from mqs_dll.debugger.job.records import CallStack, RankState
 from mqs_dll.escape import printable, visible
+from mqs_dll.job.calls import Blocks, what_ends
+from mqs_dll.job.records import CallStack, RankState
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.analysis import Analysis
-from mqs_dll.verdict.calls import Blocks, what_ends
 from mqs_dll.verdict.needs import Need, OneSided
 from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.ranges import rank_words

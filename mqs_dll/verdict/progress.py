@@ -11,9 +11,9 @@ from enum import Enum
 
 from mqs_dll import phrases
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
-from mqs_dll.debugger.snapshot import Hidden
-from mqs_dll.verdict.calls import Blocks, what_ends
+from mqs_dll.job.calls import Blocks, what_ends
+from mqs_dll.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
+from mqs_dll.job.snapshot import Hidden
 
 
 class Motion(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from mqs_dll.debugger.job.records import CallStack
+from mqs_dll.job.records import CallStack
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import Mode
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.abi import Queue, Status
-from mqs_dll.debugger.job.records import CallStack, JobProcess, RankState
+from mqs_dll.job import calls
+from mqs_dll.job.calls import Blocks
+from mqs_dll.job.records import CallStack, JobProcess, RankState
 from mqs_dll.names import is_of_owner
-from mqs_dll.verdict import calls
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
-from mqs_dll.verdict.calls import Blocks
 from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mqs_dll.abi import Window
-from mqs_dll.debugger.job.records import CallStack, Job
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.records import CallStack, Job
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import window_of
 from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided

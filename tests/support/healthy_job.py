@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import Status
-from mqs_dll.debugger.job.records import Job
+from mqs_dll.job.records import Job
 from mqs_dll.phrases import How, made_by
 from tests.support import made_up_job as made_up
 from tests.support.made_up_job import ANY

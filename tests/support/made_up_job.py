@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Operation, Queue, Status, Window
-from mqs_dll.debugger.job.records import (
+from mqs_dll.job.records import (
     Argument,
     CallStack,
     Frame,
@@ -26,8 +26,8 @@ from mqs_dll.debugger.job.records import (
     Sample,
     Witness,
 )
-from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.job.shared import Shared
+from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.phrases import How
 
 ANY = -1

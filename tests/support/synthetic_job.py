@@ -12,8 +12,8 @@ from typing import Any
 
 from mqs_dll import phrases
 from mqs_dll.abi import Operation
-from mqs_dll.debugger.job.records import Argument, CallStack, Job, JobProcess, Sample
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, Hidden
+from mqs_dll.job.records import Argument, CallStack, Job, JobProcess, Sample
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from tests.support.made_up_job import (
     ANY,
     IRECV,

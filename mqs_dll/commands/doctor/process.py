@@ -12,9 +12,9 @@ from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
-from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.errors import LayoutError, UnknownMpiError
 from mqs_dll.interface import ProcessQueues, TargetProcess
+from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.session import Library, ProcessSession
 
 _GROUPS = "groups"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.job.records import RankState
+from mqs_dll.job.records import RankState
 
 
 @dataclass(frozen=True, slots=True, order=True)

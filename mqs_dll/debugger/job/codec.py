@@ -27,7 +27,7 @@ from itertools import repeat
 from types import NoneType, UnionType
 from typing import Any, NamedTuple
 
-from mqs_dll.debugger.job.shared import Shared
+from mqs_dll.job.shared import Shared
 
 _EXACT = 2**53
 """Integers up to here are exact in every reader of JSON."""

@@ -24,8 +24,8 @@ from mqs_dll.debugger.job.changes import (
     SightChange,
     StateChange,
 )
-from mqs_dll.debugger.job.records import CallStack, Job, JobProcess
-from mqs_dll.debugger.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
+from mqs_dll.job.records import CallStack, Job, JobProcess
+from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]+")

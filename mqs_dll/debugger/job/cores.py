@@ -16,13 +16,13 @@ from typing import NamedTuple
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
 from mqs_dll.debugger.job.find.markers import marker_of
 from mqs_dll.debugger.job.find.processes import script_of
-from mqs_dll.debugger.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
 from mqs_dll.debugger.job.worlds import RankRead, put_together
 from mqs_dll.errors import CoreError, MqsError, NotCoreError
+from mqs_dll.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
+from mqs_dll.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
 
 _NO_CORE = "no core file of it was given"
 _PYTHON = "python"

@@ -6,15 +6,12 @@ from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
-from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
 from mqs_dll.debugger.job.peek import CallFrame
-from mqs_dll.debugger.job.records import CallStack, Halt, RankState
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_status
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import (
     LayoutError,
@@ -25,6 +22,9 @@ from mqs_dll.errors import (
     ProcessError,
     UnknownMpiError,
 )
+from mqs_dll.job.facts import Obstacle, explain
+from mqs_dll.job.records import CallStack, Halt, RankState
+from mqs_dll.job.snapshot import Hidden, Snapshot
 
 
 class LiveRank:

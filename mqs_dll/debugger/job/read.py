@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
-from mqs_dll.debugger.job.facts import missing_ranks, mpi_name, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
-from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
-from mqs_dll.debugger.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample
 from mqs_dll.debugger.limit import USUAL, Limit
-from mqs_dll.debugger.snapshot import Hidden
+from mqs_dll.job.facts import missing_ranks, mpi_name, world_size
+from mqs_dll.job.garbage import garbage_left_alone
+from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample
+from mqs_dll.job.snapshot import Hidden
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""

@@ -19,11 +19,11 @@ from mqs_dll.abi import LayoutOrigin, Queue
 from mqs_dll.debugger.files import write_out
 from mqs_dll.debugger.job import json_room
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
-from mqs_dll.debugger.job.facts import MOST_RANKS
-from mqs_dll.debugger.job.garbage import garbage_left_alone
-from mqs_dll.debugger.job.records import Frame, Job, JobProcess, RankState
-from mqs_dll.debugger.snapshot import QueueSnapshot
 from mqs_dll.errors import SavedFileError
+from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.garbage import garbage_left_alone
+from mqs_dll.job.records import Frame, Job, JobProcess, RankState
+from mqs_dll.job.snapshot import QueueSnapshot
 
 VERSION = 1
 FORMAT = f"mqs-job/{VERSION}"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mqs_dll.debugger.job.facts import missing_ranks
-from mqs_dll.debugger.job.records import Job, JobProcess, RankState
 from mqs_dll.errors import MixedRanksError
+from mqs_dll.job.facts import missing_ranks
+from mqs_dll.job.records import Job, JobProcess, RankState
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.find.markers import Marker

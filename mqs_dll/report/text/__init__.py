@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import CallStack, Job
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.escape import visible
+from mqs_dll.job.records import CallStack, Job
+from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.report import process_text as process_report
 from mqs_dll.report.names import name_one
 from mqs_dll.report.text import explained, facts, stacks, table, unread

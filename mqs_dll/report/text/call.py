@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mqs_dll.debugger.job.bindings import Parameter, Role, parameters
-from mqs_dll.debugger.job.records import Argument, CallStack
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
 from mqs_dll.escape import printable
+from mqs_dll.job.bindings import Parameter, Role, parameters
+from mqs_dll.job.records import Argument, CallStack
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 
 _BY_NAME_ALONE = frozenset({Role.DATATYPE, Role.OPERATION, Role.STATUS})
 """What these are is clear from what the MPI calls them."""

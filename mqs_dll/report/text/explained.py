@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job
 from mqs_dll.report.names import name_one
 from mqs_dll.report.terminal import indented
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.escape import visible
+from mqs_dll.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.report.nodes import fold
 from mqs_dll.report.terminal import indented
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import Job, RankState
+from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.text.cases import Case, Need, Peers, cases
 from mqs_dll.report.words import FROM_CALL

@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.debugger.job.records import Job
 from mqs_dll.escape import visible
+from mqs_dll.job.records import Job
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import columns, indented

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from mqs_dll.debugger.job.records import CORE_FILES, GDB, CallStack
-from mqs_dll.verdict import calls
+from mqs_dll.job import calls
+from mqs_dll.job.records import CORE_FILES, GDB, CallStack
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import outside_of, stacks_of
 from mqs_dll.verdict.circles import Circles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mqs_dll.debugger.job.records import RankState
-from mqs_dll.verdict import calls
+from mqs_dll.job import calls
+from mqs_dll.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of

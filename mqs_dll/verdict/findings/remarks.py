@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mqs_dll.debugger.job.facts import without_node
-from mqs_dll.debugger.job.records import RankState
 from mqs_dll.escape import visible
+from mqs_dll.job.facts import without_node
+from mqs_dll.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, waits
 from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.progress import Motion

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mqs_dll.abi import Operation
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from tests.support.truth.communicators import pair
 from tests.support.truth.written import TrueCollective, TrueCommunicator, Truth
 

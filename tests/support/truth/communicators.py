@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.abi import Label
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot
 from tests.support.truth.written import TrueCommunicator, Truth
 
 FIELD_BYTES = 63

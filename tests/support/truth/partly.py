@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mqs_dll.abi import Operation, Queue
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, QueueSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot
 from tests.support.rules import LABELS, SAYS_UNKNOWN
 from tests.support.truth.communicators import pair
 from tests.support.truth.fields import Comparison, Fetch, wrong_fields

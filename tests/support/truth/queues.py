@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.debugger.snapshot import CommunicatorSnapshot, QueueSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot
 from tests.support.rules import BUFFERED
 from tests.support.truth.collectives import compare_collectives, compare_internal
 from tests.support.truth.communicators import pair, took_a_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from mqs_dll.debugger.job.records import RankState
+from mqs_dll.job.records import RankState
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
-from mqs_dll.debugger.job.records import RankState
 from mqs_dll.debugger.proc import Stat, not_permitted, read_status, user_name
 from mqs_dll.errors import NoSuchProcessError
+from mqs_dll.job.records import RankState
 
 
 @dataclass

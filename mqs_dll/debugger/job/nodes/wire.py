@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from mqs_dll import __version__
 from mqs_dll.debugger.job import json_room
 from mqs_dll.debugger.job.codec import Codecs, DamagedError, Room, fold, unfold_counted
-from mqs_dll.debugger.job.facts import MOST_RANKS
 from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.markers import Marker
-from mqs_dll.debugger.job.records import CallStack, JobProcess
 from mqs_dll.debugger.job.saved import GROUPS, check_process, codecs, refuse_constant
-from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.records import CallStack, JobProcess
+from mqs_dll.job.shared import Shared
+from mqs_dll.job.snapshot import Hidden, Snapshot
 
 GREETING = {"mqs-agent": 1, "version": __version__}
 """What an agent says first: a head and its agents are of one release."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mqs_dll.debugger.job.function_names import standard_names
-from mqs_dll.debugger.job.records import Frame
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.lines import Line, lines_at
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
+from mqs_dll.job.records import Frame
 
 
 def mpi_function(symbol: str, modules: Modules) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mqs_dll.debugger.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role, constants, parameters
-from mqs_dll.debugger.job.records import Argument
 from mqs_dll.interface import TargetImage
+from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role, constants, parameters
+from mqs_dll.job.records import Argument
 
 _SENT_TO = ("MPI_PROC_NULL",)
 _OF_ROLE: Mapping[Role, tuple[str, ...]] = {

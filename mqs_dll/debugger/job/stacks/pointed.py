@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from mqs_dll.debugger.job.bindings import Parameter, Role, parameters
-from mqs_dll.debugger.job.records import Argument, CallStack
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.errors import TargetReadError
+from mqs_dll.job.bindings import Parameter, Role, parameters
+from mqs_dll.job.records import Argument, CallStack
 
 MOST_REQUESTS = 1 << 12
 """Of one call: more are not looked at."""

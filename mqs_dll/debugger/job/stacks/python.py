@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from mqs_dll.debugger.job.records import CallStack, Frame, Language
+from mqs_dll.job.records import CallStack, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
 

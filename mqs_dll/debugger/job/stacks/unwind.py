@@ -9,7 +9,6 @@ from dataclasses import replace
 import drgn
 
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job.records import CallStack
 from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
@@ -20,8 +19,9 @@ from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, pytho
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat
-from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.errors import MqsError
+from mqs_dll.job.records import CallStack
+from mqs_dll.job.snapshot import Hidden
 
 NOT_ASKED = Hidden("the call stacks weren't asked for")
 NOT_CAPTURED = Hidden("the process's registers could not be read")

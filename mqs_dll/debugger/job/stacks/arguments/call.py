@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import drgn
 
-from mqs_dll.debugger.job.bindings import Parameter, Role, parameters
-from mqs_dll.debugger.job.records import Argument, Witness
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
 from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
 from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
@@ -19,6 +17,8 @@ from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.modules import Modules, Process
 from mqs_dll.errors import TargetReadError
+from mqs_dll.job.bindings import Parameter, Role, parameters
+from mqs_dll.job.records import Argument, Witness
 
 _OUTER_END = 7 * 8
 """Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""

@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from mqs_dll.debugger.job.records import JobProcess, RankState
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
+from mqs_dll.job.records import JobProcess, RankState
+from mqs_dll.job.snapshot import Hidden, Snapshot
 
 MOST_RANKS = 1 << 24
 """More than any job has: a process, or a file, that claims them tells nothing, and loops over ranks end."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from mqs_dll.debugger.snapshot import Hidden, Snapshot
+from mqs_dll.job.snapshot import Hidden, Snapshot
 
 LIVE, CORE_FILES, GDB = "live", "core files", "gdb"
 """Where a job is read from (Job.source)."""

@@ -1,6 +1,6 @@
 """MPI's functions with their parameters, as the C bindings of MPI 5.0 have them (Annex A.3), and MPIs' constants.
 
-``bindings.txt`` has a line for each function, ``stacks/constants.txt`` one for each constant of each family of MPIs,
+``bindings.txt`` has a line for each function, ``constants.txt`` one for each constant of each family of MPIs,
 which tools/mpi_bindings.py writes from headers. Open MPI's handles are addresses of variables: there it has the names
 of these.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 FILE = Path(__file__).with_name("bindings.txt")
-CONSTANTS = Path(__file__).with_name("stacks") / "constants.txt"
+CONSTANTS = Path(__file__).with_name("constants.txt")
 
 OPEN_MPI, MPICH, MPI_ABI = "Open MPI", "MPICH", "MPI ABI"
 """Families: whoever belongs to one has the same constants. The last is the standard's own since MPI 5.0."""

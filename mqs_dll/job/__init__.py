@@ -1,0 +1,7 @@
+"""What is known of a whole job: pure data, which debuggers read, verdicts are drawn from, and files hold.
+
+- ``records``: what was read of a job; here a reader begins; ``shared``: tuples that thousands of them have in common
+- ``snapshot``: what was read of one process; ``facts``: what that, or a failure, says of its job
+- ``bindings``: MPI's functions, parameters and constants; ``calls``: what each of these functions blocks on
+- ``garbage``: what isn't looked for while there is work on a whole job
+"""
