@@ -362,7 +362,7 @@ def test_a_message_that_matches_ends_the_wait() -> None:
     arrived = conclude(
         job(still(0, receive(1, tag=7), unexpected(1, tag=7), call="MPI_Recv"), still(1, call="MPI_Recv"))
     )
-    meeting = conclude(job(still(0, receive(1, tag=7), call="MPI_Recv"), still(1, send(0, tag=7), call="MPI_Ssend")))
+    meeting = conclude(job(rank(0, receive(1, tag=7), call="MPI_Recv"), rank(1, send(0, tag=7), call="MPI_Ssend")))
     assert stuck(arrived, Certainty.PROVED) == []
     assert meeting.outcome is Outcome.NOTHING_STUCK
 
@@ -382,7 +382,7 @@ def test_one_message_ends_one_receive() -> None:
 def test_a_message_under_way_ends_the_wait() -> None:
     """A matched receive gets its data while the sender is in any MPI call, but not from one that exited."""
     half = receive(1, status=Status.MATCHED, message=(1, 0, 8))
-    busy = conclude(job(still(0, half, call="MPI_Recv"), still(1, send(0, text=(SEND,)), call="MPI_Send")))
+    busy = conclude(job(rank(0, half, call="MPI_Recv"), rank(1, send(0, text=(SEND,)), call="MPI_Send")))
     assert busy.outcome is Outcome.NOTHING_STUCK
     assert causes(conclude(job(still(0, half, call="MPI_Recv"), gone(1)))) == [Cause.GONE]
 

@@ -13,6 +13,7 @@ machine.
 - ``called``: what the calls that threads are in say of themselves; ``states``: what a rank is in; ``waits``: what it
   waits for there
 - ``needs``: what would end one wait; ``missing``: who has not entered a collective call
+- ``delivery``: which messages match, and did not move
 - ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
 - ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there
 - ``graph``: who can go on in the end; ``parts``: who of the rest waits for whom; ``circles``: who needs whom

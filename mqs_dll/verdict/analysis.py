@@ -8,11 +8,12 @@ from functools import partial
 
 from mqs_dll.job.records import Job
 from mqs_dll.job.shared import Shared
+from mqs_dll.verdict.delivery import undelivered
 from mqs_dll.verdict.graph import Gates
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.parts import Parts
-from mqs_dll.verdict.progress import Motion, motion
+from mqs_dll.verdict.progress import Motion, motion, stayed
 from mqs_dll.verdict.results import Certainty, Mode, WaitKind
 from mqs_dll.verdict.roots import Roots
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
@@ -43,6 +44,8 @@ class Analysis:
         self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
         self.waits = Waits(self.joined)
+        still = [place for place, each in enumerate(job.processes) if self.stood_still(place) and stayed(each)]
+        self.undelivered = undelivered(self.joined, self.waits.of_process, still)
         self.proved = _Proof(self).solve()
         self.suspected = _Suspicion(self).solve()
         self.suspected.stuck -= self.proved.stuck
@@ -221,8 +224,13 @@ class _Proof(_Graph):
 class _Suspicion(_Graph):
     """Whatever isn't known doesn't help; only who was seen to go on does, and those who wait for nobody else.
 
-    A send to a process that is stopped doesn't end by itself, though its receive is there.
+    A send to a process that is stopped doesn't end by itself, though its receive is there; nor does what matches, and
+    did not move.
     """
+
+    def __init__(self, analysis: Analysis) -> None:
+        super().__init__(analysis)
+        self._unmoved = {need for each in analysis.undelivered for need in (each.send, each.receive)}
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
         return bool(wait.threads) and wait.state is not State.STOPPED
@@ -234,7 +242,7 @@ class _Suspicion(_Graph):
         to_stopped = need.kind is WaitKind.SEND and any(
             peer is not None and self._processes[peer].state is State.STOPPED for peer in need.peers[:1]
         )
-        return need.done and not to_stopped
+        return need.done and not to_stopped and need not in self._unmoved
 
     def _count(self, thread: ThreadWait) -> int:
         return 1 if thread.mode is Mode.ANY else len(thread.needs)

@@ -109,6 +109,8 @@ class Called:
         agreeing = [each for each in queued if _agree(each, called)]
         if agreeing:
             agreeing[-1].origin = Origin.BOTH
+            if agreeing[-1].peer_rank is None and len(agreeing) == 1 and called.queue is Queue.SENDS:
+                agreeing[-1].peer, agreeing[-1].peer_rank = called.peer, called.peer_rank
         elif queued and called.queue is Queue.RECEIVES and not called.is_hidden:
             self.disputes.append(Dispute(called.process, stack, called, tuple(queued)))
         elif blocks is not Blocks.BOTH:  # of those one half may be done, which nothing but its queue tells

@@ -48,6 +48,24 @@ def pair(operations: Collection[Pending]) -> None:
     for each in operations:
         if each.queue is Queue.SENDS and each.counterpart is not None:
             each.partner = each.counterpart.partner
+    _set_kept(operations)
+
+
+def _set_kept(operations: Collection[Pending]) -> None:
+    """Set ``kept`` of each send that no receive has matched, and whose message a matched probe seems to have."""
+    kept = {
+        (each.peer, each.process, each.channel, each.tag): each
+        for each in operations
+        if each.queue is Queue.RECEIVES and each.words.held and each.status is Status.MATCHED
+    }
+    for each in operations:
+        if (
+            each.queue is Queue.SENDS
+            and each.status is Status.PENDING
+            and each.partner is None
+            and each.peer is not None
+        ):
+            each.kept = kept.get((each.process, each.peer, each.channel, each.tag))
 
 
 def _pair_in_order(receives: list[Pending], messages: list[tuple[int, Pending]]) -> None:

@@ -179,12 +179,13 @@ class Needs:
         )
         if not need.done and send.peer is not None:
             arrived = self._has_arrived(send)
-            need.done = send.standing is Standing.TAKEN and not arrived
+            need.done = send.standing is Standing.TAKEN and not arrived and send.kept is None
             vague = send.tag is None and any(
                 self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
             )
             unclear = self._open_receives[send.peer, channel, internal, None] > 0
-            need.maybe = (vague and not arrived) or unclear
+            # what a matched probe has may be another message with this envelope, and an answer to this one under way
+            need.maybe = (vague and not arrived) or unclear or send.kept is not None
             need.lasting = arrived
         return need
 

@@ -57,6 +57,8 @@ class Pending:
     """Of a send."""
     counterpart: Pending | None = None
     """Of a send, its message where that lies unexpected; of such a message, its send."""
+    kept: Pending | None = None
+    """Of a send: its message, where a matched probe of its receiver has that."""
     guessed: bool = False
     """Of a receive: another one from any source may take its partner, or it may take another message."""
 

@@ -34,9 +34,16 @@ def halt_of(process: JobProcess) -> Halt | None:
 
 def motion(process: JobProcess) -> Motion:
     """Return whether a process went on between its last two samples."""
-    if len(process.samples) < 2:
-        return Motion.UNKNOWN
-    before, after = process.samples[-2:]
+    return Motion.UNKNOWN if len(process.samples) < 2 else _between(*process.samples[-2:])
+
+
+def stayed(process: JobProcess) -> bool:
+    """Tell whether a process did not go on between any two of its samples."""
+    between = itertools.starmap(_between, itertools.pairwise(process.samples))
+    return len(process.samples) > 1 and all(each is Motion.SAME for each in between)
+
+
+def _between(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
     if (after.went_on and not _is_free(before)) or not _has_same_operations(before, after):

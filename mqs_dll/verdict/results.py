@@ -37,6 +37,8 @@ class Cause(Enum):
     SELF = "waits for itself"
     FORGOTTEN = "forgotten by the MPI"
     """Its message is here, and the MPI doesn't end the call."""
+    UNDELIVERED = "matched, not delivered"
+    """A send and a receive match, and their message doesn't come; or a matched probe keeps it."""
     TAG = "tag mismatch"
     COMMUNICATOR = "wrong communicator"
     SOURCE = "wrong source"

@@ -87,6 +87,14 @@ LEFT_ALONE = {"Open MPI": ("--enable-recovery",), "MPICH": ("-disable-auto-clean
 
 EXITS = Scene("exited_peer.c", 2, "exits", LEFT_ALONE)
 
+OVER_SOCKETS = {
+    "Open MPI": ("--mca", "btl", "tcp,self"),
+    "MPICH": (
+        *("-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "MPIR_CVAR_CH4_NETMOD", "ucx"),
+        *("-genv", "UCX_TLS", "tcp,self"),
+    ),
+}
+
 HANGING = (
     *CORE,
     Scene("swapped.c", 2),
@@ -111,6 +119,9 @@ HANGING = (
     Scene("never_posted.c", 3),
     Scene("fence.c", 3),
     Scene("file.c", 3),
+    Scene("matched_probe.c", 2),
+    Scene("matched_probe.c", 2, "outside"),
+    Scene("broken_link.c", 2, options=OVER_SOCKETS),
     Scene("waitall_partial.c", 2),
     Scene("waitany.c", 3),
     Scene("waitany.c", 3, "alive"),
@@ -147,6 +158,8 @@ FINE = (
     Scene("in_flight.c", 2),
     Scene("computing.c", 2),
     Scene("turns.c", 3),
+    Scene("matched_probe.c", 2, "received"),
+    Scene("broken_link.c", 2, "works", OVER_SOCKETS),
 )
 IN_PYTHON = (
     Scene("tag_mismatch.py", 3),

@@ -77,7 +77,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
 
     def _receive(self, request: views.RecvRequest, entry: Entry, following: int | None) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
-        matched = bool(request.req_match_received)
+        matched = _has_message(request)
         held = request.pml_type in HELD
         has_buffer = not held and request.pml_type != PROBE
         status = Status.MATCHED if matched else Status.PENDING
@@ -104,7 +104,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
     def _receive_kind(self, request: views.RecvRequest, *, has_message: bool) -> str:
         if request.pml_type == PROBE:
             return phrases.made_by("MPI_Probe", how=How.BLOCKING)
-        if request.pml_type in HELD and not request.req_match_received:
+        if request.pml_type in HELD and not _has_message(request):
             return phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
         if request.pml_type in HELD:
             return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
@@ -168,6 +168,14 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
         if self._is_nonblocking(self._cached_send, request):
             return phrases.made_by(nonblocking, how=How.NONBLOCKING)
         return phrases.made_by(blocking, nonblocking)
+
+
+def _has_message(request: views.RecvRequest) -> bool:
+    """Tell whether a receive has matched a message; of a matched probe that waited for one, only its end tells.
+
+    Source: mca_pml_ob1_recv_request_matched_probe in ompi/mca/pml/ob1/pml_ob1_recvreq.c of 4.1.4 and 5.0.11.
+    """
+    return bool(request.req_match_received) or (request.pml_type in HELD and request.req_complete == COMPLETE)
 
 
 def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:

@@ -3,6 +3,7 @@
 - ``common``: what all rooms need
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
 - ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
+- ``delivery``: messages that match, and don't come
 - ``remarks``: what is worth a line without being wrong
 """
 
@@ -15,6 +16,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
+from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
@@ -34,6 +36,7 @@ _GRAVEST_FIRST = (
     Cause.ROOTS,
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
+    Cause.UNDELIVERED,
     Cause.SELF,
     Cause.FORGOTTEN,
     Cause.CYCLE,
@@ -77,11 +80,12 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
 
 def _all(case: Case) -> Iterator[Finding]:
     collectives = list(of_collectives(case))
-    explained = {place for finding in collectives for place in finding.processes}
+    undelivered = list(of_undelivered(case))
+    explained = {place for finding in (*collectives, *undelivered) for place in finding.processes}
     circles = list(of_circles(case, explained))
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
-    named = [*collectives, *circles, *peers, *mismatches]
+    named = [*collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
     named += of_finalize(case)
     named += of_unexplained(case)
     named += of_stopped(case, {place for finding in named for place in finding.processes})

@@ -80,6 +80,7 @@ class Mismatches:
             if each.status is Status.PENDING
             and not each.partner
             and not each.counterpart
+            and not each.kept
             and each.tag is not None
             and each.standing not in (Standing.BEHIND, Standing.TAKEN)
             and not self._may_be_taken(each)

@@ -80,7 +80,8 @@ def of_peers(case: Case) -> Iterator[Finding]:
     peers_of = _Peers(case)
     for place in sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck):
         for need in case.analysis.unmet(place):
-            if need.kind is WaitKind.COLLECTIVE or not need.peers:
+            is_kept = need.pending is not None and need.pending.kept is not None  # a finding of its own
+            if need.kind is WaitKind.COLLECTIVE or not need.peers or is_kept:
                 continue
             for cause, peers in peers_of.absent(need).items():
                 pending = need.pending

@@ -1,0 +1,52 @@
+"""Messages that match and are not delivered: held back by a matched probe, or by what is broken between two ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.escape import visible
+from mqs_dll.verdict.findings.common import Case
+from mqs_dll.verdict.findings.peers import state_words
+from mqs_dll.verdict.results import Cause, Finding
+
+_MATCHED_PROBE = "Receive what MPI_Mprobe or MPI_Improbe matched with MPI_Mrecv or MPI_Imrecv: no other call gets it."
+
+
+def of_undelivered(case: Case) -> Iterator[Finding]:
+    """Yield a send and a receive that match where neither moved in any sample, though their ranks wait for both."""
+    names, processes = case.names, case.analysis.job.processes
+    for each in case.analysis.undelivered:
+        sender, receiver = processes[each.sender], processes[each.receiver]
+        sentence = (
+            f"{names.ranks([each.sender])} waits in {names.need(each.send)}, {names.ranks([each.receiver])} in "
+            f"{names.need(each.receive)}: matched, not delivered."
+        )
+        if sender.host == receiver.host:
+            advice = "Look at the MPI's output, and at its transport: what connects these ranks may be broken."
+        else:
+            advice = (
+                f"Look at the network between {visible(sender.host)} and {visible(receiver.host)}: a link may be "
+                "broken."
+            )
+        places = (each.sender, each.receiver)
+        on, ends = each.send.communicator, (each.send, each.receive)
+        yield case.finding(Cause.UNDELIVERED, case.certainty(places), sentence, advice, places, on, ends=ends)
+
+
+def of_kept(case: Case) -> Iterator[Finding]:
+    """Yield who is stuck in a send because a matched probe took its message, and nobody has received it since."""
+    names, analysis = case.names, case.analysis
+    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+        for need in analysis.unmet(place):
+            keeper = None if need.pending is None or need.pending.kept is None else need.pending.kept.process
+            if keeper is None:
+                continue
+            sentence = (
+                f"{names.ranks([place])} waits in {names.need(need)}: {names.ranks([keeper])} has matched its message "
+                f"by MPI_Mprobe or MPI_Improbe, and has not received it with MPI_Mrecv; it "
+                f"{state_words(case, [keeper])}."
+            )
+            places = (place, keeper)
+            certainty = case.certainty([place])
+            on = need.communicator
+            yield case.finding(Cause.UNDELIVERED, certainty, sentence, _MATCHED_PROBE, places, on, ends=[need])
