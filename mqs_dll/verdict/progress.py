@@ -15,6 +15,10 @@ from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
 from mqs_dll.job.snapshot import Hidden
 
+SECONDS_UNDER_WAY = 3.0
+"""For as long a message between two machines counts as possibly under way, where nothing numbers it: TCP sends what was
+lost again after 0.2, 0.6 and 1.4 s (RFC 6298 with Linux's least timeout of 200 ms), fabrics sooner."""
+
 
 class Motion(Enum):
     """What the last two samples of a process say together."""
@@ -34,16 +38,31 @@ def halt_of(process: JobProcess) -> Halt | None:
 
 def motion(process: JobProcess) -> Motion:
     """Return whether a process went on between its last two samples."""
-    return Motion.UNKNOWN if len(process.samples) < 2 else _between(*process.samples[-2:])
+    return Motion.UNKNOWN if len(process.samples) < 2 else _motion(*process.samples[-2:])
 
 
 def stayed(process: JobProcess) -> bool:
     """Tell whether a process did not go on between any two of its samples."""
-    between = itertools.starmap(_between, itertools.pairwise(process.samples))
+    between = itertools.starmap(_motion, itertools.pairwise(process.samples))
     return len(process.samples) > 1 and all(each is Motion.SAME for each in between)
 
 
-def _between(before: Sample, after: Sample) -> Motion:
+def standing(process: JobProcess, *, watched: bool) -> float:
+    """Return for how many seconds before its last sample a process surely did not go on.
+
+    Args:
+        process: which one.
+        watched: whether two samples that are the same don't tell, unless it was watched between them.
+    """
+    seconds = 0.0
+    for before, after in zip(process.samples[-2::-1], process.samples[:0:-1], strict=True):
+        if _motion(before, after) is not Motion.SAME or (watched and not after.watched):
+            break
+        seconds = process.samples[-1].at - before.at
+    return seconds
+
+
+def _motion(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
     if (after.went_on and not _is_free(before)) or not _has_same_operations(before, after):
