@@ -101,7 +101,7 @@ def test_a_receiver_that_waits_for_something_else_is_not_accused() -> None:
 def test_a_message_that_a_matched_probe_has_is_not_delivered(call: str | None) -> None:
     """Its sender is told why it waits, once; that is suspected, since another message may have the same envelope."""
     held = receive(0, tag=5, status=Status.MATCHED, message=(0, 5, 8), text=HELD)
-    following = receive(0, tag=6, text=(RECV, phrases.NEXT_TO_MATCH(2)))
+    following = receive(0, tag=6, text=(RECV, phrases.NEXT_TO_MATCH(2, 0)))
     ssend = send(1, tag=5, text=(phrases.made_by("MPI_Ssend", "MPI_Issend"), phrases.SEND_NUMBER(1)))
     keeper = still(1, held, *([following] if call else []), call=call)
     verdict = conclude(job(still(0, ssend, call="MPI_Ssend"), keeper))
