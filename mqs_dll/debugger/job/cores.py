@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
+from mqs_dll.debugger.job.facts import MOST_RANKS, explain, mpi_name, sizes_by_handle, world_rank, world_size
 from mqs_dll.debugger.job.find.markers import marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
@@ -158,7 +158,7 @@ def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
             snapshot = look.read(how.look_further)
     except MqsError as error:
         return replace(core, process=_unread(core.process, target.explained(error)))
-    sample = Sample(0.0, snapshot, unwind_core(target) if how.stacks else NOT_ASKED)
+    sample = Sample(0.0, snapshot, unwind_core(target, sizes_by_handle(snapshot)) if how.stacks else NOT_ASKED)
     rank = world_rank(snapshot)
     process = replace(
         core.process,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
-from mqs_dll.debugger.job.facts import Obstacle, explain
+from mqs_dll.debugger.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
 from mqs_dll.debugger.job.peek import CallFrame
@@ -119,7 +119,9 @@ class LiveRank:
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
-        self.stacks = unwind(captured, self._process, self._tracer) if captured and self._process else ()
+        self.stacks = ()
+        if captured and self._process and self.snapshot is not None:
+            self.stacks = unwind(captured, self._process, self._tracer, sizes_by_handle(self.snapshot))
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
