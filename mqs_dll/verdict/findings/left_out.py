@@ -34,13 +34,18 @@ def of_left_out(case: Case) -> Iterator[Finding]:
 
 
 def _left_out(case: Case, place: int) -> dict[tuple[str, int], list[int]]:
-    """Return whose messages of which collective calls lie at a process, but for those who are in that call still."""
+    """Return whose messages of which collective calls lie at a process.
+
+    Not of those who are in a collective call: it may be that one, or made of it, and that it isn't entered by all is
+    said elsewhere.
+    """
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for each in case.analysis.joined.operations[place]:
         what, sender = each.words.collective, each.sender
         if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.partner is not None:
             continue
-        if case.analysis.waits.of_process[sender].call != what:
+        call = case.analysis.waits.of_process[sender].call
+        if call is None or what_ends(call) not in COLLECTIVE:
             found[what, case.analysis.communicators.whole(each.communicator)].append(sender)
     return found
 
