@@ -6,7 +6,7 @@ import struct
 
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
-from mqs_dll.debugger.job.stacks.pointed import with_requests
+from mqs_dll.debugger.job.stacks.pointed import with_elements
 from mqs_dll.errors import TargetReadError
 from mqs_dll.job.records import Argument, CallStack, Witness
 
@@ -37,7 +37,7 @@ def _requests(read: CallStack, frame: bytes = b"frame!!!") -> tuple[int, ...]:
             raise TargetReadError(address, size)
         return known[address][:size]
 
-    found = with_requests(read, STACK, fetch, _Mpich()).argument("array_of_requests")
+    found = with_elements(read, STACK, fetch, _Mpich(), {}).argument("array_of_requests")
     assert found is not None
     return found.elements
 
@@ -57,3 +57,26 @@ def test_an_array_elsewhere_counts_while_the_call_lasts() -> None:
 def test_a_count_that_makes_no_sense_is_followed_nowhere() -> None:
     """Nor one of more requests than anybody waits for."""
     assert _requests(_waiting(HEAP, count=-1)) == _requests(_waiting(HEAP, count=1 << 30)) == ()
+
+
+def _counts(call: str, given: dict[str, int], sizes: dict[int, int]) -> tuple[int, ...]:
+    arguments = tuple(Argument(name, value, Witness.BOTH) for name, value in given.items())
+    stack = ThreadStack(1, b"", 0x7000, struct.pack("<4i", 4, 0, -1, 7) + b"frame!!!", is_whole=True)
+
+    def fetch(address: int, size: int) -> bytes:
+        raise TargetReadError(address, size)
+
+    read = CallStack(1, call, None, None, (), "", (0x7010, 8), arguments)
+    found = with_elements(read, stack, fetch, _Mpich(), sizes).argument("recvcounts")
+    assert found is not None
+    return found.elements
+
+
+def test_counts_for_each_process_are_as_many_as_the_communicator_has() -> None:
+    """With a communicator that isn't known, or among neighbours, none is told."""
+    given = {"recvcounts": 0x7000, "comm": 0x44000000}
+    assert _counts("MPI_Alltoallv", given, {0x44000000: 3}) == (4, 0, -1)
+    assert _counts("MPI_Alltoallv_c", given, {0x44000000: 1}) == (4,)
+    assert _counts("MPI_Alltoallv", given, {}) == ()
+    assert _counts("MPI_Alltoallv", given, {0x44000000: 1 << 30}) == ()
+    assert _counts("MPI_Neighbor_alltoallv", given, {0x44000000: 3}) == ()

@@ -93,6 +93,12 @@ def _in_order(group: tuple[int, ...] | Hidden) -> int | None:
     return len(group) if isinstance(group, tuple) and group == tuple(range(len(group))) else None
 
 
+def sizes_by_handle(snapshot: Snapshot) -> dict[int, int]:
+    """Return the sizes of a process's intra-communicators by their handles, as the program has them."""
+    own = (each for each in snapshot.communicators if each.handle and each.label.remote is None)
+    return {each.handle: each.communicator.size for each in own}
+
+
 def mpi_name(snapshot: Snapshot) -> str:
     """Return the MPI as the library calls it: "Open MPI 4.1.4, pml/ob1"."""
     return snapshot.process_message.partition("; ")[0]

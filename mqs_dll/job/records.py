@@ -69,7 +69,8 @@ class Argument(NamedTuple):
     called: str = ""
     """What the MPI calls the value: "MPI_ANY_SOURCE", "MPI_DOUBLE", "MPI_COMM_WORLD"; empty for one without a name."""
     elements: tuple[int, ...] = ()
-    """Of an array of handles: what it holds, read again like ``reread``; empty where that isn't known."""
+    """Of an array of requests, or of counts for each process: what it holds, read again like ``reread``; empty where
+    that isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

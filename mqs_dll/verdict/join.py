@@ -25,8 +25,8 @@ class Joined:
         self.communicators = Communicators(job, self.places, Room())
         self.overtaken: set[tuple[int, int, int]] = set()
         """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
-        self._seen: set[tuple[int, int]] = set()
-        """By process and channel: whether all messages that lie there are known."""
+        self.whole: set[tuple[int, int]] = set()
+        """Processes and channels: where all messages that lie there are known."""
         self.operations: list[list[Pending]] = [
             list(self._operations(place, process)) for place, process in enumerate(job.processes)
         ]
@@ -43,7 +43,7 @@ class Joined:
         everything = [each for operations in self.operations for each in operations]
         self.under_way = set_standings(everything)
         """Senders, receivers and channels with messages under way that no queue has."""
-        set_counterparts(everything, self._seen)
+        set_counterparts(everything, self.whole)
         pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
@@ -67,7 +67,7 @@ class Joined:
     ) -> Iterator[Pending]:
         for queue in snapshot.queues:
             if queue.queue is Queue.UNEXPECTED and queue.hidden is None and queue.broken is None:
-                self._seen.add((place, self.communicators.channel(communicator)))
+                self.whole.add((place, self.communicators.channel(communicator)))
             for operation in queue.operations:
                 if not is_note(queue.queue, operation):
                     yield self._pending(place, world, communicator, queue.queue, operation)

@@ -144,6 +144,10 @@ HANGING = (
     Scene("two_roots.c", 4, "gather"),
     Scene("two_roots.c", 4, "scatter"),
     Scene("two_counts.c", 4),
+    Scene("counts_differ.c", 3),
+    Scene("counts_differ.c", 3, "skipped"),
+    Scene("counts_differ.c", 3, "graph"),
+    Scene("left_out.c", 3),
 )
 LOOPS = (Scene("ping_pong.c", 2), Scene("ring.c", 3), Scene("iterations.c", 3))
 """Where an MPI doesn't number its operations, these differ from a hang only by the returns that the kernel counts."""

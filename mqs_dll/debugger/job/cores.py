@@ -21,7 +21,7 @@ from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
 from mqs_dll.debugger.job.worlds import RankRead, put_together
 from mqs_dll.errors import CoreError, MqsError, NotCoreError
-from mqs_dll.job.facts import MOST_RANKS, explain, mpi_name, world_rank, world_size
+from mqs_dll.job.facts import MOST_RANKS, explain, mpi_name, sizes_by_handle, world_rank, world_size
 from mqs_dll.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
 
 _NO_CORE = "no core file of it was given"
@@ -158,7 +158,7 @@ def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
             snapshot = look.read(how.look_further)
     except MqsError as error:
         return replace(core, process=_unread(core.process, target.explained(error)))
-    sample = Sample(0.0, snapshot, unwind_core(target) if how.stacks else NOT_ASKED)
+    sample = Sample(0.0, snapshot, unwind_core(target, sizes_by_handle(snapshot)) if how.stacks else NOT_ASKED)
     rank = world_rank(snapshot)
     process = replace(
         core.process,

@@ -22,7 +22,7 @@ from mqs_dll.errors import (
     ProcessError,
     UnknownMpiError,
 )
-from mqs_dll.job.facts import Obstacle, explain
+from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.records import CallStack, Halt, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
@@ -119,7 +119,9 @@ class LiveRank:
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
-        self.stacks = unwind(captured, self._process, self._tracer) if captured and self._process else ()
+        self.stacks = ()
+        if captured and self._process and self.snapshot is not None:
+            self.stacks = unwind(captured, self._process, self._tracer, sizes_by_handle(self.snapshot))
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""

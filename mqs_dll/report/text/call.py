@@ -38,5 +38,6 @@ def _written(parameter: Parameter, argument: Argument | None, names: Mapping[int
         return f"{parameter.name}='{names[argument.value]}'"
     is_number = not parameter.pointers and not parameter.is_handle
     value = str(argument.value) if is_number else f"{argument.value:#x}"
-    elements = f" [{', '.join(f'{each:#x}' for each in argument.elements)}]" if argument.elements else ""
+    form = "#x" if parameter.role is Role.REQUEST else "d"
+    elements = f" [{', '.join(format(each, form) for each in argument.elements)}]" if argument.elements else ""
     return f"{parameter.name}={value}{elements}"

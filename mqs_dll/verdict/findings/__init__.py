@@ -2,6 +2,7 @@
 
 - ``common``: what all rooms need
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
+- ``counts``: calls that some have left without what others wait for; ``left_out``: those that a stuck rank is behind
 - ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
 - ``delivery``: messages that match, and don't come
 - ``remarks``: what is worth a line without being wrong
@@ -17,6 +18,7 @@ from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
+from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
@@ -34,9 +36,11 @@ _GRAVEST_FIRST = (
     Cause.GONE,
     Cause.STOPPED,
     Cause.ROOTS,
+    Cause.COUNTS,
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.UNDELIVERED,
+    Cause.LEFT_OUT,
     Cause.SELF,
     Cause.FORGOTTEN,
     Cause.CYCLE,
@@ -85,12 +89,15 @@ def _all(case: Case) -> Iterator[Finding]:
     circles = list(of_circles(case, explained))
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
+    left_out = list(of_left_out(case))
     named = [*collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
+    named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
     named += of_unexplained(case)
     named += of_stopped(case, {place for finding in named for place in finding.processes})
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
+    yield from (finding for finding in left_out if finding.certainty is Certainty.NOTED)
     yield from of_turning(case)
     yield from of_disputes(case)
     yield from of_unread(case)

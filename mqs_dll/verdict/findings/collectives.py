@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mqs_dll.verdict.findings.common import Case, are, waits
+from mqs_dll.verdict.findings.counts import of_counts, to_compare, who_left
 from mqs_dll.verdict.findings.peers import ADVICE, advice_on, cause_of, state_words
 from mqs_dll.verdict.findings.roots import has_several_roots, of_disagreement, of_several_roots
 from mqs_dll.verdict.needs import Need
@@ -48,7 +49,15 @@ def of_collectives(case: Case) -> Iterator[Finding]:
         parts_inside = (part for part in case.circles.circles() if inside.issuperset(part))
         if any(case.analysis.disagree(part, key[0]) for part in parts_inside):
             yield of_disagreement(case, *key, call.inside)
+    waiting_for_left: set[int] = set()
+    for (what, communicator), call in calls.items():
+        left = who_left(case, what, communicator, call.inside)
+        if communicator is not None and left:
+            yield from of_counts(case, what, communicator, left)
+            call.missing.difference_update(left)
+            waiting_for_left.update(place for places in left.values() for place in places)
     for key, call in calls.items():
+        call.missing -= waiting_for_left
         by_cause: defaultdict[Cause, list[int]] = defaultdict(list)
         circles = {parts.of_process.get(inside) for inside in call.inside}
         for place in sorted(call.missing):
@@ -140,7 +149,8 @@ def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[i
         return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
     if cause is Cause.COLLECTIVE_MISSING:
         absence = f"{'it is' if len(places) == 1 else 'they are'} {names.do(places)}"
-        advice = _ADVICE
+        _, compare = _or_left(case, key, call, places) or ("", "")
+        advice = _ADVICE + compare
     else:
         absence = f"{'it' if len(places) == 1 else 'they'} {state_words(case, places)}"
         advice = ADVICE[cause]
@@ -166,13 +176,27 @@ def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Ca
     communicator, names = key[1], case.names
     same = communicator == other_key[1]
     elsewhere = _inside(case, other_key, other, names.on(other_key[1]), brief=not call.begun)
-    sentence = (
-        f"{_inside(case, key, call, '' if same else names.on(communicator))}, {elsewhere}: "
-        "neither call can end before the other ranks make it too."
-    )
+    left = _or_left(case, key, call, other.inside) or _or_left(case, other_key, other, call.inside)
+    why, compare = left or ("neither call can end before the other ranks make it too", "")
+    sentence = f"{_inside(case, key, call, '' if same else names.on(communicator))}, {elsewhere}: {why}."
     for what, inside in ((key[0], call.inside), (other_key[0], other.inside)):
         if differing := case.differing(inside, what):
             sentence += f" {names.ranks(inside).capitalize()} disagree about the arguments of {what}: {differing}."
     places = (*call.inside, *other.inside)
     on, ends = communicator if same else None, (*call.needs, *other.needs)
-    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, _ORDER_ADVICE, places, on, ends=ends)
+    advice = _ORDER_ADVICE + compare
+    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, advice, places, on, ends=ends)
+
+
+def _or_left(case: Case, key: Entered, call: _Call, others: Sequence[int]) -> tuple[str, str] | None:
+    """Return of a call that ranks which are missing may have made and left that they may, and what to compare then."""
+    missing = [place for place in others if place in call.missing]
+    compare = to_compare(case, *key, call.inside[0], missing[0]) if missing else ""
+    if not compare:
+        return None
+    names = case.names
+    why = (
+        f"{names.ranks(call.inside, key[1])} {waits(call.inside)} for data of {names.ranks(missing, key[1])}, which "
+        f"{'has' if len(missing) == 1 else 'have'} not made {key[0]}, or left it without sending that"
+    )
+    return why, f" If it was made: {compare[:1].lower()}{compare[1:]}"

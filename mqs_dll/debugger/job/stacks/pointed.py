@@ -1,9 +1,9 @@
-"""What the requests are that a call was given by address: the one of MPI_Wait, the array of MPI_Waitall."""
+"""What a call was given by address: the request of MPI_Wait, those of MPI_Waitall, the counts of MPI_Alltoallv."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
@@ -12,16 +12,24 @@ from mqs_dll.errors import TargetReadError
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, CallStack
 
-MOST_REQUESTS = 1 << 12
-"""Of one call: more are not looked at."""
+MOST_ELEMENTS = 1 << 12
+"""Of one array: where it has more, none is looked at."""
 
 _ALL_ACTIVE = frozenset(f"MPI_{verb}{which}" for verb in ("Wait", "Test") for which in ("", "all", "any", "some"))
 
 
-def with_requests(
-    read: CallStack, stack: ThreadStack, fetch: Callable[[int, int], bytes], constants: Constants
+_COUNTS = frozenset({"sendcounts", "recvcounts"})
+"""Arrays with a count for each process of the communicator, but for calls among neighbours."""
+
+
+def with_elements(
+    read: CallStack,
+    stack: ThreadStack,
+    fetch: Callable[[int, int], bytes],
+    constants: Constants,
+    sizes: Mapping[int, int],
 ) -> CallStack:
-    """Return a stack with the requests of its call.
+    """Return a stack with the requests of its call, or with its counts for each process.
 
     An array on the thread's own stack was copied in the stop. What lies elsewhere is read now, and counts if the call's
     frame is still as it was: a call that has not ended has left its array alone.
@@ -31,33 +39,38 @@ def with_requests(
         stack: what was copied of it.
         fetch: reads the process's memory, or raises TargetReadError.
         constants: those of its MPI.
+        sizes: of its intra-communicators, by handle.
     """
-    if read.call not in _ALL_ACTIVE:
+    given = parameters(read.call or "") or ()
+    if read.call in _ALL_ACTIVE:
+        lengths = {each.name: _requests(each, read) for each in given if each.role is Role.REQUEST}
+        kind = "I" if constants.handle_size == 4 else "Q"
+    elif not (read.call or "").startswith("MPI_Neighbor_"):
+        communicator = read.argument("comm")
+        size = sizes.get(communicator.value, 0) if communicator else 0
+        lengths = {each.name: size for each in given if each.name in _COUNTS and each.pointers == 1}
+        kind = "q" if (read.call or "").endswith("_c") else "i"
+    else:
         return read
-    given = parameters(read.call) or ()
-    found = {each.name: _elements(each, read, stack, fetch, constants) for each in given if each.role is Role.REQUEST}
-    return replace(read, arguments=tuple(_with(each, found.get(each.name, ())) for each in read.arguments))
+
+    def elements(argument: Argument) -> tuple[int, ...]:
+        count = lengths.get(argument.name, 0)
+        size = count * struct.calcsize(kind)
+        if not 0 < count <= MOST_ELEMENTS:
+            return ()
+        memory = stack.fetch(argument.value, size)
+        if len(memory) != size:
+            memory = _read_again(read, stack, fetch, argument.value, size)
+        found = struct.unpack(f"<{count}{kind}", memory) if memory else ()
+        return found if argument.name in _COUNTS else tuple(each for each in found if each != constants.null_request)
+
+    return replace(read, arguments=tuple(each._replace(elements=elements(each)) for each in read.arguments))
 
 
-def _with(argument: Argument, elements: Iterable[int]) -> Argument:
-    return argument._replace(elements=tuple(elements))
-
-
-def _elements(
-    parameter: Parameter, read: CallStack, stack: ThreadStack, fetch: Callable[[int, int], bytes], constants: Constants
-) -> tuple[int, ...]:
-    """Return the handles that a pointer points at, without null ones; empty where they can't be told."""
-    pointer, length = read.argument(parameter.name), read.argument(parameter.length or "")
-    count = 1 if parameter.length is None else length.value if length else 0
-    if pointer is None or not 0 < count <= MOST_REQUESTS:
-        return ()
-    size = count * constants.handle_size
-    memory = stack.fetch(pointer.value, size)
-    if len(memory) != size:
-        memory = _read_again(read, stack, fetch, pointer.value, size)
-    null = constants.null_request
-    handles = struct.unpack(f"<{count}{'I' if constants.handle_size == 4 else 'Q'}", memory) if memory else ()
-    return tuple(each for each in handles if each != null)
+def _requests(parameter: Parameter, read: CallStack) -> int:
+    """Return how many requests a pointer points at, 0 where that isn't known."""
+    length = read.argument(parameter.length or "")
+    return 1 if parameter.length is None else length.value if length else 0
 
 
 def _read_again(

@@ -14,7 +14,7 @@ from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
-from mqs_dll.debugger.job.stacks.pointed import with_requests
+from mqs_dll.debugger.job.stacks.pointed import with_elements
 from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveProcess
@@ -28,6 +28,7 @@ NOT_CAPTURED = Hidden("the process's registers could not be read")
 NOT_STOPPED = Hidden("the stack of a running process can't be followed", "leave out --no-stop")
 
 Tracer = Callable[[ThreadStack], drgn.StackTrace]
+_NO_SIZES: Mapping[int, int] = {}
 _PAGE = 4 << 10
 _SINGLE, _FUNNELED = 0, 1
 """MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED of Open MPI."""
@@ -38,7 +39,10 @@ _CORE_STACK = 1 << 20
 
 
 def unwind(
-    captured: Captured, process: LiveProcess, tracer: StackTracer | None = None
+    captured: Captured,
+    process: LiveProcess,
+    tracer: StackTracer | None = None,
+    sizes: Mapping[int, int] = _NO_SIZES,
 ) -> tuple[CallStack, ...] | Hidden:
     """Return where the threads of a process stood: the main thread, others in MPI, and others that might call it.
 
@@ -50,10 +54,11 @@ def unwind(
         captured: its threads.
         process: the process itself.
         tracer: made for this process; who unwinds it more than once keeps one.
+        sizes: of its intra-communicators, by handle, for arrays that have an element for each process.
     """
     modules = Modules(process)
     tracer = tracer or StackTracer(process.program, process.fetch)
-    stacks = _unwind(captured.threads, captured.pid, modules, tracer.trace)
+    stacks = _unwind(captured.threads, captured.pid, modules, tracer.trace, sizes)
     if not modules.has_python:
         return stacks
     found = python_stacks(captured.pid)
@@ -62,21 +67,21 @@ def unwind(
     return _with_python(stacks, found if is_same else {})
 
 
-def unwind_core(core: CoreProcess) -> tuple[CallStack, ...] | Hidden:
+def unwind_core(core: CoreProcess, sizes: Mapping[int, int] = _NO_SIZES) -> tuple[CallStack, ...] | Hidden:
     """Return where the threads of a process stood that left a core file, as unwind."""
     traces = {thread.tid: trace for thread in core.program.threads() if (trace := _trace_in_core(thread))}
     stacks = [_stack_in_core(core, thread, trace) for thread, trace in traces.items()]
     main = core.pid if core.pid in traces else min(traces, default=0)
     stacks.sort(key=lambda stack: (stack.thread != main, stack.thread))
     modules = Modules(core)
-    found = _unwind(stacks, main, modules, lambda stack: traces[stack.thread])
+    found = _unwind(stacks, main, modules, lambda stack: traces[stack.thread], sizes)
     if not modules.has_python or modules.program_file is None:
         return found
     return _with_python(found, python_stacks_in_core(core.file.path, modules.program_file))
 
 
 def _unwind(
-    stacks: Iterable[ThreadStack], main: int, modules: Modules, trace: Tracer
+    stacks: Iterable[ThreadStack], main: int, modules: Modules, trace: Tracer, sizes: Mapping[int, int]
 ) -> tuple[CallStack, ...] | Hidden:
     found = []
     arguments = CallArguments(modules)
@@ -101,7 +106,7 @@ def _unwind(
                 read = replace(read, arguments=())  # one that can't be leaves nothing to trust in the others
             elif read.arguments and constants:
                 named = replace(read, arguments=constants.named(read.call or "", read.arguments))
-                read = with_requests(named, stack, modules.process.fetch, constants)
+                read = with_elements(named, stack, modules.process.fetch, constants, sizes)
             found.append(read)
         elif read and is_main:
             return read

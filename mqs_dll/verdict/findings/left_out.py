@@ -1,0 +1,60 @@
+"""Collective calls that a stuck rank has left out, or not come to: what others have sent it there lies unexpected."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mqs_dll.abi import Queue
+from mqs_dll.job.calls import COLLECTIVE, what_ends
+from mqs_dll.verdict.findings.common import Case
+from mqs_dll.verdict.results import Cause, Certainty, Finding
+
+_ADVICE = (
+    "Either it should have made that call first, or what it waits for should have been sent before: compare the order "
+    "of the calls on these ranks."
+)
+
+
+def of_left_out(case: Case) -> Iterator[Finding]:
+    """Yield for each rank that is stuck in no collective call which ones others have been in without it.
+
+    Where it waits for one of those it explains why that doesn't come.
+    """
+    analysis = case.analysis
+    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+        call = analysis.waits.of_process[place].call
+        if call is None or what_ends(call) in COLLECTIVE:
+            continue
+        awaited = {peer for need in analysis.unmet(place) for peer in need.peers}
+        for (what, communicator), senders in _left_out(case, place).items():
+            explains = not awaited.isdisjoint(senders)
+            yield _finding(case, place, what, communicator, senders, explains=explains)
+
+
+def _left_out(case: Case, place: int) -> dict[tuple[str, int], list[int]]:
+    """Return whose messages of which collective calls lie at a process.
+
+    Not of those who are in a collective call: it may be that one, or made of it, and that it isn't entered by all is
+    said elsewhere.
+    """
+    found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for each in case.analysis.joined.operations[place]:
+        what, sender = each.words.collective, each.sender
+        if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.partner is not None:
+            continue
+        call = case.analysis.waits.of_process[sender].call
+        if call is None or what_ends(call) not in COLLECTIVE:
+            found[what, case.analysis.communicators.whole(each.communicator)].append(sender)
+    return found
+
+
+def _finding(case: Case, place: int, what: str, communicator: int, senders: list[int], *, explains: bool) -> Finding:
+    names = case.names
+    certainty = case.certainty([place]) if explains else Certainty.NOTED
+    ends = case.analysis.unmet(place)
+    sentence = (
+        f"{names.ranks([place])} is {names.do([place])}, and has left out {what}{names.on(communicator)}, or not come "
+        f"to it: what {names.ranks(senders)} sent it in that call, or in one that is made of it, lies unexpected."
+    )
+    return case.finding(Cause.LEFT_OUT, certainty, sentence, _ADVICE, (place, *senders), communicator, ends=ends)
