@@ -50,6 +50,8 @@ class Words(NamedTuple):
     """Its whole message is here, and the MPI has lost sight of that: nobody will end it."""
     following: int | None = None
     """Of a receive: which of its sender's messages is the next that it or another receive will match."""
+    sent: int | None = None
+    """Of a receive: the number of the last message that its own process has sent to its sender, 0 for none."""
 
     @property
     def probe(self) -> bool:
@@ -126,7 +128,10 @@ NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _say
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
 WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
 ENDPOINT_NUMBER = Phrase("no. {:d} of its libfabric endpoint's receives", lambda number: {"number": int(number)})
-NEXT_TO_MATCH = Phrase("no. {:d} of its sender is the next to match", lambda number: {"following": int(number)})
+NEXT_TO_MATCH = Phrase(
+    "no. {:d} of its sender is next to match; sent to it: {:d}",
+    lambda number, sent: {"following": int(number), "sent": int(sent)},
+)
 SEND_NUMBER = Phrase("the receiver has not answered; no. {:d} to it", lambda number: {"number": int(number)})
 MESSAGE = Phrase("message {:#x}: {}", lambda number, _: {"message": int(number, 16)})
 FORGOTTEN = Phrase("all of it came by the network; MPICH waits on", _says(forgotten=True))

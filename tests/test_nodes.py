@@ -22,7 +22,7 @@ from mqs_dll.cli import EXIT_INTERRUPTED
 from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.limit import USUAL
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
-from tests.support.jobs import READY_SECONDS, Compiler
+from tests.support.jobs import HANGS, READY_SECONDS, Compiler
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
 from tests.support.slurm import Slurm
@@ -31,6 +31,9 @@ MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
 NOT_ROOT = "import os, sys; os.geteuid = lambda: 1000; from mqs_dll.cli import main; sys.exit(main(sys.argv[1:]))"
 """``mqs`` of a user who isn't root, as all are on these nodes."""
+
+CONNECTING = 15.0
+"""Seconds in which two ranks connect over a network that takes two for each message."""
 
 PATIENCE = 60.0
 """Seconds that a program has to get stuck after it said that it is ready."""
@@ -104,6 +107,20 @@ def test_ranks_of_other_launchers_are_found(mpi: Mpi, nodes: Nodes, compiler: Co
     assert as_root.err.splitlines()[0] == "mqs: asking n1 by ssh"
     assert "n3 not asked: the job's launcher names no such node" in as_root.err
     assert "--hosts 'n[1-3]'" in as_root.err
+
+
+@pytest.mark.root  # who may enter the nodes' networks
+@pytest.mark.parametrize("mpi", [OPEN_MPI, MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)
+def test_a_slow_network_makes_no_deadlock(mpi: Mpi, nodes: Nodes, compiler: Compiler) -> None:
+    """A message is under way for two seconds, in no queue, and all that can be seen waits: nobody is stuck for good."""
+    with nodes.slow_link(2.0) as device, running_on(nodes, compiler, mpi, f"{HANGS}ping_pong", 2, device=device) as job:
+        job.wait_until_ready()
+        time.sleep(CONNECTING)
+        quick = [report(nodes.mqs("job", job.launcher, "--json", "--samples", "2")) for _ in range(3)]
+        usual = [report(nodes.mqs("job", job.launcher, "--json")) for _ in range(3)]
+    assert any(len(each["waits"]) == 2 for each in quick), "no look has met a message under way"
+    assert "proved" not in {each["outcome"] for each in quick}
+    assert {each["outcome"] for each in usual} == {"nothing_stuck"}
 
 
 def test_lines_of_python_are_told_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:

@@ -19,7 +19,7 @@ from tests.support.scenes import BLOCKED, DIRECT, Parameters, Scene, look, place
 from tests.support.targets import wait_until
 from tests.support.truth.communicators import pair
 from tests.support.truth.written import Truth
-from tests.support.ways import LOOKS, look_direct
+from tests.support.ways import LOOKS, Seen, look_direct
 
 WAITING: list[Parameters] = [each for each in places(*BLOCKED[:2]) if each[1] == OB1]
 
@@ -33,6 +33,9 @@ def test_requests_in_a_wait_say_how_many_more_it_needs(scene: Scene) -> None:
 
 
 # ---------------------------------------------------------------- messages that can't be received yet
+
+
+LOOKS_AT_A_LOOP = 30
 
 
 def member(process: LiveProcess, struct: str, name: str) -> int:
@@ -116,7 +119,32 @@ def test_a_receive_tells_which_message_of_its_sender_is_the_next(mpi: Mpi, compi
         assert waits.following == sent.number is not None
 
 
+@pytest.mark.parametrize("mpi", open_mpis(), ids=lambda mpi: mpi.name)
+def test_a_receive_tells_how_many_messages_were_sent_to_its_sender(mpi: Mpi, compiler: Compiler) -> None:
+    """So that what is under way between two that wait for each other is known: here it is one message, all the time."""
+    senders = set()
+    with running(compiler, mpi, OB1, f"{HANGS}ping_pong", 2) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        for _ in range(LOOKS_AT_A_LOOP):
+            looks = (words_of(seen, Queue.RECEIVES) for seen in look_direct(pids))
+            one, other = ([words for words in look if words.following] for look in looks)
+            if not (one and other):
+                continue
+            under_way = [
+                (sender.sent + 1 - receiver.following) % (1 << 16)
+                for ((sender,), (receiver,)) in ((one, other), (other, one))
+                if sender.sent is not None and receiver.following is not None
+            ]
+            assert sum(under_way) == 1
+            senders.add(under_way.index(1))
+    assert senders
+
+
 def said(pid: int, queue: Queue) -> list[Words]:
     """Return what the lines of a process's operations say."""
-    found = look_direct([pid])[0].communicators
-    return [read(each.extra_text) for communicator in found for each in communicator.queues[queue].operations]
+    return words_of(look_direct([pid])[0], queue)
+
+
+def words_of(seen: Seen, queue: Queue) -> list[Words]:
+    """Return what the lines of the operations in a look at a process say."""
+    return [read(each.extra_text) for found in seen.communicators for each in found.queues[queue].operations]

@@ -131,7 +131,7 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
         (phrases.RECEIVE_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.WORKER_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.ENDPOINT_NUMBER(LARGEST), Words(number=LARGEST)),
-        (phrases.NEXT_TO_MATCH(LARGEST), Words(following=LARGEST)),
+        (phrases.NEXT_TO_MATCH(65535, 65534), Words(following=65535, sent=65534)),
         (phrases.SEND_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.MESSAGE(HANDLE, "rendezvous with the data at the sender"), Words(message=HANDLE)),
         (phrases.NO_ROOM("shared memory"), Words(message=0)),

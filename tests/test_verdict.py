@@ -48,6 +48,14 @@ def still(number: int, *operations: Pending, **facts: Any) -> Rank:
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 
+def at_times(times: Sequence[float], number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank that as many looks saw in the same state."""
+    earlier: Rank | None = None
+    for _ in times[1:]:
+        earlier = rank(number, *operations, earlier=earlier, **facts)
+    return rank(number, *operations, earlier=earlier, **facts)
+
+
 def moving(number: int, *operations: Pending, **facts: Any) -> Rank:
     """Return a rank whose own part of the stack changed between two looks, inside MPI."""
     call = facts.pop("call", "MPI_Recv")
@@ -724,7 +732,7 @@ def test_the_message_of_a_receive_is_told_by_its_number() -> None:
     Also where everybody stands still, or has only been looked at once.
     """
     for earlier, said in ((0, True), (1, False), (-1, False)):
-        small = (RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6 - earlier))
+        small = (RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6 - earlier, 0))
         first = receive(1, length=4, text=small)
         second = send(0, length=9, text=(*SEND, phrases.SEND_NUMBER(6)))
         once = job(rank(0, first, call="MPI_Recv"), rank(1, second, call="MPI_Send"))
@@ -737,7 +745,7 @@ def test_all_messages_before_one_may_be_seen() -> None:
     """Two sends of which the first is next: each receive gets its own."""
     texts = [(*SEND, phrases.SEND_NUMBER(number)) for number in (65535, 0)]
     sends = [send(0, length=length, text=text) for length, text in zip((4, 9), texts, strict=True)]
-    asks = [receive(1, length=4, text=(RECV, phrases.NEXT_TO_MATCH(65535))) for _ in range(2)]
+    asks = [receive(1, length=4, text=(RECV, phrases.NEXT_TO_MATCH(65535, 0))) for _ in range(2)]
     finding = the(conclude(job(rank(0, *asks, call="MPI_Recv"), rank(1, *sends, call="MPI_Waitall"))), Cause.TOO_SMALL)
     assert finding.sentence.endswith("but the message has 9 bytes.")
 
@@ -745,7 +753,7 @@ def test_all_messages_before_one_may_be_seen() -> None:
 def test_a_send_whose_message_its_receiver_has_taken_is_no_other_receives_partner() -> None:
     """Its number has passed there; it only waits for the answer."""
     taken = send(0, text=(*SEND, phrases.SEND_NUMBER(5)))
-    waits = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(6)))
+    waits = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(6, 0)))
     verdict = conclude(job(still(0, waits, call="MPI_Recv"), still(1, taken, call="MPI_Send")))
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
@@ -772,7 +780,7 @@ def test_a_message_that_is_not_seen_at_its_receiver_may_be_taken() -> None:
 
 def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_way() -> None:
     """The next to match is no. 3, and no. 5 waits: one of those between may be what the receive asks for."""
-    waits = receive(1, tag=7, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(3)))
+    waits = receive(1, tag=7, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(3, 0)))
     sends = send(0, tag=9, text=(*SEND, phrases.SEND_NUMBER(5)))
     verdict = conclude(job(still(0, waits, call="MPI_Recv"), still(1, sends, call="MPI_Ssend")))
     assert verdict.outcome is Outcome.SUSPECTED
@@ -801,7 +809,7 @@ def test_the_message_of_a_receive_from_any_source_is_not_known() -> None:
 
 def test_messages_that_pile_up_are_no_progress_of_their_receiver() -> None:
     """Though the number of the next one stands in the lines of its receive."""
-    asks = [receive(1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(number))) for number in (5, 6)]
+    asks = [receive(1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(number, 0))) for number in (5, 6)]
     piled = rank(0, asks[1], unexpected(1, tag=9), call="MPI_Recv", earlier=rank(0, asks[0], call="MPI_Recv"))
     assert stuck(conclude(job(piled, still(1, receive(0), call="MPI_Recv"))), Certainty.PROVED) == [0, 1]
 
@@ -1190,6 +1198,52 @@ def test_two_equal_looks_at_numbered_operations_are_a_proof() -> None:
     numbered = (RECV, phrases.RECEIVE_NUMBER(7))
     ranks = [still(number, receive(1 - number, text=numbered), call="MPI_Recv", watched=False) for number in range(2)]
     assert conclude(job(*ranks)).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize(("sent", "outcome"), [(5, Outcome.PROVED), (6, Outcome.SUSPECTED), (65541, Outcome.PROVED)])
+def test_a_message_that_was_sent_and_has_not_come_is_under_way(sent: int, outcome: Outcome) -> None:
+    """Its number is known to its sender, and to its receiver that it is the next: nobody who waits for it is stuck."""
+    asks = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6, 3)))
+    other = receive(0, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(4, sent % 65536)))
+    assert conclude(job(still(0, asks, call="MPI_Recv"), still(1, other, call="MPI_Recv"))).outcome is outcome
+
+
+def test_a_send_that_waits_is_no_message_that_cannot_be_seen() -> None:
+    """All that were sent and have not come are in the sender's queue: with another tag, they help nobody."""
+    asks = receive(1, tag=1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6, 3)))
+    sends = send(0, tag=2, text=(ISEND, phrases.SEND_NUMBER(6)))
+    other = receive(0, text=(RECV, phrases.RECEIVE_NUMBER(9), phrases.NEXT_TO_MATCH(4, 6)))
+    verdict = conclude(job(still(0, asks, call="MPI_Recv"), still(1, sends, other, call="MPI_Recv")))
+    assert verdict.outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize(
+    ("hosts", "times", "outcome"),
+    [
+        (("n1", "n2"), (0.0, 1.0), Outcome.SUSPECTED),
+        (("n1", "n2"), (0.0, 3.0), Outcome.PROVED),
+        (("n1", "n2"), (0.0, 1.0, 3.0), Outcome.PROVED),
+        (("n1", "n1"), (0.0, 1.0), Outcome.PROVED),
+    ],
+)
+def test_on_several_nodes_receives_are_proved_when_what_was_under_way_has_come(
+    hosts: Sequence[str], times: Sequence[float], outcome: Outcome
+) -> None:
+    """A network may take its time, and nothing numbers the messages; it takes less than three seconds."""
+    ranks = [at_times(times, number, receive(1 - number), call="MPI_Recv", host=hosts[number]) for number in range(2)]
+    verdict = conclude(job(*ranks, times=times))
+    assert verdict.outcome is outcome
+    assert ("--interval 3s" in the(verdict, Cause.CYCLE).advice) == (outcome is Outcome.SUSPECTED)
+
+
+def test_who_has_just_gone_on_may_have_sent_a_message_that_is_under_way() -> None:
+    """Its receiver has stood long enough, but it has not itself."""
+    times = (0.0, 1.0, 4.0, 4.5)
+    waits = at_times(times, 0, receive(1), call="MPI_Recv", host="n1")
+    moved = rank(1, call="MPI_Recv", host="n2")
+    moved = rank(1, receive(0), call="MPI_Recv", host="n2", earlier=rank(1, call="MPI_Recv", host="n2", earlier=moved))
+    moved = rank(1, receive(0), call="MPI_Recv", host="n2", earlier=moved)
+    assert conclude(job(waits, moved, times=times)).outcome is Outcome.SUSPECTED
 
 
 def test_a_straggler_that_computes_is_still_one() -> None:

@@ -11,7 +11,7 @@ from mqs_dll.verdict.graph import Gates
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.parts import Parts
-from mqs_dll.verdict.progress import Motion, motion
+from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion, motion, standing
 from mqs_dll.verdict.results import Certainty, Mode, WaitKind
 from mqs_dll.verdict.roots import Roots
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
@@ -40,10 +40,13 @@ class Analysis:
         self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
         self.waits = Waits(self.joined)
+        self._by_network = job.by_network
+        self._quiet: dict[int, bool] = {}
+        self._arrived: dict[tuple[int | None, ...] | None, bool] = {}
+        self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
         self.proved = _Proof(self).solve()
         self.suspected = _Suspicion(self).solve()
         self.suspected.stuck -= self.proved.stuck
-        self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
 
     def stood_still(self, place: int) -> bool:
         """Tell whether a process was surely in one and the same call from one look to the next.
@@ -53,10 +56,35 @@ class Analysis:
         """
         if self.motions[place] is not Motion.SAME:
             return False
-        threads = self.waits.of_process[place].threads
-        return self.job.processes[place].samples[-1].watched or all(
-            any(need.pending is not None and need.pending.words.counted for need in thread.needs) for thread in threads
+        return self.job.processes[place].samples[-1].watched or self._is_counted(place)
+
+    def _is_counted(self, place: int) -> bool:
+        """Tell whether each call that a process is in has an operation with a number of its own."""
+        return all(
+            any(need.pending is not None and need.pending.words.counted for need in thread.needs)
+            for thread in self.waits.of_process[place].threads
         )
+
+    def has_arrived(self, place: int, need: Need) -> bool:
+        """Tell whether no message for a need can be under way any more: network and all, who could send stood too long.
+
+        A process that has exited is taken for one that did long ago: nothing of it is known since.
+        """
+        key = need.peers if need.peers else None
+        if key not in self._arrived:
+            peers = range(len(self.motions)) if key is None else self.known_peers(need)
+            self._arrived[key] = all(map(self._is_quiet, peers))
+        return self._is_quiet(place) and self._arrived[key]
+
+    def _is_quiet(self, place: int) -> bool:
+        """Tell whether a process has sent nothing for as long as a message may take to another one."""
+        process = self.job.processes[place]
+        if not self._by_network or not process.samples:
+            return True
+        if place not in self._quiet:
+            watched = not self._is_counted(place)
+            self._quiet[place] = standing(process, watched=watched) >= SECONDS_UNDER_WAY
+        return self._quiet[place]
 
     def sees_calls_only(self, place: int) -> bool:
         """Tell whether no library could read a process: its call alone proves nothing."""
@@ -201,7 +229,8 @@ class _Proof(_Graph):
         return wait.state is not State.GONE and not self._may_be_stuck(place, wait)
 
     def _is_met(self, place: int, need: Need) -> bool:
-        moment = not need.lasting and not self._analysis.stood_still(place)
+        sure = self._analysis.stood_still(place) and self._analysis.has_arrived(place, need)
+        moment = not need.lasting and not sure
         return need.done or need.maybe or need.opened or moment
 
     def _count(self, thread: ThreadWait) -> int:

@@ -41,7 +41,8 @@ class Joined:
             if each.peer is not None:
                 self.to_process[each.peer].append(each)
         everything = [each for operations in self.operations for each in operations]
-        set_standings(everything)
+        self.under_way = set_standings(everything)
+        """Senders, receivers and channels with messages under way that no queue has."""
         set_counterparts(everything, self._seen)
         pair(everything)
 

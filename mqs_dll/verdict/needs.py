@@ -93,7 +93,9 @@ class Needs:
                 for tag in (each.tag, None):
                     self._arrived[each.process, each.channel, each.peer, tag] += 1
         self._behind: set[tuple[int, int, int]] = set()
-        """By target, channel and source (or ANY): a message is under way, because a later one of its sender is."""
+        """By target, channel and source (or ANY): a message is under way that can't be seen, by its number."""
+        for sender, target, channel in joined.under_way:
+            self._behind |= {(target, channel, source) for source in (sender, ANY)}
         for each in joined.pending(Queue.SENDS):
             if each.standing is Standing.BEHIND and each.peer is not None:
                 self._behind |= {(each.peer, each.channel, source) for source in (each.process, ANY)}

@@ -2,7 +2,8 @@
 
 A small message leaves nothing behind at its sender, and nobody sees it until its receiver takes it in. But of sends
 that wait Open MPI tells the numbers, and of a receive that waits the number of its sender's message that is next: what
-lies between the two is under way. UCX's messages that are answered name the send, so that it is known which ones lie
+lies between the two is under way. So it is with the number of the last message that was sent, which the sender's own
+receive from its receiver has. UCX's messages that are answered name the send, so that it is known which ones lie
 at their receivers.
 """
 
@@ -22,19 +23,29 @@ Way: TypeAlias = "tuple[int, int, int]"
 """A sender, a receiver, and a channel; messages of the MPI's own are counted with the others."""
 
 
-def set_standings(operations: Iterable[Pending]) -> None:
-    """Set ``standing`` of each send that waits for an answer."""
+def set_standings(operations: Iterable[Pending]) -> set[Way]:
+    """Set ``standing`` of each send that waits for an answer; return the ways with messages that can't be seen."""
     following: dict[Way, int] = {}
+    sent: dict[Way, int] = {}
     sends: defaultdict[Way, dict[int, Pending]] = defaultdict(dict)
     for each in operations:
         if each.peer is None or each.status is not Status.PENDING:
             continue
         if each.queue is Queue.RECEIVES and each.words.following is not None:
             following[each.peer, each.process, each.channel] = each.words.following
+            if each.words.sent is not None:
+                sent[each.process, each.peer, each.channel] = each.words.sent
         elif each.queue is Queue.SENDS and each.words.number is not None:
             sends[each.process, each.peer, each.channel][each.words.number % NUMBERS] = each
     for way in following.keys() & sends.keys():
         _set(following[way], sends[way])
+    return {way for way in following.keys() & sent.keys() if _has_unseen(following[way], sent[way], sends.get(way, ()))}
+
+
+def _has_unseen(following: int, last: int, seen: Collection[int]) -> bool:
+    """Tell whether one of the messages from the next to the last one is none of those that are seen to wait."""
+    ahead = (last + 1 - following) % NUMBERS
+    return ahead < NUMBERS // 2 and sum((number - following) % NUMBERS < ahead for number in seen) < ahead
 
 
 def _set(following: int, sends: dict[int, Pending]) -> None:

@@ -15,6 +15,10 @@ from mqs_dll.debugger.job.records import CallStack, Halt, JobProcess, Sample, in
 from mqs_dll.debugger.snapshot import Hidden
 from mqs_dll.verdict.calls import Blocks, what_ends
 
+SECONDS_UNDER_WAY = 3.0
+"""For as long a message between two machines counts as possibly under way, where nothing numbers it: TCP sends what was
+lost again after 0.2, 0.6 and 1.4 s (RFC 6298 with Linux's least timeout of 200 ms), fabrics sooner."""
+
 
 class Motion(Enum):
     """What the last two samples of a process say together."""
@@ -34,9 +38,25 @@ def halt_of(process: JobProcess) -> Halt | None:
 
 def motion(process: JobProcess) -> Motion:
     """Return whether a process went on between its last two samples."""
-    if len(process.samples) < 2:
-        return Motion.UNKNOWN
-    before, after = process.samples[-2:]
+    return Motion.UNKNOWN if len(process.samples) < 2 else _motion(*process.samples[-2:])
+
+
+def standing(process: JobProcess, *, watched: bool) -> float:
+    """Return for how many seconds before its last sample a process surely did not go on.
+
+    Args:
+        process: which one.
+        watched: whether two samples that are the same don't tell, unless it was watched between them.
+    """
+    seconds = 0.0
+    for before, after in zip(process.samples[-2::-1], process.samples[:0:-1], strict=True):
+        if _motion(before, after) is not Motion.SAME or (watched and not after.watched):
+            break
+        seconds = process.samples[-1].at - before.at
+    return seconds
+
+
+def _motion(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
     waited = not _is_free(before) and not any(map(_only_asks, _inside(before)))

@@ -216,7 +216,7 @@ class HealthyJob:
             )
         text = [phrases.RECEIVE_NUMBER(each.number)] if numbered else []
         if numbered and act.peer != ANY:
-            text.append(phrases.NEXT_TO_MATCH(rank.taken_in[act.peer] + 1))
+            text.append(phrases.NEXT_TO_MATCH(rank.taken_in[act.peer] + 1, rank.sent[act.peer]))
         return made_up.receive(act.peer, act.tag, length=act.length, text=(first, *text))
 
 

@@ -355,6 +355,7 @@ def job(
     title: str = "mpiexec -n 4 ./solver",
     mpi: str = "Open MPI 4.1.4, pml/ob1",
     interval: float = 1.0,
+    times: Sequence[float] = (),
     stopped: bool = True,
 ) -> Job:
     """Return a job of these ranks.
@@ -366,6 +367,7 @@ def job(
         title: The launcher's command line.
         mpi: As the library calls it.
         interval: Seconds between two samples.
+        times: When they were taken, where that is not regular.
         stopped: Whether the ranks stood still.
     """
     numbers = range(max((each.world for each in ranks), default=0) + 1)
@@ -374,6 +376,7 @@ def job(
     worlds = [communicator("MPI_COMM_WORLD", range(sizes[number]), unique_id=number) for number in numbers]
     shared = tuple(communicators)
     samples = max((len(each.looks) for each in ranks), default=0)
+    at = times or [number * interval for number in range(samples)]
     return Job(
         title=title,
         source="live",
@@ -385,14 +388,14 @@ def job(
         pause=PAUSE,
         interval=interval if samples > 1 else 0.0,
         sizes=tuple(sizes),
-        processes=tuple(_process(each, worlds[each.world], shared, mpi, interval) for each in ranks),
+        processes=tuple(_process(each, worlds[each.world], shared, mpi, at) for each in ranks),
     )
 
 
-def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, interval: float) -> JobProcess:
+def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times: Sequence[float]) -> JobProcess:
     samples = (
         Sample(
-            number * interval,
+            times[number],
             _snapshot(plan, look, world, shared, mpi),
             look.stacks,
             went_on=look.went_on and number > 0,

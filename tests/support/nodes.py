@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from mqs_dll.debugger.proc import numbers_in, read_file
+from tests.support import slow_link
 from tests.support.jobs import READY_SECONDS, TAG, Compiler, JobError, kill, make_patient
-from tests.support.mpis import Mpi, skip_without
+from tests.support.mpis import OFI_TCP, Mpi, skip_without
 from tests.support.targets import is_readable
 from tests.support.wheels import WHEELS_DIRECTORY
 
@@ -83,9 +84,34 @@ class Nodes:
 
     def kill(self, node: str) -> None:
         """End a node and all that runs on it, as when its power fails."""
-        for pid, command in command_lines():
-            if command.endswith(f"\0node {node.removeprefix('n')}\0") and os.getsid(pid) == self._shell.pid:
+        for pid, command in self._shells():
+            if command.endswith(f"\0node {node.removeprefix('n')}\0"):
                 kill(pid)
+
+    def _shells(self) -> Iterator[tuple[int, str]]:
+        """Yield the processes that this machine has for its nodes, with their command lines."""
+        return (each for each in command_lines() if os.getsid(each[0]) == self._shell.pid)
+
+    @contextmanager
+    def slow_link(self, seconds: float) -> Iterator[str]:
+        """Give the name of a network device of all nodes, on which each packet is under way for so many seconds."""
+        shells = [
+            next(pid for pid, command in self._shells() if command.endswith(f"\0node {node.removeprefix('n')}\0"))
+            for node in NODES
+        ]
+        words = [sys.executable, slow_link.__file__, str(seconds), *map(str, shells)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as link:
+            try:
+                assert link.stdout is not None
+                if link.stdout.readline() != b"ready\n":
+                    pytest.skip("this machine doesn't let us make TUN devices in network namespaces")
+                for number, node in enumerate(NODES, 1):
+                    device = f"dev {slow_link.NAME}"
+                    up = f"ip addr add 10.78.0.{number}/24 {device}; ip link set {device} up"
+                    assert self.run(up, node=node).code == 0
+                yield slow_link.NAME
+            finally:
+                link.kill()
 
     def run(self, command: str, *, node: str = NODES[0], seconds: float = 60.0) -> Said:
         """Run a command of a shell on a node, and wait for its end.
@@ -179,18 +205,23 @@ def status_of(pid: int) -> str:
     return Path(f"/proc/{pid}/status").read_text()
 
 
-def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the variables and the command that start so many ranks on all nodes, round robin; some are for ranks."""
+def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str], device: str = "eth0") -> tuple[str, list[str]]:
+    """Return the variables and the command that start so many ranks on all nodes, round robin; some are for ranks.
+
+    Messages go by a network device.
+    """
     variables = {**mpi.environment, **naps, "OMPI_MCA_mpi_yield_when_idle": "1"}
     if mpi.product == "MPICH":
-        command = [str(mpi.mpiexec), "-n", str(ranks), "-ppn", "1", "-hosts", ",".join(NODES), "-iface", "eth0"]
+        command = [str(mpi.mpiexec), "-n", str(ranks), "-ppn", "1", "-hosts", ",".join(NODES), "-iface", device]
+        if device != "eth0":  # UCX takes Ethernet only
+            variables |= {**OFI_TCP.environment, "FI_TCP_IFACE": device}
     else:
         slots = -(-ranks // len(NODES))
         hosts = ",".join(f"{node}:{slots}" for node in NODES)
         prefix = (
             [] if mpi.mpiexec is None or mpi.mpiexec.is_relative_to("/usr") else ["--prefix", mpi.mpiexec.parents[1]]
         )
-        network = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0"]
+        network = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", device]
         network += [word for name in naps for word in ("-x", name)]
         command = [str(mpi.mpiexec), "-n", str(ranks), "--host", hosts, "--map-by", "node", *map(str, prefix), *network]
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items()), command
@@ -198,7 +229,13 @@ def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str]) -> tuple[str, 
 
 @contextmanager
 def running_on(
-    nodes: Nodes, compiler: Compiler, mpi: Mpi, program: str, ranks: int, arguments: Sequence[str] = ()
+    nodes: Nodes,
+    compiler: Compiler,
+    mpi: Mpi,
+    program: str,
+    ranks: int,
+    arguments: Sequence[str] = (),
+    device: str = "eth0",
 ) -> Iterator[NodesJob]:
     """Start a program of tests/programs, in C or Python, on all nodes and give the job; at the end kill it."""
     skip_without(mpi)
@@ -210,7 +247,7 @@ def running_on(
     naps = compiler.naps(mpi, mpi.transports[0])
     if library := naps.get("LD_PRELOAD"):
         naps["LD_PRELOAD"] = str(shutil.copy2(library, directory))  # where all nodes see it
-    variables, command = launch_command(mpi, ranks, naps)
+    variables, command = launch_command(mpi, ranks, naps, device)
     words = shlex.join([*command, *interpreter, str(binary), str(directory), *arguments])
     words = f"{TAG}={directory.name} {variables} setsid {words}"  # make_patient means no session in which mqs is run
     said = nodes.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!")

@@ -21,6 +21,9 @@ from mqs_dll.debugger.snapshot import Hidden
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
 
+IN_DOUBT_BY_NETWORK = 3.2
+"""Seconds until the first of these, where ranks are on several machines: what was under way between them has come."""
+
 _ON_WINDOWS = "MPI_Win_"
 
 
@@ -82,7 +85,8 @@ def look_on(
     while len(looks) < samples or (
         doubtful is not None and len(looks) < samples + MOST_MORE and doubtful(_merge(looks, interval))
     ):
-        reader.wait(interval)
+        settles = len(looks) == samples and looks[-1].by_network
+        reader.wait(max(interval, IN_DOUBT_BY_NETWORK) if settles else interval)
         looks.append(reader.look())
     return _merge(looks, interval)
 

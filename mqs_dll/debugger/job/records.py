@@ -208,6 +208,11 @@ class Job:
     ranks were stopped further apart. 0 where one machine was read."""
 
     @property
+    def by_network(self) -> bool:
+        """Whether messages between its ranks go over a network: they run on several machines."""
+        return len({process.host for process in self.processes if process.host}) > 1
+
+    @property
     def is_open_mpi(self) -> bool:
         """Whether its MPI is Open MPI; False for MPICH and its derivatives, and where no rank could be read."""
         return self.mpi.startswith("Open MPI")

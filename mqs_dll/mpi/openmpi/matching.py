@@ -86,13 +86,17 @@ class Matching:
             return addresses, error
         return addresses, None
 
-    def following(self, entry: Entry) -> dict[int, int]:
-        """Return by peer that a receive waits for by its rank which of that one's messages is the next to match.
+    def counts(self, entry: Entry) -> dict[int, tuple[int, int]]:
+        """Return two numbers by peer that a receive waits for by its rank.
 
-        Empty where the lists can't be read. Source: ompi/mca/pml/ob1/pml_ob1_comm.h (expected_sequence).
+        They are that of the peer's message which is the next to match, and that of the last one that was sent to it, in
+        16 bits as messages carry them. Empty where the lists can't be read.
+        Source: ompi/mca/pml/ob1/pml_ob1_comm.h (expected_sequence, send_sequence).
         """
         try:
-            return {rank: proc.expected_sequence for rank, proc in self.lists(entry).awaited}
+            return {
+                rank: (proc.expected_sequence, proc.send_sequence & 0xFFFF) for rank, proc in self.lists(entry).awaited
+            }
         except MqsError:
             return {}
 

@@ -69,13 +69,13 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
                     requests[address] = self._recv.at(address)
                 except MqsError as error:
                     broken = broken or error
-        following = self._matching.following(entry)
+        counts = self._matching.counts(entry)
         for request in sorted(requests.values(), key=lambda each: each.req_sequence):
-            yield self._receive(request, entry, following.get(request.req_peer))
+            yield self._receive(request, entry, counts.get(request.req_peer))
         if broken is not None:
             raise broken
 
-    def _receive(self, request: views.RecvRequest, entry: Entry, following: int | None) -> Operation:
+    def _receive(self, request: views.RecvRequest, entry: Entry, counts: tuple[int, int] | None) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
         matched = bool(request.req_match_received)
         held = request.pml_type in HELD
@@ -97,7 +97,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
             _receive_progress(request, status),
             tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
             # last: it is the MPI's own receives that have a sixth line, and what they are for tells more
-            phrases.NEXT_TO_MATCH(following) if following is not None and status is Status.PENDING else None,
+            phrases.NEXT_TO_MATCH(*counts) if counts is not None and status is Status.PENDING else None,
             tag_wild=request.req_tag == tags.ANY_TAG,
         )
 

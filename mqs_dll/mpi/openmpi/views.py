@@ -191,6 +191,9 @@ class Ob1Proc(View):
     struct = "mca_pml_ob1_comm_proc_t"
     obj_class: int = pointer("opal_object_t")
     expected_sequence: int = uint16()
+    send_sequence: int = int32(name="expected_sequence", plus=4)
+    """The number of the last message to the peer. Nothing but an int16 lies between, which 5.0 has for the peer's
+    number of the communicator (ompi/mca/pml/ob1/pml_ob1_comm.h of 4.1.0 to 5.0.11)."""
     frags_cant_match: int = pointer()
     specific_receives: int = inside()
     first_specific_receive: int = first_item("mca_pml_ob1_comm_proc_t", "specific_receives")

@@ -12,7 +12,7 @@ from mqs_dll.verdict.called import outside_of, stacks_of
 from mqs_dll.verdict.circles import Circles
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.nonblocking import Begun
-from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
@@ -31,6 +31,12 @@ RUNNING = "The ranks ran while they were read: without --no-stop it can be prove
 
 
 _MOST_THREADS = 3
+
+
+BY_NETWORK = (
+    "A message between nodes may be under way for longer than these looks: "
+    f"with --interval {SECONDS_UNDER_WAY:g}s it can be proved."
+)
 
 
 class Case:
@@ -119,7 +125,8 @@ class Case:
                 return f"Which requests {who} gave {guessed[0]} is not known: one may be in no queue, and end."
         equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
         if all(map(analysis.stood_still, equal)):
-            return ""
+            unmet = [(place, need) for place in equal for need in analysis.unmet(place) if not need.lasting]
+            return "" if all(analysis.has_arrived(*each) for each in unmet) else BY_NETWORK
         return LOOPS if job.counted else NOT_COUNTED
 
     def _unseen(self, place: int) -> str:
