@@ -10,7 +10,7 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Queue, Status
-from mqs_dll.job.records import CallStack, Frame, Halt, JobProcess, RankState
+from mqs_dll.job.records import Argument, CallStack, Frame, Halt, JobProcess, RankState, Witness
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.conclude import conclude
@@ -204,16 +204,19 @@ def test_what_one_of_several_operations_could_end_is_only_suspected() -> None:
     assert verdict.activities[0].mode is Mode.UNKNOWN
 
 
-def test_what_none_of_several_operations_could_end_is_proved() -> None:
-    """Whichever of them MPI_Wait waits for."""
+@pytest.mark.parametrize("call", ["MPI_Wait", "MPI_Waitall", "MPI_Waitany"])
+def test_what_a_wait_was_not_seen_to_be_given_is_suspected(call: str) -> None:
+    """Whichever of the pending operations it waits for none could end; but it may be a file's, which no queue has."""
     verdict = conclude(
         job(
-            still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call="MPI_Wait"),
+            still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call=call),
             still(1, receive(0), call="MPI_Recv"),
             still(2, receive(0), call="MPI_Recv"),
         )
     )
-    assert stuck(verdict, Certainty.PROVED) == [0, 1, 2]
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1, 2]
+    (advice,) = {finding.advice for finding in verdict.findings if finding.certainty is Certainty.SUSPECTED}
+    assert advice.endswith(f"Which requests rank 0 gave {call} is not known: one may be in no queue, and end.")
 
 
 def test_which_requests_an_unmarked_waitall_waits_for_is_not_known() -> None:
@@ -281,6 +284,21 @@ def test_who_asks_for_the_same_again_and_again_is_suspected_to_wait_for_it(looks
         found = the(verdict, Cause.CYCLE)
         assert (found.certainty, verdict.outcome) == (Certainty.SUSPECTED, Outcome.SUSPECTED)
         assert found.advice.endswith("Rank 0 asks by MPI_Test again and again, and may stop asking.")
+
+
+@pytest.mark.parametrize("asks", [("a", "a"), ("a", None), (None, "a")], ids=["inside", "left", "came"])
+def test_a_thread_that_only_asks_is_no_progress_of_one_that_waits(asks: Sequence[str | None]) -> None:
+    """Nor is it that one of the rank's calls came back: it may be the one that only asks."""
+    waits = replace(stack("MPI_Recv"), thread=1)
+
+    def look(text: str | None, **facts: Any) -> Rank:
+        asking = replace(stack("MPI_Test" if text else None, fingerprint=text or "between"), thread=2)
+        return rank(0, receive(1, tag=7), stacks=[waits, asking], **facts)
+
+    before, after = asks
+    asking = look(after, went_on=before is not None, earlier=look(before))
+    verdict = conclude(job(asking, still(1, receive(0), call="MPI_Recv")))
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
 
 
 @pytest.mark.parametrize("looks", [("a", None), (None, None), ("a", "b")], ids=["asks once", "never", "has gone on"])
@@ -938,10 +956,11 @@ def test_a_nonblocking_collective_needs_all_its_parts() -> None:
 def test_a_request_is_not_among_hidden_blocking_sends() -> None:
     """Where other sends may be missing, what MPI_Wait waits for may be one of these."""
     blocking = phrases.unseen(phrases.BLOCKING_SENDS, "the stack has them")
+    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
     for why, whole in ((blocking, [0, 1]), (phrases.unseen("sends", "the stack has them"), [])):
         hidden = {Queue.SENDS: why}
         ranks = (
-            still(0, receive(1, text=(IRECV,)), call="MPI_Wait", hidden=hidden),
+            still(0, receive(1, text=(IRECV, phrases.request(0x11))), call="MPI_Wait", arguments=one, hidden=hidden),
             still(1, begun(3, source=0), call="MPI_Wait", hidden=hidden),
         )
         assert stuck(conclude(job(*ranks)), Certainty.PROVED) == whole
@@ -949,8 +968,10 @@ def test_a_request_is_not_among_hidden_blocking_sends() -> None:
 
 def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> None:
     """Whatever its sender does; one look may just have come between the message and the end of the call."""
-    got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=(IRECV, phrases.FORGOTTEN()))
-    verdict = conclude(job(still(0, got, call="MPI_Wait"), moving(1)))
+    text = (IRECV, phrases.request(0x11), phrases.FORGOTTEN())
+    got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=text)
+    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    verdict = conclude(job(still(0, got, call="MPI_Wait", arguments=one), moving(1)))
     finding = the(verdict, Cause.FORGOTTEN)
     assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0,))
     assert finding.sentence == (
@@ -1290,18 +1311,19 @@ def test_without_stacks_what_may_be_nonblocking_is_no_wait() -> None:
 
 
 def test_without_stacks_a_probe_that_waits_is_one() -> None:
-    """No nonblocking call leaves it."""
+    """No nonblocking call leaves it; that is suspected, since the rank may have other threads, unseen as well."""
     probe = receive(ANY, length=0, text=(PROBE,))
     verdict = conclude(job(*(still(number, probe, stacks=NO_STACK) for number in range(2))))
-    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
+    assert verdict.findings[0].advice.endswith("The call stacks of rank 0 can't be seen: a thread of it may go on.")
 
 
-def test_without_stacks_marked_requests_and_collective_traffic_prove_that_a_rank_is_blocked() -> None:
+def test_without_stacks_marked_requests_and_collective_traffic_tell_that_a_rank_is_blocked() -> None:
     """Open MPI marks what a thread waits for right now; and only inside the call is its traffic pending."""
     wait = receive(1, text=(IRECV, in_wait(1)))
     inside = collective("MPI_Barrier", source=0)
     verdict = conclude(job(still(0, wait, stacks=NO_STACK), still(1, inside, stacks=NO_STACK)))
-    assert stuck(verdict, Certainty.PROVED) == [0, 1]
+    assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
 
 
 def test_a_call_whose_operations_are_hidden_proves_nothing() -> None:
@@ -1373,3 +1395,36 @@ def test_findings_of_one_kind_fill_no_screen() -> None:
     cycles = conclude(job(*ranks)).findings
     assert len(cycles) == 5
     assert cycles[-1].sentence == "16 more of this kind (cycle), among ranks [8-39]."
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_a_rank_sent_before_its_end_may_be_under_way(*, is_there: bool) -> None:
+    """Ranks are stopped one after the other: while one stood already, its peer may have sent, and called MPI_Finalize.
+
+    That is over where the look before has the peer there already; a send, too, may have been answered but just now.
+    """
+    before = rank(1, call="MPI_Finalize") if is_there else rank(1)
+    ended = rank(1, call="MPI_Finalize", earlier=before)
+    for waits, call in ((receive(1), "MPI_Recv"), (send(1), "MPI_Ssend"), (receive(ANY), "MPI_Recv")):
+        verdict = conclude(job(still(0, waits, call=call), ended))
+        assert verdict.outcome is (Outcome.PROVED if is_there else Outcome.SUSPECTED)
+    arrived = rank(1, unexpected(0, tag=7), call="MPI_Finalize", earlier=before)
+    assert conclude(job(still(0, send(1, tag=7), call="MPI_Ssend"), arrived)).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("how", ["stands", "left it", "goes on", "is called back"])
+def test_who_isnt_in_a_collective_call_may_have_left_it_while_others_pass_on_in_it(how: str) -> None:
+    """Rank 1 may wait for rank 0 behind MPI_Allreduce: rank 0 has yet to hear from rank 2, which went on but now.
+
+    Where rank 2 stood in the call, nothing is passed on, and rank 1 never came.
+    """
+    inside = rank(2, stacks=[stack("MPI_Allreduce")])
+    callback = replace(stack("MPI_Allreduce"), callback=Frame("my_op", "solver", "solver.c", 7))
+    facts: dict[str, dict[str, Any]] = {
+        "stands": {"call": "MPI_Allreduce"},
+        "left it": {"call": None},
+        "goes on": {"call": "MPI_Allreduce", "went_on": True},
+        "is called back": {"stacks": [callback]},
+    }
+    ranks = still(0, call="MPI_Allreduce"), still(1, receive(0), call="MPI_Recv"), rank(2, earlier=inside, **facts[how])
+    assert conclude(job(*ranks)).outcome is (Outcome.PROVED if how == "stands" else Outcome.SUSPECTED)

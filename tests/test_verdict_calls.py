@@ -26,6 +26,7 @@ from tests.support.made_up_job import (
     job,
     rank,
     receive,
+    stack,
     unexpected,
 )
 
@@ -336,3 +337,28 @@ def test_the_call_is_written_as_a_person_would() -> None:
     assert written(sample.stacks[0], sample.snapshot.communicators) == (
         "MPI_Recv(buf=0x7f10, count=?, MPI_DOUBLE, source=MPI_ANY_SOURCE, tag=10, comm='halo exchange', status=?)"
     )
+
+
+def test_of_two_threads_each_waits_for_the_requests_that_it_was_given() -> None:
+    """One whose request is in no queue isn't taken to wait for the other's."""
+    pending = receive(1, tag=14, text=(IRECV, phrases.request(0x11)))
+
+    def waiting(*handles: int) -> Rank:
+        given_to = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(each,)) for each in handles)
+        stacks = [replace(stack("MPI_Wait", arguments=(each,)), thread=number) for number, each in enumerate(given_to)]
+        return rank(0, pending, stacks=stacks, earlier=rank(0, pending, stacks=stacks))
+
+    other = still(1, receive(0, tag=15), call="MPI_Recv")
+    assert conclude(job(waiting(0x11, 0x33), other)).outcome is Outcome.SUSPECTED
+    assert conclude(job(waiting(0x11), other)).outcome is Outcome.PROVED
+
+
+def test_a_probe_is_no_request_that_a_wait_may_be_for() -> None:
+    """One thread waits for a request that no queue has, another one in MPI_Probe."""
+    request = Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x33,))
+    stacks = [
+        stack("MPI_Wait", arguments=(request,)),
+        replace(stack("MPI_Probe", arguments=given(source=1, tag=10, comm=None)), thread=2),
+    ]
+    waiting = rank(0, stacks=stacks, earlier=rank(0, stacks=stacks))
+    assert conclude(job(waiting, still(1, receive(0, tag=15), call="MPI_Recv"))).outcome is Outcome.SUSPECTED

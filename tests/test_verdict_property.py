@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mqs_dll import phrases
+from mqs_dll.job.records import Argument, Witness
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
@@ -46,7 +47,12 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
             part = _PART if message.tag == collective else ()
             shown.append(made_up.unexpected(message.source, tag=message.tag, text=part))
     call = _CALLS[does] if of_program or does is not Does.ALL else "MPI_Wait"
-    return made_up.rank(process, *shown, call=call, earlier=made_up.rank(process, *shown, call=call))
+    # all have the one handle that in_wait() writes, but for the collective's, which no queue has
+    handles = {Does.ANY: (0x5561,)}.get(does, ())
+    name = "request" if call == "MPI_Wait" else "array_of_requests"
+    given = (Argument(name, 0x7FFC_0000, Witness.BOTH, elements=handles),)
+    before = made_up.rank(process, *shown, call=call, arguments=given)
+    return made_up.rank(process, *shown, call=call, arguments=given, earlier=before)
 
 
 def _proved(small: Small, collective: int | None = None) -> set[int]:

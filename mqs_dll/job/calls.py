@@ -166,4 +166,6 @@ def may_be_made_by(calls: tuple[str, ...], call: str) -> bool:
 
 def may_have_request(calls: tuple[str, ...]) -> bool:
     """Tell whether an operation, by the calls that may have made it, can be one that a program waits for by request."""
-    return not calls or any(call.startswith(("MPI_I", "MPI_P")) or call.endswith("_init") for call in calls)
+    return not calls or any(
+        (call.startswith("MPI_I") and not call.endswith("probe")) or call.endswith("_init") for call in calls
+    )

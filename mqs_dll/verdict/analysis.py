@@ -265,7 +265,8 @@ class _Suspicion(_Graph):
         return bool(wait.threads) and wait.state is not State.STOPPED
 
     def _is_free(self, place: int) -> bool:
-        return self._analysis.motions[place] is Motion.CHANGED
+        went_on = self._analysis.motions[place] is Motion.CHANGED
+        return went_on and self._processes[place].state is not State.GONE
 
     def _is_met(self, place: int, need: Need) -> bool:
         to_stopped = need.kind is WaitKind.SEND and any(

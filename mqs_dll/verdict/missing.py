@@ -16,13 +16,16 @@ MOST_CANDIDATES = 16
 """Communicators that a call of which nothing else is known may be on; with more it proves nothing."""
 
 
-def add_missing(communicators: Communicators, waits: Sequence[ProcessWait]) -> None:
+def add_missing(
+    communicators: Communicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+) -> None:
     """Let each such call wait for all members of its communicator that are not in the same call.
 
     Where it can't be told which communicator a call is on, it waits for those of one of them; and whoever is in such
-    a call counts as inside on all, which proves less.
+    a call counts as inside on all, which proves less. Who isn't in the call may have left it: then all have entered,
+    and those inside wait for what a member has still to pass on that has gone on in the call since the look before.
     """
-    calls = _Calls(communicators, waits)
+    calls = _Calls(communicators, waits, went_on_in)
     for thread in calls.threads:
         if thread.communicator is not None:
             need = calls.need(thread.communicator, thread)
@@ -39,8 +42,12 @@ def add_missing(communicators: Communicators, waits: Sequence[ProcessWait]) -> N
 class _Calls:
     """The collective calls of a job that wait for all."""
 
-    def __init__(self, communicators: Communicators, waits: Sequence[ProcessWait]) -> None:
+    def __init__(
+        self, communicators: Communicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+    ) -> None:
         self._communicators = communicators
+        self._went_on_in = went_on_in
+        self._goes_on: dict[tuple[int, str], bool] = {}
         self.threads: list[ThreadWait] = []
         self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
         self._missing: dict[tuple[int, str], Shared[int]] = {}
@@ -61,7 +68,8 @@ class _Calls:
         if key not in self._missing:
             inside = self._inside[key]
             self._missing[key] = Shared(each for each in facts.members if each is not None and each not in inside)
+            self._goes_on[key] = any(call in self._went_on_in[each] for each in facts.members if each is not None)
         missing = self._missing[key]
         if not missing:
             return None
-        return Need(WaitKind.COLLECTIVE, call, communicator, None, missing, every=True)
+        return Need(WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, maybe=self._goes_on[key])

@@ -65,11 +65,28 @@ def standing(process: JobProcess, *, watched: bool) -> float:
 def _motion(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
-    if (after.went_on and not _is_free(before)) or not _has_same_operations(before, after):
-        return Motion.CHANGED  # to come back from a call that only asks is no progress
-    if not _moved(before, after):
+    waited = not _is_free(before) and not any(map(_only_asks, _inside(before)))
+    if (after.went_on and waited) or not _has_same_operations(before, after):
+        return Motion.CHANGED  # where a thread only asks, it may be what came back: that is no progress
+    moved = _moved(before, after)
+    if not moved:
         return Motion.SAME if before.halt is None else Motion.UNKNOWN
-    return Motion.COMPUTES if _is_free(before) and _is_free(after) else Motion.CHANGED
+    inside = [*_inside(before), *_inside(after)]
+    asking, waiting = ({each.thread for each in inside if _only_asks(each) is asks} for asks in (True, False))
+    only_asked = moved <= asking - waiting or (_is_free(before) and _is_free(after))
+    return Motion.COMPUTES if only_asked else Motion.CHANGED
+
+
+def went_on_in(process: JobProcess) -> frozenset[str]:
+    """Return the MPI calls that a process was in at the look before, where it went on since, or was called back.
+
+    It may have left them, or have something to pass on in them to those who are inside still.
+    """
+    if len(process.samples) < 2:
+        return frozenset()
+    before, after = (_inside(sample) for sample in process.samples[-2:])
+    stood = motion(process) is Motion.SAME and all(stack.callback is None for stack in after)
+    return frozenset() if stood else frozenset(stack.call for stack in before if stack.call is not None)
 
 
 def polling(process: JobProcess) -> CallStack | None:
@@ -89,21 +106,31 @@ def polling(process: JobProcess) -> CallStack | None:
     return asking[-1] if len(asking) > 1 and len(alike) == 1 and asking[-1].fingerprint else None
 
 
-def _moved(before: Sample, after: Sample) -> bool:
-    """Tell whether a thread is somewhere else; not where one of the two samples has no stacks."""
+def _moved(before: Sample, after: Sample) -> set[int]:
+    """Return the threads that are somewhere else; none where one of the two samples has no stacks."""
     if isinstance(before.stacks, Hidden) or isinstance(after.stacks, Hidden):
-        return False
+        return set()
     first, second = (
-        [(stack.thread, stack.call, stack.fingerprint) for stack in in_mpi(stacks)]
+        {(stack.thread, stack.call, stack.fingerprint) for stack in in_mpi(stacks)}
         for stacks in (before.stacks, after.stacks)
     )
-    return first != second
+    return {thread for thread, _, _ in first ^ second}
+
+
+def _inside(sample: Sample) -> list[CallStack]:
+    """Return the stacks of threads that are in an MPI call."""
+    stacks = () if isinstance(sample.stacks, Hidden) else sample.stacks
+    return [stack for stack in stacks if stack.call is not None]
+
+
+def _only_asks(stack: CallStack) -> bool:
+    """Tell whether a call only asks, or has called back: to come back from it is no progress."""
+    return stack.waits_in is None or what_ends(stack.waits_in) is Blocks.POLLS
 
 
 def _is_free(sample: Sample) -> bool:
     """Tell whether no thread is in an MPI call but one that only asks, or that has called back."""
-    stacks = () if isinstance(sample.stacks, Hidden) else in_mpi(sample.stacks)
-    return all(stack.waits_in is None or what_ends(stack.waits_in) is Blocks.POLLS for stack in stacks)
+    return all(map(_only_asks, _inside(sample)))
 
 
 def _has_same_operations(before: Sample, after: Sample) -> bool:

@@ -43,6 +43,8 @@ class ThreadWait:
     """Of these one has to happen besides; it isn't known which."""
     communicator: int | None = None
     """Of a collective call, where it is known."""
+    guessed: bool = False
+    """Whether it isn't known which requests the call was given: one may be a file's, say, which no queue has."""
     candidates: tuple[int, ...] = ()
     """The communicators that a collective call can be on."""
 

@@ -7,11 +7,13 @@ a proof then takes any one of them for enough to go on, a suspicion asks for all
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from mqs_dll.abi import Queue, Status
 from mqs_dll.job import calls
 from mqs_dll.job.calls import Blocks
-from mqs_dll.job.records import CallStack, JobProcess, RankState
+from mqs_dll.job.records import CallStack, JobProcess, RankState, in_mpi
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.communicators import Room
@@ -19,7 +21,7 @@ from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Origin, Pending, users
-from mqs_dll.verdict.progress import halt_of, polling
+from mqs_dll.verdict.progress import halt_of, polling, went_on_in
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.windows import Windows
@@ -42,7 +44,19 @@ class Waits:
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:
                 wait.state = State.STOPPED
-        add_missing(self._communicators, self.of_process)
+        add_missing(self._communicators, self.of_process, [went_on_in(process) for process in processes])
+        self._doubt_those_who_just_ended()
+
+    def _doubt_those_who_just_ended(self) -> None:
+        """Let what was sent by processes that ended since the look before be under way to those who wait for them."""
+        ended = {place for place in self.gone if _has_just_ended(self._joined.job.processes[place])}
+        doubtful: dict[tuple[int | None, ...], bool] = {EVERYBODY: bool(ended)}
+        for need in (
+            each for wait in self.of_process if ended for thread in wait.threads for each in thread.all_needs()
+        ):
+            if need.peers not in doubtful:
+                doubtful[need.peers] = not ended.isdisjoint(need.peers)
+            need.maybe = need.maybe or (doubtful[need.peers] and not need.lasting)
 
     # ------------------------------------------------------------ one process
 
@@ -54,7 +68,7 @@ class Waits:
         if not process.samples:
             return ProcessWait(State.NOT_READ, None, [])
         if main is None:
-            return self._without_stack(place)
+            return replace(self._without_stack(place), free_thread=True)  # nor are its other threads seen
         inside = [stack for stack in stacks if stack.call is not None]
         blocked = [(stack, stack.waits_in) for stack in inside if stack.waits_in and _blocks(stack.waits_in)]
         asking = None if blocked else polling(process)
@@ -74,14 +88,17 @@ class Waits:
             return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, stack)])
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
-        unseen = alone and self._has_unseen_request(place, stack, blocks)
+        unseen = self._has_unseen_request(place, stack, blocks)
+        unknown = calls.takes_requests(blocks) and not _handles(stack)
         if marked and alone and calls.takes_requests(blocks):
-            return self._marked(place, call, marked, _MODES[blocks], unseen=unseen)
+            return self._marked(
+                place, call, marked, _MODES[blocks], unseen=unseen or (unknown and blocks is Blocks.SOME)
+            )
         if unseen:
             found = self._of_requests(place, stack)
             needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
             return ThreadWait(call, _REQUESTED[blocks], True, [*needs, self._needs.of_call(place, call)])
-        if alone and (waited := self._requested(place, stack, blocks)):
+        if waited := self._requested(place, stack, blocks):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
         told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
@@ -101,7 +118,8 @@ class Waits:
         sure = len(needs) == 1 or blocks is Blocks.SOME
         for need in needs:
             need.perhaps = calls.takes_requests(blocks) and not sure
-        return ThreadWait(call, mode, sure, needs)
+            need.maybe = need.maybe or unknown
+        return ThreadWait(call, mode, sure, needs, guessed=unknown)
 
     def _marked(
         self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode, *, unseen: bool = False
@@ -109,7 +127,7 @@ class Waits:
         """Return the wait for requests that Open MPI says a thread waits for, and for how many of them.
 
         Those of nonblocking collective operations are not seen: where one request is enough, it may be one of these;
-        or another one that no queue has, where the call was given such.
+        or another one that no queue has, where the call was given such or it isn't known which ones it was given.
         """
         what = call or _call_of(marked[0])
         counts = {each.words.needs for each in marked}
@@ -191,7 +209,7 @@ class Waits:
         return may_be_hidden(self._joined.job.processes[place], with_request=calls.takes_requests(blocks))
 
     def _without_stack(self, place: int) -> ProcessWait:
-        """Return what the operations of a process alone prove; those that may be nonblocking ones prove nothing."""
+        """Return what a process waits for by its operations alone; those that may be nonblocking ones tell nothing."""
         pending = [each for each in self._open(place) if not each.words.gone_on and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
@@ -275,9 +293,17 @@ def _handles(stack: CallStack) -> set[int]:
 
 
 def _is_gone(process: JobProcess) -> bool:
-    if process.state in _NEVER_AGAIN:
-        return True
-    within = (stack.waits_in for stack in stacks_of(process))
+    return process.state in _NEVER_AGAIN or _is_ending(stacks_of(process))
+
+
+def _has_just_ended(process: JobProcess) -> bool:
+    """Tell whether a process that is in MPI_Finalize was not yet there in the look before."""
+    stacks = process.samples[-2].stacks if len(process.samples) > 1 else ()
+    return not isinstance(stacks, Hidden) and bool(stacks) and not _is_ending(in_mpi(stacks))
+
+
+def _is_ending(stacks: Iterable[CallStack]) -> bool:
+    within = (stack.waits_in for stack in stacks)
     return any(call is not None and calls.what_ends(call) is Blocks.END for call in within)
 
 

@@ -119,6 +119,8 @@ class Case:
             if others := outside_of(job.processes[place]):
                 threads = self._of_threads(place, others)
                 return threads[:1].upper() + threads[1:]
+            if analysis.state(place) is State.BLOCKED and not stacks_of(job.processes[place]):
+                return f"The call stacks of {self.names.ranks([place])} can't be seen: a thread of it may go on."
             if analysis.state(place) is State.POLLS and analysis.certainty(place):
                 asking = analysis.waits.of_process[place].call
                 return (
@@ -135,6 +137,10 @@ class Case:
         looks = max((len(process.samples) for process in job.processes), default=0)
         if looks < 2:
             return TWICE
+        for place in processes:
+            if guessed := [thread.call for thread in analysis.waits.of_process[place].threads if thread.guessed]:
+                who = self.names.ranks([place])
+                return f"Which requests {who} gave {guessed[0]} is not known: one may be in no queue, and end."
         equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
         if all(map(analysis.stood_still, equal)):
             unmet = [(place, need) for place in equal for need in analysis.unmet(place) if not need.lasting]
