@@ -17,6 +17,7 @@ from typing import NoReturn
 import pytest
 
 from mqs_dll.debugger import holder, live, ptrace
+from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
 from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
@@ -41,7 +42,9 @@ from mqs_dll.errors import (
 from mqs_dll.interface import TargetImage, TargetProcess
 from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Cause
 from tests.support import jobs
+from tests.support.freezer import frozen
 from tests.support.jobs import Compiler
 from tests.support.mpis import find_mpis
 from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
@@ -257,6 +260,34 @@ def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Si
         [None, None],
     ]
     assert glimpse.processes[1].samples[0].halt == Halt("")
+
+
+@pytest.mark.root  # who may make cgroups
+@pytest.mark.parametrize("name", KINDS[:3:2])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, compiler: Compiler) -> None:
+    """It is read, and keeps nobody waiting; of version 1 the kernel gives no registers. It stands until thawed."""
+    with idle_job(compiler, name) as (found, pids):
+        with frozen(pids[1], version) as file:
+            job = read_job(found, open_core, samples=2, interval=0.1)
+            glimpse = read_job(found, open_core, stop=False)
+            is_frozen = frozen_by(pids[1])
+        assert frozen_by(pids[1]) == ""
+        assert read_status(pids[1]).tracer == 0
+    halt = Halt("", frozen=str(file))
+    assert [[sample.halt for sample in process.samples] for process in job.processes] == [
+        [None, None],
+        [halt, halt],
+        [None, None],
+    ]
+    assert glimpse.processes[1].samples[0].halt == halt
+    assert is_frozen == str(file)
+    assert isinstance(job.processes[1].samples[-1].stacks, Hidden) == (version == 1)
+    assert job.processes[1].samples[-1].snapshot.communicators == job.processes[1].samples[0].snapshot.communicators
+    assert job.pause < 1.0
+    (finding,) = (each for each in conclude(job).findings if each.cause is Cause.STOPPED)
+    assert finding.sentence.startswith("Rank 1 is frozen by its cgroup")
+    assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
 
 
 @pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])

@@ -8,7 +8,7 @@ from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.facts import Obstacle, explain
 from mqs_dll.debugger.job.find.found import FoundRank
-from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
+from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.records import CallStack, Halt, RankState
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
@@ -23,6 +23,7 @@ from mqs_dll.errors import (
     NoSuchProcessError,
     NotPermittedError,
     ProcessError,
+    StopError,
     UnknownMpiError,
 )
 
@@ -90,13 +91,23 @@ class LiveRank:
         if self.snapshot is not None and self._is_calls_only:
             self.snapshot = replace(self.snapshot, calls_only=True)
 
+    def find_halt(self) -> Halt | None:
+        """Find out, before it is to be stopped, whether its cgroup is frozen, and return that."""
+        self.halt = by_cgroup(self.found.pid)
+        return self.halt
+
     def read_stopped(self, stop_signal: int, look_further: LookFurther | None) -> None:
         """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
-        self.halt = by_signal(stop_signal)
+        self.halt = self.halt or by_signal(stop_signal)
         self.read(look_further)
 
+    def read_frozen(self, look_further: LookFurther | None) -> None:
+        """Read the queues of a process that its cgroup's freezer keeps out of our reach."""
+        thawed = StopError(f"process {self.found.pid} was frozen by its cgroup, and has gone on while it was read")
+        self.read_held(thawed, look_further)
+
     def read_held(self, refusal: MqsError, look_further: LookFurther | None) -> None:
-        """Read the queues of a process that another debugger holds, and that stands all the while; else refuse it."""
+        """Read the queues of a process that something else holds, and that stands all the while; else refuse it."""
         turns, halt = turns_of(self.found.pid), of_running(self.found.pid)
         self.halt = halt
         if halt is not None:
@@ -123,7 +134,8 @@ class LiveRank:
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
-        if self._process is None or isinstance(self.stacks, Hidden):
+        is_frozen = self.halt is not None and self.halt.frozen  # it can't leave its call
+        if self._process is None or isinstance(self.stacks, Hidden) or is_frozen:
             return None
         frames = [(stack.thread, *stack.call_frame) for stack in self.stacks if stack.call_frame]
         return (self._process, frames) if frames else None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mqs_dll.debugger.job.records import RankState
+from mqs_dll.escape import visible
 from mqs_dll.verdict import calls
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.needs import Need
@@ -160,8 +161,19 @@ def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
     processes = [case.analysis.job.processes[place] for place in sorted(peers)]
     halts = [halt for process in processes if (halt := halt_of(process)) is not None]
     pids = " ".join(str(process.pid) for process in processes)
+    frozen = sorted({halt.frozen for halt in halts})
+    if all(frozen):
+        return f"{_THAW} {'; '.join(map(_thaws, frozen))}"
     held = all(halt.tracer for halt in halts)
     return "Let it go on in that debugger, or quit it." if held else f"To let it go on: kill -CONT {pids}."
+
+
+_THAW = "Whoever froze it, mostly the batch system, lets it go on; or by hand:"
+
+
+def _thaws(file: str) -> str:
+    """Return the command that lets the processes of a cgroup go on, by the file that froze them."""
+    return f"echo {'THAWED' if file.endswith('/freezer.state') else '0'} > {visible(file)}"
 
 
 def _finding(case: Case, absence: _Absence) -> Finding:
