@@ -24,6 +24,7 @@ from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
 from mqs_dll.debugger.job.records import Halt, Job, RankState
@@ -37,6 +38,7 @@ from mqs_dll.errors import (
     LayoutError,
     MqsError,
     NoSuchProcessError,
+    TargetReadError,
     UnknownMpiError,
 )
 from mqs_dll.interface import TargetImage, TargetProcess
@@ -288,6 +290,45 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
     (finding,) = (each for each in conclude(job).findings if each.cause is Cause.STOPPED)
     assert finding.sentence.startswith("Rank 1 is frozen by its cgroup")
     assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
+
+
+def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> None:
+    """Each rank says so in a whole sentence, also when its number is nobody's any more."""
+    with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, How()) as reader:
+        before = reader.look()
+        assert found.launcher is not None
+        for pid in (found.launcher, *pids):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        after = reader.look()
+    assert outcomes(before) == [(rank, RankState.READ) for rank in range(RANKS)]
+    assert [(each.state, each.why) for each in after.processes] == [
+        (RankState.EXITED, f"process {pid} has exited") for pid in pids
+    ]
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
+def test_what_is_half_changed_is_looked_at_again(
+    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank whose memory a call was changing is read in the next look, and no more is said of it."""
+    failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
+    true_read = LiveRank.read
+
+    def read(rank: LiveRank, look_further: LookFurther | None = None) -> None:
+        true_read(rank, look_further)
+        if failures and rank.found.pid == pids[1]:
+            rank.refuse(failures.pop())
+
+    monkeypatch.setattr(LiveRank, "read", read)
+    with idle_job(compiler, name) as (found, pids):
+        job = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+        assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
+        assert [len(process.samples) for process in job.processes] == [4, 1, 4]
+        failures[:] = [TargetReadError(0, 72)] * 99
+        still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+    assert (still.processes[1].state, still.processes[1].passes) == (RankState.UNREADABLE, True)
+    assert len(still.processes[0].samples) == 2 + MOST_MORE
 
 
 @pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])

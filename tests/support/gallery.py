@@ -143,6 +143,7 @@ FINE = (
     *LOOPS,
     Scene("early.c", 2),
     Scene("in_flight.c", 2),
+    Scene("remaking.c", 2),
     Scene("computing.c", 2),
     Scene("turns.c", 3),
 )

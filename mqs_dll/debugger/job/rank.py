@@ -13,10 +13,11 @@ from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.records import CallStack, Halt, RankState
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
-from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.debugger.proc import check_readable, read_stat, read_status
 from mqs_dll.debugger.snapshot import Hidden, Snapshot
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import (
+    BrokenStructureError,
     LayoutError,
     MqsError,
     NoMainThreadError,
@@ -24,6 +25,7 @@ from mqs_dll.errors import (
     NotPermittedError,
     ProcessError,
     StopError,
+    TargetReadError,
     UnknownMpiError,
 )
 
@@ -145,6 +147,13 @@ class LiveRank:
         self.snapshot = None
         self._failure = error
 
+    @property
+    def passes(self) -> bool:
+        """As JobProcess has it, of the last look."""
+        if self.snapshot is not None:
+            return _is_broken(self.snapshot)
+        return isinstance(self._failure, BrokenStructureError | TargetReadError)
+
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""
         if self.found.state is not None:
@@ -208,7 +217,7 @@ class LiveRank:
         try:
             check_readable(self.found.pid)
         except NoSuchProcessError as gone:
-            return gone
+            return gone if read_stat(self.found.pid) else NoSuchProcessError(f"process {self.found.pid} has exited")
         except ProcessError as other:
             if isinstance(other, NoMainThreadError):
                 return other

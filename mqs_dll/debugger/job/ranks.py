@@ -191,7 +191,8 @@ class Here(Closes):
         base = unread(found, RankState.READ)
         if snapshot is None:
             obstacle = rank.obstacle()
-            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+            passes = rank.passes and obstacle.state is RankState.UNREADABLE
+            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out, passes=passes)
         number = world_rank(snapshot)
         why = ""
         if number is not None and found.rank is not None and number != found.rank:
@@ -205,7 +206,8 @@ class Here(Closes):
             watched=moved is not None,
             halt=rank.halt,
         )
-        return replace(base, rank=found.rank if number is None else number, why=why, samples=(sample,))
+        known = found.rank if number is None else number
+        return replace(base, rank=known, why=why, samples=(sample,), passes=rank.passes)
 
     def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
         if not self.how.stacks:

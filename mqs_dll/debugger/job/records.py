@@ -177,6 +177,9 @@ class JobProcess:
     """What to do about that; empty where nothing helps."""
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
+    passes: bool = False
+    """Whether the next look may well show what the last one could not read: what is in its memory contradicted itself,
+    as it does while a call changes it."""
 
     @property
     def identity(self) -> Identity:
