@@ -17,12 +17,14 @@ from typing import NoReturn
 import pytest
 
 from mqs_dll.debugger import holder, live, ptrace
+from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
 from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
 from mqs_dll.debugger.live import LiveProcess
@@ -34,6 +36,7 @@ from mqs_dll.errors import (
     LayoutError,
     MqsError,
     NoSuchProcessError,
+    TargetReadError,
     UnknownMpiError,
 )
 from mqs_dll.interface import TargetImage, TargetProcess
@@ -41,7 +44,9 @@ from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Cause
 from tests.support import jobs
+from tests.support.freezer import frozen
 from tests.support.jobs import Compiler
 from tests.support.mpis import find_mpis
 from tests.support.targets import RUNNING, compile_target, other_process, running, states, wait_until
@@ -257,6 +262,73 @@ def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Si
         [None, None],
     ]
     assert glimpse.processes[1].samples[0].halt == Halt("")
+
+
+@pytest.mark.root  # who may make cgroups
+@pytest.mark.parametrize("name", KINDS[:3:2])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, compiler: Compiler) -> None:
+    """It is read, and keeps nobody waiting; of version 1 the kernel gives no registers. It stands until thawed."""
+    with idle_job(compiler, name) as (found, pids):
+        with frozen(pids[1], version) as file:
+            job = read_job(found, open_core, samples=2, interval=0.1)
+            glimpse = read_job(found, open_core, stop=False)
+            is_frozen = frozen_by(pids[1])
+        assert frozen_by(pids[1]) == ""
+        assert read_status(pids[1]).tracer == 0
+    halt = Halt("", frozen=str(file))
+    assert [[sample.halt for sample in process.samples] for process in job.processes] == [
+        [None, None],
+        [halt, halt],
+        [None, None],
+    ]
+    assert glimpse.processes[1].samples[0].halt == halt
+    assert is_frozen == str(file)
+    assert isinstance(job.processes[1].samples[-1].stacks, Hidden) == (version == 1)
+    assert job.processes[1].samples[-1].snapshot.communicators == job.processes[1].samples[0].snapshot.communicators
+    assert job.pause < 1.0
+    (finding,) = (each for each in conclude(job).findings if each.cause is Cause.STOPPED)
+    assert finding.sentence.startswith("Rank 1 is frozen by its cgroup")
+    assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
+
+
+def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> None:
+    """Each rank says so in a whole sentence, also when its number is nobody's any more."""
+    with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, How()) as reader:
+        before = reader.look()
+        assert found.launcher is not None
+        for pid in (found.launcher, *pids):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        after = reader.look()
+    assert outcomes(before) == [(rank, RankState.READ) for rank in range(RANKS)]
+    assert [(each.state, each.why) for each in after.processes] == [
+        (RankState.EXITED, f"process {pid} has exited") for pid in pids
+    ]
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
+def test_what_is_half_changed_is_looked_at_again(
+    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank whose memory a call was changing is read in the next look, and no more is said of it."""
+    failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
+    true_read = LiveRank.read
+
+    def read(rank: LiveRank, look_further: LookFurther | None = None) -> None:
+        true_read(rank, look_further)
+        if failures and rank.found.pid == pids[1]:
+            rank.refuse(failures.pop())
+
+    monkeypatch.setattr(LiveRank, "read", read)
+    with idle_job(compiler, name) as (found, pids):
+        job = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+        assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
+        assert [len(process.samples) for process in job.processes] == [4, 1, 4]
+        failures[:] = [TargetReadError(0, 72)] * 99
+        still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+    assert (still.processes[1].state, still.processes[1].passes) == (RankState.UNREADABLE, True)
+    assert len(still.processes[0].samples) == 2 + MOST_MORE
 
 
 @pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])

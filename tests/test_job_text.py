@@ -527,3 +527,9 @@ def test_no_job_is_a_sentence_with_what_to_do() -> None:
     shown = unwrapped(listing.render([]))
     assert shown.startswith("No MPI job of yours runs on this machine. ")
     assert "mqs job PID" in shown
+
+
+def test_of_a_job_that_has_ended_nothing_goes_on() -> None:
+    """Nobody reads that it goes on as before."""
+    read = job(gone(0), gone(1))
+    assert printed(text.render(read, verdict_of(read))).endswith("  all of its ranks have exited")

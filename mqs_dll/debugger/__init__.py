@@ -5,6 +5,7 @@
 - ``proc``: what /proc tells of processes and their threads
 - ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: how it does;
   ``ptrace``: what the kernel offers for that; ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
+- ``cgroups``: which processes are frozen by their cgroup
 - ``rights``: giving up root for what is another user's
 - ``guard``: noticing that running threads return from calls, and what else may come of that; ``returns``: the kernel's
   part in it

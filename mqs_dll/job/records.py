@@ -111,7 +111,7 @@ class CallStack:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """What kept a process from running, other than we: a signal, or another debugger."""
+    """What kept a process from running, other than we: a signal, another debugger, or the freezer of its cgroup."""
 
     signal: str
     """Its name, like "SIGSTOP"; empty where it isn't known, or where a debugger holds the process."""
@@ -119,6 +119,14 @@ class Halt:
     """The PID of the debugger that holds it; 0 where none does."""
     debugger: str = ""
     """The debugger's name, as the kernel has it."""
+    frozen: str = ""
+    """The file by which its cgroup was frozen: cgroup.freeze, or freezer.state in a hierarchy of version 1. Empty where
+    it isn't frozen."""
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether the kernel doesn't stop it for a debugger: a freezer of version 1 keeps it in state D."""
+        return self.frozen.endswith("/freezer.state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,9 @@ class JobProcess:
     """What to do about that; empty where nothing helps."""
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
+    passes: bool = False
+    """Whether the next look may well show what the last one could not read: what is in its memory contradicted itself,
+    as it does while a call changes it."""
 
     @property
     def identity(self) -> Identity:

@@ -224,9 +224,11 @@ class Names:
         more = f" and {others} more" if others and not self._same_collective(thread.needs) else ""
         return f"in {text}{more}"
 
-    def halt(self, places: Iterable[int]) -> str:
+    def halt(self, places: Collection[int]) -> str:
         """Return what keeps processes from running: "stopped by SIGSTOP", "held by gdb (PID 12)"."""
         halts = {halt_of(self._processes[place]) for place in places}
+        if all(halt is not None and halt.frozen for halt in halts):
+            return f"frozen by {'its cgroup' if len({*places}) == 1 else 'their cgroup'}"
         halt = halts.pop() if len(halts) == 1 else None
         if halt is not None and halt.tracer:
             return f"held by {visible(halt.debugger)} (PID {halt.tracer})"

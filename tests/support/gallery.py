@@ -160,6 +160,7 @@ FINE = (
     *LOOPS,
     Scene("early.c", 2),
     Scene("in_flight.c", 2),
+    Scene("remaking.c", 2),
     Scene("computing.c", 2),
     Scene("turns.c", 3),
     Scene("matched_probe.c", 2, "received"),

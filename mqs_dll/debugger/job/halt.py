@@ -1,9 +1,10 @@
-"""What keeps a rank from running that isn't us: a signal, or another debugger (proc(5), ptrace(2))."""
+"""What keeps a rank from running that isn't us: a signal, another debugger, or its cgroup (proc(5), ptrace(2))."""
 
 from __future__ import annotations
 
 import signal
 
+from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.proc import read_status, thread_ids, turns
 from mqs_dll.errors import NoSuchProcessError
 from mqs_dll.job.records import Halt
@@ -17,8 +18,16 @@ def by_signal(number: int) -> Halt | None:
     return Halt(_name(number)) if number else None
 
 
+def by_cgroup(pid: int) -> Halt | None:
+    """Return the halt that the freezer of a process's cgroup makes, None where it doesn't."""
+    frozen = frozen_by(pid)
+    return Halt("", frozen=frozen) if frozen else None
+
+
 def of_running(pid: int) -> Halt | None:
     """Return what keeps a process standing that we have not stopped, None for one of which a thread may run."""
+    if (frozen := by_cgroup(pid)) is not None:
+        return frozen
     try:
         threads = [read_status(thread) for thread in thread_ids(pid)]
         states = {thread.state for thread in threads}

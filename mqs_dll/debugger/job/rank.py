@@ -7,19 +7,22 @@ from dataclasses import replace
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.find.found import FoundRank
-from mqs_dll.debugger.job.halt import by_signal, of_running, turns_of
+from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
-from mqs_dll.debugger.proc import check_readable, read_status
+from mqs_dll.debugger.proc import check_readable, read_stat, read_status
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.errors import (
+    BrokenStructureError,
     LayoutError,
     MqsError,
     NoMainThreadError,
     NoSuchProcessError,
     NotPermittedError,
     ProcessError,
+    StopError,
+    TargetReadError,
     UnknownMpiError,
 )
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
@@ -90,13 +93,23 @@ class LiveRank:
         if self.snapshot is not None and self._is_calls_only:
             self.snapshot = replace(self.snapshot, calls_only=True)
 
+    def find_halt(self) -> Halt | None:
+        """Find out, before it is to be stopped, whether its cgroup is frozen, and return that."""
+        self.halt = by_cgroup(self.found.pid)
+        return self.halt
+
     def read_stopped(self, stop_signal: int, look_further: LookFurther | None) -> None:
         """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
-        self.halt = by_signal(stop_signal)
+        self.halt = self.halt or by_signal(stop_signal)
         self.read(look_further)
 
+    def read_frozen(self, look_further: LookFurther | None) -> None:
+        """Read the queues of a process that its cgroup's freezer keeps out of our reach."""
+        thawed = StopError(f"process {self.found.pid} was frozen by its cgroup, and has gone on while it was read")
+        self.read_held(thawed, look_further)
+
     def read_held(self, refusal: MqsError, look_further: LookFurther | None) -> None:
-        """Read the queues of a process that another debugger holds, and that stands all the while; else refuse it."""
+        """Read the queues of a process that something else holds, and that stands all the while; else refuse it."""
         turns, halt = turns_of(self.found.pid), of_running(self.found.pid)
         self.halt = halt
         if halt is not None:
@@ -125,7 +138,8 @@ class LiveRank:
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
-        if self._process is None or isinstance(self.stacks, Hidden):
+        is_frozen = self.halt is not None and self.halt.frozen  # it can't leave its call
+        if self._process is None or isinstance(self.stacks, Hidden) or is_frozen:
             return None
         frames = [(stack.thread, *stack.call_frame) for stack in self.stacks if stack.call_frame]
         return (self._process, frames) if frames else None
@@ -134,6 +148,13 @@ class LiveRank:
         """Note what is in the way of reading it now."""
         self.snapshot = None
         self._failure = error
+
+    @property
+    def passes(self) -> bool:
+        """As JobProcess has it, of the last look."""
+        if self.snapshot is not None:
+            return _is_broken(self.snapshot)
+        return isinstance(self._failure, BrokenStructureError | TargetReadError)
 
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""
@@ -198,7 +219,7 @@ class LiveRank:
         try:
             check_readable(self.found.pid)
         except NoSuchProcessError as gone:
-            return gone
+            return gone if read_stat(self.found.pid) else NoSuchProcessError(f"process {self.found.pid} has exited")
         except ProcessError as other:
             if isinstance(other, NoMainThreadError):
                 return other

@@ -25,6 +25,8 @@ from mqs_dll.job.snapshot import Hidden
 
 _HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
 
+_FROZEN = Hidden("its cgroup is frozen: the kernel doesn't stop it for a debugger, and its registers can't be read")
+
 
 @dataclass(frozen=True, slots=True)
 class How:
@@ -120,7 +122,8 @@ class Here(Closes):
         Raises:
             LimitError: at its end, they had to be let go before.
         """
-        ready = [rank for rank in self._ranks if rank.is_open]
+        opened = [rank for rank in self._ranks if rank.is_open]
+        ready = [rank for rank in opened if (halt := rank.find_halt()) is None or not halt.out_of_reach]
         started = {rank.found.pid: rank.started for rank in ready if rank.started is not None}
         pids = [rank.found.pid for rank in ready]
         with all_stopped(pids, started, limit=self.how.limit, holder=self._holder) as stop:
@@ -142,7 +145,9 @@ class Here(Closes):
 
     def _read_stopped(self, rank: LiveRank, stop: all_stopped) -> None:
         failure = stop.failures.get(rank.found.pid)
-        if isinstance(failure, AlreadyTracedError):
+        if rank.halt is not None and rank.halt.out_of_reach:
+            rank.read_frozen(self._look_further)
+        elif isinstance(failure, AlreadyTracedError):
             rank.read_held(failure, self._look_further)
         elif failure is not None:
             rank.refuse(failure)
@@ -186,7 +191,8 @@ class Here(Closes):
         base = unread(found, RankState.READ)
         if snapshot is None:
             obstacle = rank.obstacle()
-            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+            passes = rank.passes and obstacle.state is RankState.UNREADABLE
+            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out, passes=passes)
         number = world_rank(snapshot)
         why = ""
         if number is not None and found.rank is not None and number != found.rank:
@@ -200,7 +206,8 @@ class Here(Closes):
             watched=moved is not None,
             halt=rank.halt,
         )
-        return replace(base, rank=found.rank if number is None else number, why=why, samples=(sample,))
+        known = found.rank if number is None else number
+        return replace(base, rank=known, why=why, samples=(sample,), passes=rank.passes)
 
     def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
         if not self.how.stacks:
@@ -209,6 +216,8 @@ class Here(Closes):
             return NOT_STOPPED
         if rank.halt is not None and rank.halt.tracer:
             return _HELD
+        if rank.halt is not None and rank.halt.out_of_reach:
+            return _FROZEN
         return rank.stacks or NOT_CAPTURED
 
 

@@ -70,7 +70,7 @@ def read_job(
 def look_on(
     reader: JobReader, looks: list[Job], samples: int, interval: float, doubtful: Callable[[Job], bool] | None
 ) -> Job:
-    """Look at a job until there are as many looks as were asked for, then on while there is doubt.
+    """Look at a job until there are as many looks as were asked for, then on while there is doubt, or what may pass.
 
     Args:
         reader: of the job.
@@ -83,7 +83,9 @@ def look_on(
         One job with the samples of all looks.
     """
     while len(looks) < samples or (
-        doubtful is not None and len(looks) < samples + MOST_MORE and doubtful(_merge(looks, interval))
+        doubtful is not None
+        and len(looks) < samples + MOST_MORE
+        and (any(process.passes for process in looks[-1].processes) or doubtful(_merge(looks, interval)))
     ):
         settles = len(looks) == samples and looks[-1].by_network
         reader.wait(max(interval, IN_DOUBT_BY_NETWORK) if settles else interval)

@@ -67,6 +67,8 @@ def _stop(job: Job) -> str:
         return "core files of different ranks are not of one moment: what they say may not fit together"
     if not job.stopped:
         return "the ranks ran while they were read: what they say may not fit together"
+    if job.processes and all(process.state is RankState.EXITED for process in job.processes):
+        return "all of its ranks have exited"
     return f"the ranks were stopped for {job.pause * 1000:.1f} ms{_apart(job)}, and go on as before"
 
 

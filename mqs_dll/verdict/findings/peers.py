@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from mqs_dll.escape import visible
 from mqs_dll.job import calls
 from mqs_dll.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
@@ -162,8 +164,21 @@ def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
     processes = [case.analysis.job.processes[place] for place in sorted(peers)]
     halts = [halt for process in processes if (halt := halt_of(process)) is not None]
     pids = " ".join(str(process.pid) for process in processes)
+    frozen = sorted({halt.frozen for halt in halts})
+    if all(frozen):
+        more = "; ..." if len(frozen) > MAX_FILES else ""
+        return f"{_THAW} {'; '.join(map(_thaws, frozen[:MAX_FILES]))}{more}"
     held = all(halt.tracer for halt in halts)
     return "Let it go on in that debugger, or quit it." if held else f"To let it go on: kill -CONT {pids}."
+
+
+MAX_FILES = 3
+_THAW = "Whoever froze it, mostly the batch system, lets it go on; or by hand:"
+
+
+def _thaws(file: str) -> str:
+    """Return the command that lets the processes of a cgroup go on, by the file that froze them."""
+    return f"echo {'THAWED' if file.endswith('/freezer.state') else '0'} > {shlex.quote(visible(file))}"
 
 
 def _finding(case: Case, absence: _Absence) -> Finding:
