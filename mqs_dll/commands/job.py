@@ -193,11 +193,16 @@ def _obtain(options: argparse.Namespace) -> Job:
 
 
 def is_suspected(job: Job) -> bool:
-    """Tell whether something about a job is suspected, and nothing is proved: it may pass."""
-    from mqs_dll.verdict.conclude import conclude
-    from mqs_dll.verdict.results import Outcome
+    """Tell whether something about a job is suspected, and nothing is proved: it may pass.
 
-    return conclude(job).outcome is Outcome.SUSPECTED
+    Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
+    """
+    from mqs_dll.verdict.conclude import conclude
+    from mqs_dll.verdict.results import Cause, Outcome
+
+    verdict = conclude(job)
+    flooded = any(finding.cause is Cause.FLOOD for finding in verdict.findings)
+    return verdict.outcome is Outcome.SUSPECTED and not flooded
 
 
 # ---------------------------------------------------------------- where it goes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -28,6 +30,14 @@ _MOST_MEMBERS = 1 << 22
 """Of one process, and of all its communicators together: more than any has. A library that goes on listing is going
 round in a circle, and each operation takes half a kilobyte here."""
 
+_BETWEEN_LOOKS = 1 << 8
+"""Operations of a queue between two looks at the clock: as many are listed of any queue."""
+
+SHARE = 0.2
+"""Of the time for which processes may be kept stopped, for what listing their queues may take."""
+
+TOO_LONG = "to list all would keep the process stopped for too long"
+MORE_TIME = "give it more time, with --limit"
 
 OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
 """Takes a process and returns the library to read it with, and the library's file if it has one."""
@@ -83,12 +93,14 @@ class Look(Closes):
         self,
         look_further: LookFurther | None = None,
         on_communicator: Callable[[int], None] | None = None,
+        until: float = math.inf,
     ) -> Snapshot:
         """Let the library list the queues; what it says fits together only while the process stands.
 
         Args:
             look_further: called at the end with what the library made of the process.
             on_communicator: called before each communicator with the number of those that are done.
+            until: when long queues are cut, by time.monotonic().
 
         Returns:
             What it said, with a pause of 0: how long the process stands is known to whoever stopped it.
@@ -100,7 +112,7 @@ class Look(Closes):
         reads_before, bytes_before = self._counting.reads, self._counting.bytes_read
         process_message = queues.has_queues()
         global_rank = _global_rank(queues)
-        communicators = _read_communicators(queues, on_communicator)
+        communicators = _read_communicators(queues, on_communicator, until)
         reads, bytes_read = self._counting.reads - reads_before, self._counting.bytes_read - bytes_before
         return Snapshot(
             pid=self._pid,
@@ -158,7 +170,8 @@ def take_snapshot(
             stack.callback(holder.let_go)
         look = stack.enter_context(Look(library, process, pid=process.pid, program=program, library_path=library_path))
         with stopped(process.pid, process.started, limit=limit, holder=holder) as stop:
-            snapshot = look.read(look_further, on_communicator)
+            until = time.monotonic() + limit.seconds * SHARE
+            snapshot = look.read(look_further, on_communicator, until)
             if in_stop:
                 in_stop(stop)
         return replace(snapshot, pause=stop.pause)
@@ -172,10 +185,10 @@ def _global_rank(queues: ProcessQueues) -> int | None:
 
 
 def _read_communicators(
-    queues: ProcessQueues, on_communicator: Callable[[int], None] | None
+    queues: ProcessQueues, on_communicator: Callable[[int], None] | None, until: float
 ) -> tuple[CommunicatorSnapshot, ...]:
     found: list[CommunicatorSnapshot] = []
-    room = _Room()
+    room = _Room(until)
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
@@ -204,7 +217,8 @@ def _read_label(queues: ProcessQueues) -> Label | None:
 class _Room:
     """What may still be kept of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: float) -> None:
+        self._until = until
         self._operations = _MOST_OPERATIONS
         self._members = _MOST_MEMBERS
 
@@ -232,6 +246,8 @@ class _Room:
                     raise BrokenStructureError(f"the library lists more than {_MOST_OPERATIONS} operations")
                 self._operations -= 1
                 operations.append(operation)
+                if len(operations) % _BETWEEN_LOOKS == 0 and time.monotonic() > self._until:
+                    return QueueSnapshot(queue, tuple(operations), broken=TOO_LONG, way_out=MORE_TIME)
         except MqsError as error:
             return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
         return QueueSnapshot(queue, tuple(operations))

@@ -145,6 +145,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         """Yield the operations of a walk; one that comes to its end need not be gone again in this sweep.
 
         Raises:
+            NoInformation: after them, there are more operations than are read of a process.
             BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
         """
         listed: list[Operation] = []
@@ -157,6 +158,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             if len(listed) <= MOST_LISTED:
                 listed.append(operation)
             yield operation
+        self._transport.check_whole()
         if len(listed) <= MOST_LISTED and self._memory.excesses == excesses:
             made[entry, queue] = listed
 

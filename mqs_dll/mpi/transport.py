@@ -44,6 +44,13 @@ class Transport(ABC, Generic[EntryT]):
         """Tell whether a communicator has no operation, where that can be told without a look at each queue."""
         return False
 
+    def check_whole(self) -> None:
+        """Make sure that nothing is left of a queue beyond what was listed of it.
+
+        Raises:
+            NoInformation: there is, or may be.
+        """
+
     def requests_of(self, entry: EntryT) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be seen."""
         return 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mqs_dll.job.records import Job
+from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.delivery import undelivered
 from mqs_dll.verdict.graph import Gates
@@ -43,6 +43,8 @@ class Analysis:
         self.communicators = self.joined.communicators
         self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
+        self.cut = {place for place, process in enumerate(job.processes) if _is_cut(process)}
+        """Processes of which a list breaks off: what is missing may match anything that others have."""
         self.waits = Waits(self.joined)
         self._by_network = job.by_network
         self._quiet: dict[int, bool] = {}
@@ -132,6 +134,11 @@ class Analysis:
     def state(self, place: int) -> State:
         """Return what a process does."""
         return self.waits.of_process[place].state
+
+
+def _is_cut(process: JobProcess) -> bool:
+    communicators = process.samples[-1].snapshot.communicators if process.samples else ()
+    return any(queue.broken is not None for each in communicators for queue in each.queues)
 
 
 class _Graph:
@@ -234,7 +241,9 @@ class _Proof(_Graph):
     """Whatever isn't known may let a process go on; and nothing is known of a job that ran while it was read."""
 
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        blocked = wait.state is State.BLOCKED and not wait.free_thread and not self._analysis.sees_calls_only(place)
+        blocked = wait.state is State.BLOCKED and not wait.free_thread
+        if self._analysis.sees_calls_only(place) or place in self._analysis.cut:
+            return False
         return blocked and self._analysis.job.stopped and self._analysis.motions[place] is not Motion.CHANGED
 
     def _is_free(self, place: int) -> bool:

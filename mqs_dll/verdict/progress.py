@@ -13,7 +13,7 @@ from mqs_dll import phrases
 from mqs_dll.abi import Operation, Queue
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
-from mqs_dll.job.snapshot import Hidden
+from mqs_dll.job.snapshot import Hidden, QueueSnapshot
 
 SECONDS_UNDER_WAY = 3.0
 """For as long a message between two machines counts as possibly under way, where nothing numbers it: TCP sends what was
@@ -136,19 +136,29 @@ def _is_free(sample: Sample) -> bool:
 def _has_same_operations(before: Sample, after: Sample) -> bool:
     if before.snapshot.communicators == after.snapshot.communicators:  # as nearly always: most of it is one object
         return True
-    return _operations(before) == _operations(after)
+    first, second = _queues(before), _queues(after)
+    return [key for key, _ in first] == [key for key, _ in second] and all(
+        _has_same(one, other) for (_, one), (_, other) in zip(first, second, strict=True)
+    )
 
 
-def _operations(sample: Sample) -> list[tuple[int, int, tuple[tuple[Operation, ...], ...]]]:
+def _queues(sample: Sample) -> list[tuple[tuple[int, int], QueueSnapshot]]:
     """Return the sends and receives of a process; what lies unexpected in it is the doing of others."""
     return [
-        (
-            each.communicator.unique_id,
-            each.communicator.local_rank,
-            tuple(tuple(map(_own, queue.operations)) for queue in each.queues if queue.queue is not Queue.UNEXPECTED),
-        )
+        ((each.communicator.unique_id, each.communicator.local_rank), queue)
         for each in sample.snapshot.communicators
+        for queue in each.queues
+        if queue.queue is not Queue.UNEXPECTED
     ]
+
+
+def _has_same(before: QueueSnapshot, after: QueueSnapshot) -> bool:
+    """Tell whether a queue has the same operations; of one whose list breaks off, as far as both go."""
+    first, second = before.operations, after.operations
+    if before.broken or after.broken:
+        both = min(len(first), len(second))
+        first, second = first[:both], second[:both]
+    return [*map(_own, first)] == [*map(_own, second)]
 
 
 def _own(operation: Operation) -> Operation:

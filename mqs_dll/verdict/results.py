@@ -64,6 +64,8 @@ class Cause(Enum):
     """It stands in a call of which it isn't known what it waits for."""
     DISPUTE = "queue and call differ"
     """What a queue has and what the arguments of the call say can't both be right: a bug of libmqs's."""
+    FLOOD = "flood of messages"
+    """Very many messages lie at it that it has no receive for."""
     PROGRESS = "progress"
     """Something changed between the samples."""
     NOT_READ = "not read"

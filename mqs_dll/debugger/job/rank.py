@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
@@ -80,12 +81,12 @@ class LiveRank:
         if self._look is not None:
             self._look.find_way(look_further)
 
-    def read(self, look_further: LookFurther | None = None) -> None:
-        """Read the queues, and what ``look_further`` asks for."""
+    def read(self, look_further: LookFurther | None = None, until: float = math.inf) -> None:
+        """Read the queues, the long ones ``until`` some time, and what ``look_further`` asks for."""
         self.snapshot = self._failure = self._captured = None
         assert self._look is not None
         try:
-            self.snapshot = self._look.read(look_further)
+            self.snapshot = self._look.read(look_further, until=until)
         except LayoutError as error:
             self._read_calls_only(error)
         except MqsError as error:
@@ -98,10 +99,10 @@ class LiveRank:
         self.halt = by_cgroup(self.found.pid)
         return self.halt
 
-    def read_stopped(self, stop_signal: int, look_further: LookFurther | None) -> None:
+    def read_stopped(self, stop_signal: int, look_further: LookFurther | None, until: float) -> None:
         """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
         self.halt = self.halt or by_signal(stop_signal)
-        self.read(look_further)
+        self.read(look_further, until)
 
     def read_frozen(self, look_further: LookFurther | None) -> None:
         """Read the queues of a process that its cgroup's freezer keeps out of our reach."""

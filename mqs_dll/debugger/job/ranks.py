@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.collect import SHARE, LookFurther, OpenQueues
 from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.find.found import FoundRank
@@ -135,15 +136,17 @@ class Here(Closes):
         self.pause = stop.pause
 
     def read(self) -> None:
-        """Read those that are open."""
+        """Read those that are open; what is very long of one takes half the time that is left to all at most."""
+        end = time.monotonic() + self.how.limit.seconds * SHARE
         for rank in self._ranks:
             if rank.is_open and self._stop is None:
                 rank.read_running()
             elif rank.is_open:
                 assert self._stop is not None
-                self._read_stopped(rank, self._stop)
+                now = time.monotonic()
+                self._read_stopped(rank, self._stop, now + (end - now) / 2)
 
-    def _read_stopped(self, rank: LiveRank, stop: all_stopped) -> None:
+    def _read_stopped(self, rank: LiveRank, stop: all_stopped, until: float) -> None:
         failure = stop.failures.get(rank.found.pid)
         if rank.halt is not None and rank.halt.out_of_reach:
             rank.read_frozen(self._look_further)
@@ -152,7 +155,7 @@ class Here(Closes):
         elif failure is not None:
             rank.refuse(failure)
         else:
-            rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further)
+            rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further, until)
             if self.how.stacks:
                 rank.capture(stop)
 

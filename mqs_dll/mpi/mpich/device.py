@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqs_dll.errors import NoInformation
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
+from mqs_dll.mpi.mpich.requests import MOST_LIVE
 from mqs_dll.mpi.transport import HiddenTransport, Transport
 
 
@@ -23,6 +24,17 @@ class Device(Transport[Entry]):
             BrokenStructureError, TargetReadError: their pool can't be read.
         """
         return self._parts.requests.references(entry.view.address)
+
+    def check_whole(self) -> None:
+        """Make sure that every request was read: operations of any queue may be among the others.
+
+        Raises:
+            NoInformation: there are too many.
+        """
+        requests = self._parts.requests
+        requests.live()
+        if requests.are_cut:
+            raise NoInformation(f"the process has more than {MOST_LIVE} requests, and the others were not read")
 
 
 class HiddenDevice(HiddenTransport[Entry], Device):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from mqs_dll.errors import BrokenStructureError, LayoutError, TargetReadError
@@ -127,16 +127,21 @@ class Pools:
             for index, handle in enumerate(pair)
         )
 
-    def live(self, cls: int) -> list[int]:
+    def live(self, cls: int, most: int | None = None) -> list[int]:
         """Return the addresses of a class's objects in use, pool by pool, in the order of their handles.
 
         The predefined ones are in no pool. An object is in use while its reference count isn't 0, the same as not being
         on the pool's chain of free ones.
 
+        Args:
+            cls: the class.
+            most: how many of them are looked for; all by default.
+
         Raises:
             BrokenStructureError, TargetReadError: a pool contradicts itself or can't be read.
         """
-        return [address for pool in self.by_class.get(cls, ()) for address in self._live(pool)]
+        found = (address for pool in self.by_class.get(cls, ()) for address in self._live(pool))
+        return list(islice(found, most))
 
     def not_free(self, cls: int) -> list[int]:
         """Return the addresses of a class's objects that are not on the chain of free ones.

@@ -79,6 +79,10 @@ def values_of(layouts: Layouts) -> Values:
     return STANDARD_ABI if source < count else MPICH_ABI
 
 
+MOST_LIVE = 1 << 17
+"""Requests that are read, of a process that stands still meanwhile: a message that no receive has matched is one."""
+
+
 class OfRequest:
     """A request, with what a device has besides."""
 
@@ -119,15 +123,19 @@ class Requests:
         self._reader = views.Request.bind(layouts)
         self._kinds = kinds_of(layouts)
         self.values = values_of(layouts)
+        self.are_cut = False
+        """Whether there are more than were read."""
 
     @remembered
     def live(self) -> dict[int, views.Request]:
-        """Return the requests in use by their address, in the order of the pools.
+        """Return the requests in use by their address, in the order of the pools; MOST_LIVE of them at most.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool can't be read.
         """
-        return {address: self._reader.at(self._memory, address) for address in self._pools.live(handles.REQUEST)}
+        found = self._pools.live(handles.REQUEST, MOST_LIVE + 1)
+        self.are_cut = len(found) > MOST_LIVE
+        return {address: self._reader.at(self._memory, address) for address in found[:MOST_LIVE]}
 
     def kind(self, request: views.Request) -> Kind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""

@@ -21,7 +21,7 @@ from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
-from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
+from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
@@ -49,6 +49,7 @@ _GRAVEST_FIRST = (
     Cause.NOT_READ,
     Cause.BEHIND,
     Cause.UNEXPLAINED,
+    Cause.FLOOD,
     Cause.DISPUTE,
     Cause.PROGRESS,
 )
@@ -100,6 +101,7 @@ def _all(case: Case) -> Iterator[Finding]:
     yield from (finding for finding in left_out if finding.certainty is Certainty.NOTED)
     yield from of_turning(case)
     yield from of_disputes(case)
+    yield from of_floods(case)
     yield from of_unread(case)
     trouble = any(finding.certainty is not Certainty.NOTED for finding in named)
     yield from of_progress(case, trouble=trouble)

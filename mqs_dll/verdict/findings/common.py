@@ -128,6 +128,10 @@ class Case:
                 )
             if call := self._unseen(place):
                 return f"What {self.names.ranks([place])} waits for in {call} is in no queue: it may end."
+            if place in analysis.cut:
+                return (
+                    f"Not all that {self.names.ranks([place])} has in its queues was listed: the rest may change this."
+                )
         if job.source in HELD:
             return HELD[job.source]
         if any(map(analysis.sees_calls_only, processes)):

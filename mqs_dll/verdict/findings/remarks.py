@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from mqs_dll.abi import Queue
 from mqs_dll.escape import visible
 from mqs_dll.job.facts import without_node
 from mqs_dll.job.records import RankState
@@ -16,6 +17,13 @@ from mqs_dll.verdict.results import Cause, Certainty, Finding
 _SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
 
 
+MANY = 10_000
+"""Messages without a receive that are a flood."""
+
+_FLOOD = (
+    "Each takes memory of the receiver's, and receives look through them: let the sender "
+    "wait now and then (MPI_Ssend, MPI_Barrier), or post the receives that are left out."
+)
 _MOST_QUEUED = 3
 _OUR_BUG = (
     "This is a bug of libmqs's. Please report it with the file that `mqs job --save` writes, what `mqs doctor PID` says"
@@ -86,6 +94,30 @@ def _asked(case: Case, receive: Pending) -> str:
     source = "any source" if receive.any_source else f"rank {receive.peer_rank}"
     tag = "any tag" if receive.any_tag else "" if receive.tag is None else f"tag {receive.tag}"
     return f"from {', '.join(filter(None, (source, tag)))}{case.names.on(receive.communicator)}"
+
+
+def of_floods(case: Case) -> Iterator[Finding]:
+    """Yield where very many messages of the program's lie without a receive: they take memory, and matching time."""
+    names = case.names
+    for place, operations in enumerate(case.analysis.joined.operations):
+        lying: defaultdict[int, list[Pending]] = defaultdict(list)
+        for each in operations:
+            if each.queue is Queue.UNEXPECTED and not each.words.internal:
+                lying[each.communicator].append(each)
+        for communicator, messages in lying.items():
+            if len(messages) < MANY:
+                continue
+            senders = {each.sender for each in messages if each.sender is not None}
+            tags = {each.tag for each in messages}
+            tag = f", tag {tags.pop()}" if len(tags) == 1 and None not in tags else ""
+            source = f" of {names.ranks(senders, communicator)}{tag}" if senders else ""
+            whole = (place, case.analysis.communicators.channel(communicator)) in case.analysis.joined.whole
+            count = f"{'' if whole else 'at least '}{len(messages):,}"
+            sentence = (
+                f"{names.ranks([place])} has {count} unexpected messages{source}"
+                f"{names.on(communicator)}: its receives don't keep up."
+            )
+            yield case.finding(Cause.FLOOD, Certainty.NOTED, sentence, _FLOOD, (place, *senders), communicator)
 
 
 def of_unread(case: Case) -> Iterator[Finding]:
