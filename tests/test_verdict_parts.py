@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.job.bindings import functions
 from mqs_dll.job.calls import Blocks, known, may_have_request, names_communicator, what_ends
-from mqs_dll.verdict.graph import Gates, circles, shortest_cycle
+from mqs_dll.verdict.graph import AndOrGraph, shortest_cycle, strongly_connected
 from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
 from mqs_dll.verdict.trees import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
 
@@ -147,26 +147,26 @@ def test_a_root_that_hands_its_data_to_a_leader_is_among_those_too() -> None:
 
 def test_nobody_goes_on_without_a_cause() -> None:
     """Two that wait for each other stay; one that waits for a free one goes on, and with it who waits for that."""
-    gates = Gates(5)
+    graph = AndOrGraph(5)
     for node, child in ((0, 1), (1, 0), (2, 4), (3, 2)):
-        gates.set(node, 1, [child])
-    assert list(gates.solve([4])) == [0, 0, 1, 1, 1]
+        graph.set(node, 1, [child])
+    assert list(graph.fixpoint([4])) == [0, 0, 1, 1, 1]
 
 
 def test_an_and_needs_all_and_an_or_needs_one() -> None:
     """The count says how many of the children have to go on."""
-    gates = Gates(4)
-    gates.set(0, 2, [2, 3])
-    gates.set(1, 1, [2, 3])
-    assert list(gates.solve([3]))[:2] == [0, 1]
+    graph = AndOrGraph(4)
+    graph.set(0, 2, [2, 3])
+    graph.set(1, 1, [2, 3])
+    assert list(graph.fixpoint([3]))[:2] == [0, 1]
 
 
 def test_circles_come_before_those_who_wait_behind_them() -> None:
     """Tarjan's components: of 3 -> 2 -> 1 -> 2 the pair is one, and first; deep chains need no recursion."""
     edges = {3: [2], 2: [1], 1: [2]}
-    assert [sorted(part) for part in circles([3, 2, 1], lambda node: edges[node])] == [[1, 2], [3]]
+    assert [sorted(part) for part in strongly_connected([3, 2, 1], lambda node: edges[node])] == [[1, 2], [3]]
     depth = 100_000
-    ring = circles(range(depth), lambda node: [(node + 1) % depth])
+    ring = strongly_connected(range(depth), lambda node: [(node + 1) % depth])
     assert [len(part) for part in ring] == [depth]
 
 

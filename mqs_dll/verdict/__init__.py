@@ -16,7 +16,8 @@ machine.
 - ``delivery``: which messages match, and did not move
 - ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
 - ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there
-- ``graph``: who can go on in the end; ``parts``: who of the rest waits for whom; ``circles``: who needs whom
+- ``evidence``: yes, no, or not known; ``evaluation``: who can go on in the end, under one reading of the last
+- ``graph``: the fixpoint, components and cycles behind that
 - ``findings``: what explains the rest, in sentences
 - ``naming``: what these call ranks, communicators and calls; ``ranges``: ranks in brackets
 """

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.delivery import undelivered
-from mqs_dll.verdict.graph import Gates
+from mqs_dll.verdict.evaluation import Evaluator
+from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.parts import Parts
 from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion, motion, standing, stayed
-from mqs_dll.verdict.results import Certainty, Mode, WaitKind
+from mqs_dll.verdict.results import Certainty, WaitKind
 from mqs_dll.verdict.roots import Roots
-from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
+from mqs_dll.verdict.states import State
 from mqs_dll.verdict.waits import Waits
-
-
-@dataclass
-class Solution:
-    """The wait-for graph, solved under one way of looking at what isn't known."""
-
-    stuck: set[int]
-    """Processes that can't go on."""
-    unmet: dict[int, list[Need]]
-    """By stuck process, its needs that can't be met."""
-    turning: list[list[int]]
-    """Processes that wait for each other inside one collective call, in which nobody is missing."""
-    frees: Callable[[Iterable[Need]], int]
-    """Returns how many stuck processes could go on if some needs were met."""
 
 
 class Analysis:
@@ -52,8 +36,9 @@ class Analysis:
         self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
         still = [place for place, each in enumerate(job.processes) if self.stood_still(place) and stayed(each)]
         self.undelivered = undelivered(self.joined, self.waits.of_process, still)
-        self.proved = _Proof(self).solve()
-        self.suspected = _Suspicion(self).solve()
+        self._undelivered_needs = {need for each in self.undelivered for need in (each.send, each.receive)}
+        self.proved = Evaluator(self, unknown=True).solve()
+        self.suspected = Evaluator(self, unknown=False).solve()
         self.suspected.stuck -= self.proved.stuck
 
     def stood_still(self, place: int) -> bool:
@@ -93,6 +78,34 @@ class Analysis:
             watched = not self._is_counted(place)
             self._quiet[place] = standing(process, watched=watched) >= SECONDS_UNDER_WAY
         return self._quiet[place]
+
+    # ------------------------------------------------------------ evidence
+
+    def goes_on(self, place: int) -> Evidence:
+        """Return whether a process goes on whatever it waits for: NO where only what satisfies its needs helps."""
+        wait = self.waits.of_process[place]
+        if wait.state is State.GONE:
+            return Evidence.NO
+        if self.motions[place] is Motion.CHANGED:
+            return Evidence.YES
+        is_known = self.job.stopped and not self.sees_calls_only(place) and place not in self.cut
+        return unknown_if(not is_known or wait.state is not State.BLOCKED or wait.free_thread)
+
+    def satisfied(self, place: int, need: Need) -> Evidence:
+        """Return whether a need of a process is satisfied without its peers, as all samples together tell.
+
+        What is under way may satisfy it where nobody knows that it has come. A send to a process that is stopped
+        doesn't end by itself though its receive is there; nor does what matches, and did not move.
+        """
+        if need.satisfied is Evidence.YES:
+            to_stopped = need.kind is WaitKind.SEND and any(
+                peer is not None and self.state(peer) is State.STOPPED for peer in need.peers[:1]
+            )
+            return Evidence.UNKNOWN if to_stopped or need in self._undelivered_needs else Evidence.YES
+        has_come = need.delivery_confirmed or (self.stood_still(place) and self.has_arrived(place, need))
+        return need.satisfied | unknown_if(not has_come)
+
+    # ------------------------------------------------------------ what else is known of processes
 
     def sees_calls_only(self, place: int) -> bool:
         """Tell whether no library could read a process: its call alone proves nothing."""
@@ -139,149 +152,3 @@ class Analysis:
 def _is_cut(process: JobProcess) -> bool:
     communicators = process.samples[-1].snapshot.communicators if process.samples else ()
     return any(queue.broken is not None for each in communicators for queue in each.queues)
-
-
-class _Graph:
-    """Makes gates of the waits; subclasses say what is taken for granted."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
-        self._processes = analysis.waits.of_process
-        self._gates = Gates(len(self._processes))
-        self._shared: dict[tuple[tuple[int | None, ...], bool], int] = {}
-        self._need_gates: dict[int, list[tuple[Need, int]]] = {}
-
-    def solve(self) -> Solution:
-        """Return who is stuck."""
-        candidates = [place for place, wait in enumerate(self._processes) if self._may_be_stuck(place, wait)]
-        for place in candidates:
-            self._add(place, self._processes[place])
-        free = {place for place in range(len(self._processes)) if self._is_free(place)}
-        turning: list[list[int]] = []
-        while True:
-            live = self._gates.solve(free)
-            unmet = {
-                place: [need for need, gate in self._need_gates[place] if not live[gate]]
-                for place in candidates
-                if not live[place]
-            }
-            released = [part for part in Parts(unmet, len(self._processes)).all if self._turns(part, unmet)]
-            if not released:
-                return Solution({*unmet}, unmet, turning, partial(self._frees, free, unmet))
-            turning += released
-            free.update(place for part in released for place in part)
-
-    def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
-        """Return how many of the processes with unmet needs could go on if some needs were met."""
-        wished = {*met}
-        gates = [gate for place in unmet for need, gate in self._need_gates[place] if need in wished]
-        live = self._gates.solve([*free, *gates])
-        return sum(live[place] for place in unmet)
-
-    def _turns(self, part: Sequence[int], unmet: dict[int, list[Need]]) -> bool:
-        """Tell whether processes wait for each other only inside one collective call: that ends by itself.
-
-        What one look shows of it is a moment of its traffic, and a loop over such a call may look the same every time.
-        """
-        calls: set[tuple[str, int | None]] = set()
-        within = {*part}
-        for place in part:
-            threads = self._processes[place].threads
-            calls.update((need.what, thread.communicator) for thread in threads for need in thread.needs)
-            for need in unmet[place]:
-                waits_for_other = len(need.peers) == 1 and need.peers[0] not in within
-                if need.kind is not WaitKind.COLLECTIVE or need.every or waits_for_other:
-                    return False
-        return len(calls) == 1 and len(part) > 1 and not self._analysis.disagree(part, calls.pop()[0])
-
-    def _add(self, place: int, wait: ProcessWait) -> None:
-        self._need_gates[place] = []
-        threads = [self._thread(place, thread) for thread in wait.threads]
-        self._gates.set(place, 1, threads)
-
-    def _thread(self, place: int, thread: ThreadWait) -> int:
-        needs = [self._need(place, need) for need in thread.needs]
-        also = [self._need(place, need) for need in thread.also]
-        parts = [self._gates.add(self._count(thread), needs), *also]
-        if thread.either:
-            parts.append(self._gates.add(1, [self._need(place, need) for need in thread.either]))
-        return self._gates.add(len(parts), parts)
-
-    def _need(self, place: int, need: Need) -> int:
-        if self._is_met(place, need):
-            gate = self._gates.add(0, ())
-        elif len(need.peers) == 1 and need.peers[0] is not None:
-            gate = self._gates.add(1, (need.peers[0],))
-        else:
-            gate = self._gates.add(1, (self._group(need.peers, need.every),))
-        self._need_gates[place].append((need, gate))
-        return gate
-
-    def _group(self, peers: tuple[int | None, ...], every: bool) -> int:
-        """Return the gate of a set of processes; one for all who wait for the same set."""
-        if (peers, every) not in self._shared:
-            known = [peer for peer in peers if peer is not None] if peers else range(len(self._processes))
-            self._shared[peers, every] = self._gates.add(len(known) if every else 1, known)
-        return self._shared[peers, every]
-
-    def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        raise NotImplementedError
-
-    def _is_free(self, place: int) -> bool:
-        raise NotImplementedError
-
-    def _is_met(self, place: int, need: Need) -> bool:
-        raise NotImplementedError
-
-    def _count(self, thread: ThreadWait) -> int:
-        raise NotImplementedError
-
-
-class _Proof(_Graph):
-    """Whatever isn't known may let a process go on; and nothing is known of a job that ran while it was read."""
-
-    def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        blocked = wait.state is State.BLOCKED and not wait.free_thread
-        if self._analysis.sees_calls_only(place) or place in self._analysis.cut:
-            return False
-        return blocked and self._analysis.job.stopped and self._analysis.motions[place] is not Motion.CHANGED
-
-    def _is_free(self, place: int) -> bool:
-        wait = self._processes[place]
-        return wait.state is not State.GONE and not self._may_be_stuck(place, wait)
-
-    def _is_met(self, place: int, need: Need) -> bool:
-        sure = self._analysis.stood_still(place) and self._analysis.has_arrived(place, need)
-        moment = not need.lasting and not sure
-        return need.done or need.maybe or need.opened or moment
-
-    def _count(self, thread: ThreadWait) -> int:
-        return len(thread.needs) if thread.sure and thread.mode is Mode.ALL else 1
-
-
-class _Suspicion(_Graph):
-    """Whatever isn't known doesn't help; only who was seen to go on does, and those who wait for nobody else.
-
-    A send to a process that is stopped doesn't end by itself, though its receive is there; nor does what matches, and
-    did not move.
-    """
-
-    def __init__(self, analysis: Analysis) -> None:
-        super().__init__(analysis)
-        self._unmoved = {need for each in analysis.undelivered for need in (each.send, each.receive)}
-
-    def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
-        return bool(wait.threads) and wait.state is not State.STOPPED
-
-    def _is_free(self, place: int) -> bool:
-        went_on = self._analysis.motions[place] is Motion.CHANGED
-        return went_on and self._processes[place].state is not State.GONE
-
-    def _is_met(self, place: int, need: Need) -> bool:
-        to_stopped = need.kind is WaitKind.SEND and any(
-            peer is not None and self._processes[peer].state is State.STOPPED for peer in need.peers[:1]
-        )
-        return need.done and not to_stopped and need not in self._unmoved
-
-    def _count(self, thread: ThreadWait) -> int:
-        return 1 if thread.mode is Mode.ANY else len(thread.needs)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Pending, users
@@ -55,7 +56,8 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
 def _envelope(need: Need) -> Envelope | None:
     """Return the envelope of the message that a need is done with by its match; None where there is none."""
     pending = need.pending
-    if pending is None or not need.done or need.kind not in (WaitKind.SEND, WaitKind.RECEIVE) or pending.words.held:
+    of_message = need.kind in (WaitKind.SEND, WaitKind.RECEIVE) and need.satisfied is Evidence.YES
+    if pending is None or not of_message or pending.words.held:
         return None
     if need.kind is WaitKind.SEND:
         return None if pending.peer is None else (pending.process, pending.peer, pending.channel, pending.tag)

@@ -1,12 +1,16 @@
-"""Graphs in linear time: who can go on in the end, and which circles those make up who can't."""
+"""Graphs in linear time: the fixpoint of who can go on, the strongly connected components of the rest, their cycles."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.results import Mode
+from mqs_dll.verdict.states import ThreadWait
 
 
-class Gates:
+class AndOrGraph:
     """A wait-for graph with AND and OR: each node can go on as soon as enough of those that it waits for can."""
 
     def __init__(self, nodes: int) -> None:
@@ -28,8 +32,8 @@ class Gates:
         for child in children:
             self._waiters[child].append(node)
 
-    def solve(self, free: Iterable[int]) -> bytearray:
-        """Return for each node whether it can go on (1), in the least solution: nobody goes on without a cause.
+    def fixpoint(self, free: Iterable[int]) -> bytearray:
+        """Return for each node whether it can go on (1), in the least fixpoint: nobody goes on without a cause.
 
         Args:
             free: nodes that go on in any case.
@@ -51,7 +55,7 @@ class Gates:
         return live
 
 
-def circles(nodes: Iterable[int], successors: Callable[[int], Sequence[int]]) -> list[list[int]]:
+def strongly_connected(nodes: Iterable[int], successors: Callable[[int], Sequence[int]]) -> list[list[int]]:
     """Return the strongly connected components of a graph, those that lead to no other first.
 
     By Tarjan's algorithm, without recursion.
@@ -127,3 +131,126 @@ def shortest_cycle(nodes: Sequence[int], successors: Callable[[int], Sequence[in
                 before[successor] = node
                 todo.append(successor)
     return []
+
+
+def any_cycle(nodes: Sequence[int], successor: Callable[[int], int | None]) -> list[int]:
+    """Return a cycle, by going from each node to the one that it leads to; empty where there is none."""
+    seen: dict[int, int] = {}
+    for start in nodes:
+        path: list[int] = []
+        node: int | None = start
+        while node is not None and node not in seen:
+            seen[node] = start
+            path.append(node)
+            node = successor(node)
+        if node is not None and seen[node] == start:
+            return path[path.index(node) :]
+    return []
+
+
+# ---------------------------------------------------------------- who waits for whom
+
+
+class Components:
+    """The strongly connected components of those who are stuck: in each, all wait for all others.
+
+    A set of peers that several processes wait for is one node between them: 10,000 receives from any source are
+    10,000 arrows to it, and 10,000 from it.
+    """
+
+    def __init__(self, unmet: Mapping[int, Sequence[Need]], processes: int) -> None:
+        """Find them.
+
+        Args:
+            unmet: by stuck process, its needs that can't be met.
+            processes: how many the job has.
+        """
+        self._unmet = unmet
+        self._processes = processes
+        self._groups: dict[tuple[int | None, ...], int] = {}
+        self._members: list[list[int]] = []
+        self.of_process: dict[int, int] = {}
+        """By stuck process, the number of its component."""
+        self.all: list[list[int]] = []
+        """The processes of each component, ascending."""
+        for component in strongly_connected(sorted(unmet), self._successors):
+            processes_of_it = sorted(node for node in component if node >= 0)
+            self.of_process.update(dict.fromkeys(processes_of_it, len(self.all)))
+            self.all.append(processes_of_it)
+
+    def _successors(self, node: int) -> Sequence[int]:
+        if node < 0:
+            return self._members[-1 - node]
+        found: list[int] = []
+        for need in self._unmet[node]:
+            if len(need.peers) == 1:
+                found.extend(peer for peer in need.peers if peer is not None and peer in self._unmet)
+            else:
+                found.append(self._group(need.peers))
+        return found
+
+    def _group(self, peers: tuple[int | None, ...]) -> int:
+        if peers not in self._groups:
+            self._groups[peers] = -1 - len(self._members)
+            candidates = peers if peers else range(self._processes)
+            self._members.append([peer for peer in candidates if peer is not None and peer in self._unmet])
+        return self._groups[peers]
+
+
+class StuckGraph:
+    """Who needs whom among those who are stuck, proved or suspected."""
+
+    def __init__(
+        self,
+        unmet: Mapping[int, Sequence[Need]],
+        threads: Mapping[int, Sequence[ThreadWait]],
+        gone: Collection[int],
+        processes: int,
+    ) -> None:
+        """Make it.
+
+        Args:
+            unmet: by stuck process, its needs that can't be met.
+            threads: by stuck process, those of its threads that wait.
+            gone: the processes that never act again.
+            processes: how many the job has.
+        """
+        self._unmet = unmet
+        self._threads = threads
+        self._processes = processes
+        self._never = {*unmet, *gone}
+        self._outside: dict[tuple[int | None, ...], bool] = {}
+        self.components = Components(unmet, processes)
+
+    def circles(self) -> list[list[int]]:
+        """Return the processes of each component in which each waits for others of the same component."""
+        return [component for component in self.components.all if len(component) > 1]
+
+    def leads_out(self, component: Sequence[int]) -> bool:
+        """Tell whether some process of a component waits for one that isn't stuck, and may come."""
+        return any(self._leads_out(need.peers) for place in component for need in self._unmet[place])
+
+    def _leads_out(self, peers: tuple[int | None, ...]) -> bool:
+        if peers not in self._outside:
+            candidates = peers if peers else range(self._processes)
+            self._outside[peers] = any(peer not in self._never for peer in candidates)
+        return self._outside[peers]
+
+    def single_peers(self, place: int) -> list[int]:
+        """Return the stuck processes without which a process can't go on."""
+        return [need.peers[0] for need in self.firm(place) if need.peers[0] is not None]
+
+    def firm(self, place: int) -> list[Need]:
+        """Return the unmet needs of a process that one stuck peer alone could end, and without which it can't go on."""
+        threads = self._threads[place]
+        if len(threads) != 1:
+            return []
+        thread = threads[0]
+        firm = {*thread.also}
+        if len(thread.needs) == 1 or (thread.sure and thread.mode is Mode.ALL):
+            firm |= {*thread.needs}
+        return [
+            need
+            for need in self._unmet[place]
+            if need in firm and len(need.peers) == 1 and need.peers[0] in self._unmet
+        ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.evidence import unknown_if
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
@@ -72,4 +73,6 @@ class _Calls:
         missing = self._missing[key]
         if not missing:
             return None
-        return Need(WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, maybe=self._goes_on[key])
+        return Need(
+            WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, satisfied=unknown_if(self._goes_on[key])
+        )

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from mqs_dll.abi import Queue, Status
+from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Origin, Pending, Standing
 from mqs_dll.verdict.results import WaitKind
@@ -43,19 +44,16 @@ class Need:
     """Processes that could end it, None for one that isn't known; Shared where they are many. EVERYBODY: any of all."""
     every: bool = False
     """All of the peers have to, not any one of them."""
-    opened: bool = False
-    """Somebody else than the job's known processes could end it too."""
-    done: bool = False
-    """It ends by itself: matched, or something that matches is there."""
-    maybe: bool = False
-    """Something is there that could match: what is known of it doesn't tell."""
+    satisfied: Evidence = Evidence.NO
+    """Whether it ends without its peers: YES where it is matched, or what matches is there. UNKNOWN where something is
+    there that could match, or somebody could end it who isn't among the job's known processes."""
     one_sided: OneSided | None = None
     """Of a call on a window: which one it is, and what is missing."""
     number: int | None = None
     """Of a nonblocking collective operation, of which this is a part: which one it is on its communicator."""
     perhaps: bool = False
     """It may be another request that the call waits for."""
-    lasting: bool = False
+    delivery_confirmed: bool = False
     """No message that is under way could end it: also one look proves that. Of a send whose message has arrived; not of
     a receive, whose message may have been sent before its peer exited."""
 
@@ -123,7 +121,8 @@ class Needs:
         of_queue = self._of_send if pending.queue is Queue.SENDS else self._of_receive
         need = of_queue(pending, what)
         need.kind = kind or need.kind
-        need.maybe = need.maybe or (pending.origin is Origin.CALL and (pending.is_hidden or not pending.words.probe))
+        by_call_alone = pending.origin is Origin.CALL and (pending.is_hidden or not pending.words.probe)
+        need.satisfied |= unknown_if(by_call_alone)
         return need
 
     def of_part(self, pending: Pending) -> Need:
@@ -139,14 +138,15 @@ class Needs:
             need.peers = (receive.process,)
             return need
         self._set_peers(need, receive)
-        need.done = self._is_done(receive)
-        if not need.done:
-            source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
-            need.maybe = (
-                self._vague_sends[receive.process, receive.channel, source] > 0
-                or self._is_under_way(receive)
-                or (receive.asks_unknown and self._could_get_something(receive))
-            )
+        source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
+        if self._is_done(receive):
+            need.satisfied = Evidence.YES
+        elif (
+            self._vague_sends[receive.process, receive.channel, source] > 0
+            or self._is_under_way(receive)
+            or (receive.asks_unknown and self._could_get_something(receive))
+        ):
+            need.satisfied |= Evidence.UNKNOWN
         return need
 
     def _is_under_way(self, receive: Pending) -> bool:
@@ -174,21 +174,23 @@ class Needs:
         need = Need(WaitKind.SEND, what, send.communicator, send, EVERYBODY)
         self._set_peers(need, send)
         channel, internal = send.channel, send.words.internal
-        need.done = self._is_done(send) or (
+        done = self._is_done(send) or (
             send.counterpart is None
             and send.peer is not None
             and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
         )
-        if not need.done and send.peer is not None:
+        if not done and send.peer is not None:
             arrived = self._has_arrived(send)
-            need.done = send.standing is Standing.TAKEN and not arrived and send.kept is None
+            done = send.standing is Standing.TAKEN and not arrived and send.kept is None
             vague = send.tag is None and any(
                 self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
             )
             unclear = self._open_receives[send.peer, channel, internal, None] > 0
             # what a matched probe has may be another message with this envelope, and an answer to this one under way
-            need.maybe = (vague and not arrived) or unclear or send.kept is not None
-            need.lasting = arrived
+            need.satisfied |= unknown_if((vague and not arrived) or unclear or send.kept is not None)
+            need.delivery_confirmed = arrived
+        if done:
+            need.satisfied = Evidence.YES
         return need
 
     def _is_done(self, pending: Pending) -> bool:
@@ -202,17 +204,17 @@ class Needs:
         elif pending.any_source:
             targets = self._communicators.targets(pending.communicator)
             need.peers = EVERYBODY if targets is None else targets
-            need.opened = self.has_strangers(pending.communicator)
+            need.satisfied |= unknown_if(self.has_strangers(pending.communicator))
         else:
-            need.opened = self.sees_strangers(pending.process)
+            need.satisfied |= unknown_if(self.sees_strangers(pending.process))
 
     def of_call(self, process: int, call: str, kind: WaitKind = WaitKind.CALL, *, moves_data: bool = True) -> Need:
         """Return the need of a call of which no operation can be seen: somebody has to do something.
 
         A call that moves data may be at that, unseen: it may go on without anybody.
         """
-        opened = moves_data or self.sees_strangers(process)
-        return Need(kind, call, None, None, EVERYBODY, opened=opened)
+        satisfied = unknown_if(moves_data or self.sees_strangers(process))
+        return Need(kind, call, None, None, EVERYBODY, satisfied=satisfied)
 
     def sees_strangers(self, process: int) -> bool:
         """Tell whether a process has a communicator with members that the job's records don't have."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mqs_dll.job.records import CallStack
+from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import Mode
 
@@ -47,6 +48,13 @@ class ThreadWait:
     """Whether it isn't known which requests the call was given: one may be a file's, say, which no queue has."""
     candidates: tuple[int, ...] = ()
     """The communicators that a collective call can be on."""
+
+    @property
+    def needs_all(self) -> Evidence:
+        """Whether all of its needs have to be satisfied; else any one of them."""
+        if self.mode is Mode.ANY:
+            return Evidence.NO
+        return Evidence.YES if self.sure and self.mode is Mode.ALL else Evidence.UNKNOWN
 
     def all_needs(self) -> tuple[Need, ...]:
         """Return every need of it."""

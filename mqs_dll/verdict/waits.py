@@ -17,6 +17,7 @@ from mqs_dll.job.snapshot import Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.communicators import Room
+from mqs_dll.verdict.evidence import unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
@@ -56,7 +57,7 @@ class Waits:
         ):
             if need.peers not in doubtful:
                 doubtful[need.peers] = not ended.isdisjoint(need.peers)
-            need.maybe = need.maybe or (doubtful[need.peers] and not need.lasting)
+            need.satisfied |= unknown_if(doubtful[need.peers] and not need.delivery_confirmed)
 
     # ------------------------------------------------------------ one process
 
@@ -105,7 +106,7 @@ class Waits:
         candidates = told or self._candidates(place, call, blocks, pending, alone=alone)
         needs = [self._needs.of(each, call) for each in candidates]
         for need in needs:
-            need.opened = need.opened or place in self._disputed
+            need.satisfied |= unknown_if(place in self._disputed)
         parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
         collectives = {(each.number, each.communicator) for each in parts}
         if not needs and len(collectives) == 1 and not self._may_miss(place, blocks):
@@ -118,7 +119,7 @@ class Waits:
         sure = len(needs) == 1 or blocks is Blocks.SOME
         for need in needs:
             need.perhaps = calls.takes_requests(blocks) and not sure
-            need.maybe = need.maybe or unknown
+            need.satisfied |= unknown_if(unknown)
         return ThreadWait(call, mode, sure, needs, guessed=unknown)
 
     def _marked(

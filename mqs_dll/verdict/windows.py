@@ -12,6 +12,7 @@ from mqs_dll.job.records import CallStack, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import window_of
 from mqs_dll.verdict.communicators import Room
+from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
 from mqs_dll.verdict.results import WaitKind
 
@@ -96,7 +97,7 @@ class Windows:
         """Return what has to happen for a one-sided call to end; of several windows that it may be on, for any."""
         call, numbers = stack.call or "", self.of_process[place]
         if numbers is None:
-            return Need(WaitKind.CALL, call, None, None, EVERYBODY, opened=True)
+            return Need(WaitKind.CALL, call, None, None, EVERYBODY, satisfied=Evidence.UNKNOWN)
         rank = stack.argument("rank")
         lock = partial(self._lock, rank=None if rank is None else rank.value)
         makers: dict[tuple[str, ...], Callable[[int, str, JobWindow], Need | None]] = {
@@ -111,11 +112,11 @@ class Windows:
         needs = [need for window in windows if len(window.members) > 1 and (need := make(place, call, window))]
         if len(needs) == 1:
             return needs[0]
-        opened = not needs or any(need.opened or not need.peers for need in needs)
         everyone = tuple(dict.fromkeys(peer for need in needs for peer in need.peers))
-        done = bool(needs) and all(need.done for need in needs)
+        known = {need.satisfied if need.peers else need.satisfied | Evidence.UNKNOWN for need in needs}
+        satisfied = known.pop() if len(known) == 1 else Evidence.UNKNOWN
         about = OneSided(windows[0].place) if len(windows) == 1 else None
-        return Need(WaitKind.CALL, call, None, None, everyone, opened=opened, done=done, one_sided=about)
+        return Need(WaitKind.CALL, call, None, None, everyone, satisfied=satisfied, one_sided=about)
 
     def _lock(self, place: int, call: str, window: JobWindow, rank: int | None) -> Need | None:
         """Wait for whoever holds a lock, and for those outside MPI, who may have to pass it on; None without any.
@@ -163,12 +164,12 @@ class Windows:
             likely = tuple(peer for peer in known if not self._calls[peer].intersection(EXPOSED)) or known
             about = OneSided(window.place, missing="MPI_Win_post" if len(likely) == 1 else "")
             need = self._made(call, about, likely, window)
-            need.opened = need.opened or likely != known
+            need.satisfied |= unknown_if(likely != known)
             return need
         is_sure = bool(own) or len(known) == 1
         need = self._made(call, OneSided(window.place, missing="MPI_Win_post" if is_sure else ""), known, window)
         need.every = bool(own) and len(known) > 1
-        need.maybe = not known
+        need.satisfied |= unknown_if(not known)
         return need
 
     def _wait(self, place: int, call: str, window: JobWindow) -> Need | None:
@@ -189,7 +190,7 @@ class Windows:
         known = tuple(peer for peer in group if peer is not None)
         missing = "MPI_Win_complete" if own and len(known) == 1 else ""
         need = self._made(call, OneSided(window.place, missing=missing), known, window)
-        need.opened = True
+        need.satisfied |= Evidence.UNKNOWN
         return need
 
     def _locked_data(self, place: int, call: str, window: JobWindow) -> Need | None:
@@ -206,12 +207,13 @@ class Windows:
         targets = self._places_of(place, own) if own else self._others(place, window)
         idle = tuple(peer for peer in targets if peer is not None and peer != place and not self._calls[peer])
         need = self._made(call, OneSided(window.place), idle, window)
-        need.opened, need.done = True, not idle
+        need.satisfied = Evidence.UNKNOWN if idle else Evidence.YES
         return need
 
     @staticmethod
     def _made(call: str, about: OneSided, peers: tuple[int, ...], window: JobWindow) -> Need:
-        return Need(WaitKind.CALL, call, None, None, peers, opened=None in window.members or not peers, one_sided=about)
+        satisfied = unknown_if(None in window.members or not peers)
+        return Need(WaitKind.CALL, call, None, None, peers, satisfied=satisfied, one_sided=about)
 
     # ------------------------------------------------------------ what processes say
 

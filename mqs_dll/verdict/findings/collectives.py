@@ -41,12 +41,12 @@ class _Call:
 def of_collectives(case: Case) -> Iterator[Finding]:
     """Yield for each collective call that is stuck who is missing, and what they do instead."""
     calls = _calls(case)
-    parts = case.circles.parts
+    parts = case.graph.components
     entered = {place: key for key, call in calls.items() for place in call.inside}
     reported: set[frozenset[Entered]] = set()
     for key, call in calls.items():
         inside = {*call.inside}
-        parts_inside = (part for part in case.circles.circles() if inside.issuperset(part))
+        parts_inside = (part for part in case.graph.circles() if inside.issuperset(part))
         if any(case.analysis.disagree(part, key[0]) for part in parts_inside):
             yield of_disagreement(case, *key, call.inside)
     waiting_for_left: set[int] = set()

@@ -9,7 +9,8 @@ from mqs_dll.job import calls
 from mqs_dll.job.records import CORE_FILES, GDB, CallStack
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import outside_of, stacks_of
-from mqs_dll.verdict.circles import Circles
+from mqs_dll.verdict.evidence import Evidence
+from mqs_dll.verdict.graph import StuckGraph
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.nonblocking import Begun
@@ -49,7 +50,13 @@ class Case:
         self.analysis = analysis
         self.names = names
         self.begun = Begun(analysis.joined)
-        self.circles = Circles(analysis)
+        stuck = analysis.proved.stuck | analysis.suspected.stuck
+        self.graph = StuckGraph(
+            {place: analysis.unmet(place) for place in stuck},
+            {place: analysis.waits.of_process[place].threads for place in stuck},
+            analysis.waits.gone,
+            len(analysis.job.processes),
+        )
         self._asked = 0
 
     def finding(
@@ -147,14 +154,18 @@ class Case:
                 return f"Which requests {who} gave {guessed[0]} is not known: one may be in no queue, and end."
         equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
         if all(map(analysis.stood_still, equal)):
-            unmet = [(place, need) for place in equal for need in analysis.unmet(place) if not need.lasting]
+            unmet = [(place, need) for place in equal for need in analysis.unmet(place) if not need.delivery_confirmed]
             return "" if all(analysis.has_arrived(*each) for each in unmet) else BY_NETWORK
         return LOOPS if job.counted else NOT_COUNTED
 
     def _unseen(self, place: int) -> str:
         """Return the call in which a process waits for a request that no queue has; empty where it doesn't."""
         needs = [need for thread in self.analysis.waits.of_process[place].threads for need in thread.needs]
-        unseen = [need for need in needs if need.kind is WaitKind.CALL and need.pending is None and need.opened]
+        unseen = [
+            need
+            for need in needs
+            if need.kind is WaitKind.CALL and need.pending is None and need.satisfied is Evidence.UNKNOWN
+        ]
         return next((need.what for need in unseen if calls.takes_requests(calls.what_ends(need.what))), "")
 
     def _of_threads(self, place: int, others: Sequence[CallStack]) -> str:

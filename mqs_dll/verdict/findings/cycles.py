@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from mqs_dll.verdict.findings.common import Case, waits
-from mqs_dll.verdict.graph import shortest_cycle
+from mqs_dll.verdict.graph import any_cycle, shortest_cycle
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
@@ -30,7 +30,7 @@ def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
         explained: processes of which a finding on a collective call tells already.
     """
     known = {*explained}
-    for part in case.circles.circles():
+    for part in case.graph.circles():
         if not known.isdisjoint(part):
             continue
         finding = _circle(case, part)
@@ -50,39 +50,28 @@ def _circle(case: Case, part: list[int]) -> Finding | None:
     """
     within = {*part}
     for place in part:
-        if case.circles.single_peers(place):
+        if case.graph.single_peers(place):
             cycle = shortest_cycle(
-                [place, *part], lambda node: [peer for peer in case.circles.single_peers(node) if peer in within]
+                [place, *part], lambda node: [peer for peer in case.graph.single_peers(node) if peer in within]
             )
             if len(cycle) > 1:
                 return _cycle(case, cycle)
             break
-    cycle = _firm_cycle(case, part)
+    cycle = any_cycle(part, lambda node: _next(case, node, within))
     if cycle:
         return _cycle(case, cycle)
-    return None if case.circles.leads_out(part) else _knot(case, part)
+    return None if case.graph.leads_out(part) else _knot(case, part)
 
 
-def _firm_cycle(case: Case, part: Sequence[int]) -> list[int]:
-    """Return any cycle of firm needs, by going from each process to the first that it needs."""
-    within = {*part}
-    seen: dict[int, int] = {}
-    for start in part:
-        path: list[int] = []
-        node: int | None = start
-        while node is not None and node not in seen:
-            seen[node] = start
-            path.append(node)
-            node = next((peer for peer in case.circles.single_peers(node) if peer in within and peer != node), None)
-        if node is not None and seen[node] == start:
-            return path[path.index(node) :]
-    return []
+def _next(case: Case, node: int, within: Collection[int]) -> int | None:
+    """Return the first process of some without which another one can't go on."""
+    return next((peer for peer in case.graph.single_peers(node) if peer in within and peer != node), None)
 
 
 def _cycle(case: Case, cycle: list[int]) -> Finding:
     needs = []
     for place, following in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
-        needs.append(next(need for need in case.circles.firm(place) if need.peers[0] == following))
+        needs.append(next(need for need in case.graph.firm(place) if need.peers[0] == following))
     kinds = {need.kind for need in needs}
     kind = kinds.pop() if len(kinds) == 1 else None
     communicators = {need.communicator for need in needs}

@@ -1,0 +1,134 @@
+"""Who can go on in the end, and who can't: the wait-for graph, evaluated under one reading of what isn't known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mqs_dll.verdict.evidence import Evidence
+from mqs_dll.verdict.graph import AndOrGraph, Components
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.results import WaitKind
+from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
+
+if TYPE_CHECKING:
+    from mqs_dll.verdict.analysis import Analysis
+
+
+@dataclass
+class Solution:
+    """The wait-for graph, solved under one way of looking at what isn't known."""
+
+    stuck: set[int]
+    """Processes that can't go on."""
+    unmet: dict[int, list[Need]]
+    """By stuck process, its needs that can't be met."""
+    turning: list[list[int]]
+    """Processes that wait for each other inside one collective call, in which nobody is missing."""
+    frees: Callable[[Iterable[Need]], int]
+    """Returns how many stuck processes could go on if some needs were met."""
+
+
+class Evaluator:
+    """Makes an AND/OR graph of what processes wait for, and solves it.
+
+    A proof reads what isn't known as if it let processes go on, a suspicion as if it didn't.
+    """
+
+    def __init__(self, analysis: Analysis, *, unknown: bool) -> None:
+        """Prepare it.
+
+        Args:
+            analysis: what is known of the job.
+            unknown: whether what isn't known lets processes go on.
+        """
+        self._analysis = analysis
+        self._unknown = unknown
+        self._processes = analysis.waits.of_process
+        self._graph = AndOrGraph(len(self._processes))
+        self._shared: dict[tuple[tuple[int | None, ...], bool], int] = {}
+        self._need_nodes: dict[int, list[tuple[Need, int]]] = {}
+
+    def solve(self) -> Solution:
+        """Return who is stuck."""
+        free = {place for place in range(len(self._processes)) if self._holds(self._analysis.goes_on(place))}
+        candidates = [place for place, wait in enumerate(self._processes) if place not in free and _waits(wait)]
+        for place in candidates:
+            self._need_nodes[place] = []
+            self._graph.set(place, 1, [self._thread(place, thread) for thread in self._processes[place].threads])
+        turning: list[list[int]] = []
+        while True:
+            live = self._graph.fixpoint(free)
+            unmet = {
+                place: [need for need, node in self._need_nodes[place] if not live[node]]
+                for place in candidates
+                if not live[place]
+            }
+            released = [part for part in Components(unmet, len(self._processes)).all if self._turns(part, unmet)]
+            if not released:
+                return Solution({*unmet}, unmet, turning, partial(self._frees, free, unmet))
+            turning += released
+            free.update(place for part in released for place in part)
+
+    def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
+        """Return how many of the processes with unmet needs could go on if some needs were met."""
+        wished = {*met}
+        nodes = [node for place in unmet for need, node in self._need_nodes[place] if need in wished]
+        live = self._graph.fixpoint([*free, *nodes])
+        return sum(live[place] for place in unmet)
+
+    def _turns(self, part: Sequence[int], unmet: dict[int, list[Need]]) -> bool:
+        """Tell whether processes wait for each other only inside one collective call: that ends by itself.
+
+        What one look shows of it is a moment of its traffic, and a loop over such a call may look the same every time.
+        """
+        calls: set[tuple[str, int | None]] = set()
+        within = {*part}
+        for place in part:
+            threads = self._processes[place].threads
+            calls.update((need.what, thread.communicator) for thread in threads for need in thread.needs)
+            for need in unmet[place]:
+                waits_for_other = len(need.peers) == 1 and need.peers[0] not in within
+                if need.kind is not WaitKind.COLLECTIVE or need.every or waits_for_other:
+                    return False
+        return len(calls) == 1 and len(part) > 1 and not self._analysis.disagree(part, calls.pop()[0])
+
+    def _thread(self, place: int, thread: ThreadWait) -> int:
+        needs = [self._need(place, need) for need in thread.needs]
+        also = [self._need(place, need) for need in thread.also]
+        count = len(needs) if self._needs_all(thread) else 1
+        parts = [self._graph.add(count, needs), *also]
+        if thread.either:
+            parts.append(self._graph.add(1, [self._need(place, need) for need in thread.either]))
+        return self._graph.add(len(parts), parts)
+
+    def _need(self, place: int, need: Need) -> int:
+        if self._holds(self._analysis.satisfied(place, need)):
+            node = self._graph.add(0, ())
+        elif len(need.peers) == 1 and need.peers[0] is not None:
+            node = self._graph.add(1, (need.peers[0],))
+        else:
+            node = self._graph.add(1, (self._group(need.peers, need.every),))
+        self._need_nodes[place].append((need, node))
+        return node
+
+    def _group(self, peers: tuple[int | None, ...], every: bool) -> int:
+        """Return the node of a set of processes; one for all who wait for the same set."""
+        if (peers, every) not in self._shared:
+            known = [peer for peer in peers if peer is not None] if peers else range(len(self._processes))
+            self._shared[peers, every] = self._graph.add(len(known) if every else 1, known)
+        return self._shared[peers, every]
+
+    def _needs_all(self, thread: ThreadWait) -> bool:
+        """Tell whether a thread needs all that it may wait for; where that isn't known, a proof lets one do."""
+        return thread.needs_all.read(unknown=not self._unknown)
+
+    def _holds(self, evidence: Evidence) -> bool:
+        return evidence.read(unknown=self._unknown)
+
+
+def _waits(wait: ProcessWait) -> bool:
+    """Tell whether it is known what a process waits for; not of what it would do if nothing kept it standing."""
+    return bool(wait.threads) and wait.state is not State.STOPPED
