@@ -22,6 +22,7 @@ from mqs_dll.errors import (
     MqsError,
     NoMainThreadError,
     NoSuchProcessError,
+    NotInitializedError,
     NotPermittedError,
     ProcessError,
     StopError,
@@ -126,7 +127,8 @@ class LiveRank:
 
     def capture(self, stop: all_stopped) -> None:
         """Keep the stacks of the process, which stands still."""
-        if self.snapshot is not None and self._process is not None:
+        is_starting = isinstance(self._failure, NotInitializedError)
+        if (self.snapshot is not None or is_starting) and self._process is not None:
             self._captured = capture(self._process, stop.registers(self.found.pid))
 
     def unwind(self) -> None:
@@ -152,7 +154,7 @@ class LiveRank:
         """As JobProcess has it, of the last look."""
         if self.snapshot is not None:
             return _is_broken(self.snapshot)
-        return isinstance(self._failure, BrokenStructureError | TargetReadError)
+        return isinstance(self._failure, BrokenStructureError | NotInitializedError | TargetReadError)
 
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""

@@ -16,7 +16,7 @@ from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.mismatches import Mismatches
-from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
+from mqs_dll.verdict.findings.peers import of_finalize, of_init, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
@@ -76,6 +76,7 @@ def _all(case: Case) -> Iterator[Finding]:
     mismatches = list(Mismatches(case).findings())
     named = [*collectives, *circles, *peers, *mismatches]
     named += of_finalize(case)
+    named += of_init(case)
     named += of_unexplained(case)
     named += of_stopped(case, {place for finding in named for place in finding.processes})
     yield from named
