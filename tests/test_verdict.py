@@ -10,7 +10,7 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Queue, Status
-from mqs_dll.job.records import Argument, CallStack, Frame, Halt, JobProcess, RankState, Witness
+from mqs_dll.job.records import Argument, CallStack, Frame, Halt, JobProcess, RankState, Start, Witness
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.conclude import conclude
@@ -1428,3 +1428,45 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_others_pass_on_in_
     }
     ranks = still(0, call="MPI_Allreduce"), still(1, receive(0), call="MPI_Recv"), rank(2, earlier=inside, **facts[how])
     assert conclude(job(*ranks)).outcome is (Outcome.PROVED if how == "stands" else Outcome.SUSPECTED)
+
+
+# ---------------------------------------------------------------- before MPI_Init
+
+
+def starting(number: int, call: str | None, *times: float) -> Rank:
+    """Return a rank that is before the end of MPI_Init, in that call or outside MPI."""
+    plan = rank(number, state=RankState.NOT_INITIALIZED)
+    starts = tuple(Start(at, (stack(call, "input.c:12"),)) for at in times)
+    return plan._replace(process=replace(plan.process, starts=starts))
+
+
+def test_who_never_calls_mpi_init_is_named_with_its_place() -> None:
+    """The others wait for it in MPI_Init: it may still come, so that is suspected."""
+    times = (0.0, 0.5, 3.7)
+    verdict = conclude(job(starting(0, "MPI_Init", *times), starting(1, None, *times), starting(2, "MPI_Init", *times)))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert the(verdict, Cause.OUTSIDE).sentence == (
+        "Ranks [0,2] wait in MPI_Init; rank 1 has not called it: it is in exchange at input.c:12."
+    )
+    assert [activity.phrase for activity in verdict.activities] == ["in MPI_Init", "before MPI_Init", "in MPI_Init"]
+
+
+@pytest.mark.parametrize("times", [(0.0,), (0.0, 0.5)])
+def test_a_job_that_is_just_starting_is_not_accused(times: Sequence[float]) -> None:
+    """Its ranks call MPI_Init one after the other: it is noted, and nothing is said to be wrong."""
+    verdict = conclude(job(starting(0, "MPI_Init", *times), starting(1, None, *times)))
+    assert verdict.outcome is Outcome.NOT_READ
+    assert the(verdict, Cause.OUTSIDE).certainty is Certainty.NOTED
+
+
+def test_who_has_come_to_mpi_init_meanwhile_is_not_missing() -> None:
+    """The last of the looks shows all of them there, or on their way out of it."""
+    came = starting(1, None, 0.0)
+    late = came._replace(process=replace(came.process, starts=(*came.process.starts, Start(4.0, (stack("MPI_Init"),)))))
+    assert causes(conclude(job(starting(0, "MPI_Init", 0.0, 4.0), late))) == []
+
+
+def test_who_exited_without_mpi_init_is_waited_for_in_it() -> None:
+    """Nobody else is missing."""
+    verdict = conclude(job(starting(0, "MPI_Init", 0.0, 3.5), gone(1)))
+    assert the(verdict, Cause.GONE).sentence == "Rank 0 waits in MPI_Init; rank 1 exited without it."

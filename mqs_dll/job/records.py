@@ -149,6 +149,30 @@ class Sample:
     """What kept it standing before and after the look; None for a rank that ran."""
 
 
+STARTING = frozenset({"MPI_Init", "MPI_Init_thread", "MPI_Session_init"})
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One look at one rank before MPI_Init has ended: there are no queues yet."""
+
+    at: float
+    """As Sample.at."""
+    stacks: tuple[CallStack, ...] | Hidden
+    """As Sample.stacks."""
+
+    @property
+    def inside(self) -> CallStack | None:
+        """The stack of the thread that is in MPI_Init; None where none is seen to be there."""
+        stacks = () if isinstance(self.stacks, Hidden) else self.stacks
+        return next((stack for stack in stacks if stack.call in STARTING), None)
+
+    @property
+    def stack(self) -> CallStack | None:
+        """Where the process is: the stack of the thread in MPI_Init, else the main thread's; None if not known."""
+        return self.inside or (None if isinstance(self.stacks, Hidden) else next(iter(self.stacks), None))
+
+
 def in_mpi(stacks: tuple[CallStack, ...]) -> tuple[CallStack, ...]:
     """Return the main thread's stack, and those of other threads that are inside MPI."""
     return (*stacks[:1], *(stack for stack in stacks[1:] if stack.call is not None))
@@ -178,6 +202,8 @@ class JobProcess:
     """What to do about that; empty where nothing helps."""
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
+    starts: tuple[Start, ...] = ()
+    """Oldest first; empty unless it is before the end of MPI_Init."""
     passes: bool = False
     """Whether the next look may well show what the last one could not read: what is in its memory contradicted itself,
     as it does while a call changes it."""

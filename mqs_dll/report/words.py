@@ -52,6 +52,8 @@ class Rank(NamedTuple):
     @property
     def unseen(self) -> str:
         """What has become of one that wasn't read: "exited"; empty for one that was."""
+        if self.process.starts:
+            return self.activity.phrase
         return "" if self.process.state is RankState.READ else self.process.state.value
 
     @property

@@ -62,7 +62,7 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if outcome is Outcome.PROVED:
         return f"Stuck for good: {_begin_small(found[0].sentence)}{_hint(found)}"
     if outcome is Outcome.SUSPECTED:
-        stuck = analysis.proved.stuck or analysis.suspected.stuck or found[0].cause is Cause.OUTSIDE
+        stuck = analysis.proved.stuck or analysis.suspected.stuck or found[0].cause in (Cause.OUTSIDE, Cause.GONE)
         return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}{_hint(found)}"
     processes = analysis.job.processes
     read = sum(bool(process.samples) for process in processes)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from mqs_dll.escape import printable, visible
 from mqs_dll.job.calls import Blocks, what_ends
-from mqs_dll.job.records import CallStack, RankState
+from mqs_dll.job.records import CallStack, JobProcess, RankState
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.needs import Need, OneSided
@@ -198,10 +198,15 @@ class Names:
         if wait.state is State.GONE:
             return _GONE.get(process.state, "in MPI_Finalize")
         if wait.state is State.NOT_READ:
-            return "before MPI_Init" if process.state is RankState.NOT_INITIALIZED else "not read"
+            return self._starting(process) if process.state is RankState.NOT_INITIALIZED else "not read"
         if wait.state is State.STOPPED:
             return f"{self.halt([place])} {self._inside(place)}".rstrip()
         return self._inside(place)
+
+    @staticmethod
+    def _starting(process: JobProcess) -> str:
+        inside = process.starts[-1].inside if process.starts else None
+        return "before MPI_Init" if inside is None else f"in {inside.call}"
 
     def _inside(self, place: int) -> str:
         """Return where a process is that was read: in which call, or outside MPI and in which function."""

@@ -67,7 +67,7 @@ class Waits:
         if place in self.gone:
             return ProcessWait(State.GONE, main, [])
         if not process.samples:
-            return ProcessWait(State.NOT_READ, None, [])
+            return ProcessWait(State.NOT_READ, process.starts[-1].stack if process.starts else None, [])
         if main is None:
             return replace(self._without_stack(place), free_thread=True)  # nor are its other threads seen
         inside = [stack for stack in stacks if stack.call is not None]

@@ -114,6 +114,7 @@ HANGING = (
     Scene("asking.c", 2),
     Scene("asking.c", 2, "probe"),
     Scene("mutex.c", 2),
+    Scene("init_missing.c", 3),
     Scene("stopped.c", 3),
     Scene("lock_held.c", 3),
     Scene("never_posted.c", 3),

@@ -20,6 +20,7 @@ from mqs_dll.errors import (
     MqsError,
     NoMainThreadError,
     NoSuchProcessError,
+    NotInitializedError,
     NotPermittedError,
     ProcessError,
     StopError,
@@ -127,15 +128,17 @@ class LiveRank:
 
     def capture(self, stop: all_stopped) -> None:
         """Keep the stacks of the process, which stands still."""
-        if self.snapshot is not None and self._process is not None:
+        is_starting = isinstance(self._failure, NotInitializedError)
+        if (self.snapshot is not None or is_starting) and self._process is not None:
             self._captured = capture(self._process, stop.registers(self.found.pid))
 
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
         self.stacks = ()
-        if captured and self._process and self.snapshot is not None:
-            self.stacks = unwind(captured, self._process, self._tracer, sizes_by_handle(self.snapshot))
+        if captured and self._process:
+            sizes = {} if self.snapshot is None else sizes_by_handle(self.snapshot)
+            self.stacks = unwind(captured, self._process, self._tracer, sizes)
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
@@ -155,7 +158,7 @@ class LiveRank:
         """As JobProcess has it, of the last look."""
         if self.snapshot is not None:
             return _is_broken(self.snapshot)
-        return isinstance(self._failure, BrokenStructureError | TargetReadError)
+        return isinstance(self._failure, BrokenStructureError | NotInitializedError | TargetReadError)
 
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""

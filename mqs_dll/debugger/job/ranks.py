@@ -21,11 +21,12 @@ from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.stop import all_stopped, begin_holder
 from mqs_dll.errors import AlreadyTracedError
 from mqs_dll.job.facts import world_rank
-from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample
+from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
 _HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
 
+INSIDE_INIT = "the process is inside MPI_Init: its communicators are not made yet"
 _FROZEN = Hidden("its cgroup is frozen: the kernel doesn't stop it for a debugger, and its registers can't be read")
 
 
@@ -194,8 +195,16 @@ class Here(Closes):
         base = unread(found, RankState.READ)
         if snapshot is None:
             obstacle = rank.obstacle()
-            passes = rank.passes and obstacle.state is RankState.UNREADABLE
-            return replace(base, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out, passes=passes)
+            starts = (Start(at, self._stacks_of(rank)),) if obstacle.state is RankState.NOT_INITIALIZED else ()
+            is_inside = any(each.inside for each in starts)
+            return replace(
+                base,
+                state=obstacle.state,
+                why=INSIDE_INIT if is_inside else obstacle.why,
+                way_out=obstacle.way_out,
+                starts=starts,
+                passes=rank.passes and obstacle.state is not RankState.EXITED,
+            )
         number = world_rank(snapshot)
         why = ""
         if number is not None and found.rank is not None and number != found.rank:

@@ -15,14 +15,15 @@ from mqs_dll.debugger.job.ranks import Here, How, Ranks
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.job.facts import missing_ranks, mpi_name, world_size
 from mqs_dll.job.garbage import garbage_left_alone
-from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample
+from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
 MOST_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
 
-IN_DOUBT_BY_NETWORK = 3.2
-"""Seconds until the first of these, where ranks are on several machines: what was under way between them has come."""
+TO_SETTLE = 3.2
+"""Seconds until the first of these, where ranks are on several machines, or before MPI_Init: what was under way between
+them has come, and a job that starts has started."""
 
 _ON_WINDOWS = "MPI_Win_"
 
@@ -87,8 +88,8 @@ def look_on(
         and len(looks) < samples + MOST_MORE
         and (any(process.passes for process in looks[-1].processes) or doubtful(_merge(looks, interval)))
     ):
-        settles = len(looks) == samples and looks[-1].by_network
-        reader.wait(max(interval, IN_DOUBT_BY_NETWORK) if settles else interval)
+        settles = looks[-1].by_network or any(process.starts for process in looks[-1].processes)
+        reader.wait(max(interval, TO_SETTLE) if settles and len(looks) == samples else interval)
         looks.append(reader.look())
     return _merge(looks, interval)
 
@@ -239,8 +240,10 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
     """Return one job with the samples of several looks at it."""
     last = jobs[-1]
     samples: dict[Identity, tuple[Sample, ...]] = {}
+    starts: dict[Identity, tuple[Start, ...]] = {}
     for job in jobs:
         for process in job.processes:
+            starts[process.identity] = starts.get(process.identity, ()) + process.starts
             samples[process.identity] = samples.get(process.identity, ()) + process.samples
     return replace(
         last,
@@ -249,7 +252,11 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
         apart=max(job.apart for job in jobs),
         interval=interval if len(jobs) > 1 else 0.0,
         processes=tuple(
-            replace(each, samples=samples[each.identity]) if each.state is RankState.READ else each
+            replace(each, samples=samples[each.identity])
+            if each.state is RankState.READ
+            else replace(each, starts=starts[each.identity])
+            if each.state is RankState.NOT_INITIALIZED
+            else each
             for each in last.processes
         ),
     )

@@ -247,6 +247,8 @@ def check_process(process: JobProcess) -> None:
         raise DamagedError(f"a process is rank {process.rank}")
     if (process.state is RankState.READ) != bool(process.samples):
         raise DamagedError(f"a process is {process.state.value}, and {len(process.samples)} samples are of it")
+    if process.starts and process.state is not RankState.NOT_INITIALIZED:
+        raise DamagedError(f"a process is {process.state.value}, and was seen before MPI_Init")
     for sample in process.samples:
         for communicator in sample.snapshot.communicators:
             if communicator.communicator.size > MOST_RANKS:

@@ -53,7 +53,7 @@ def _hosts(job: Job) -> str:
 
 
 def _samples(job: Job) -> str:
-    count = max((len(process.samples) for process in job.processes), default=0)
+    count = max((len(process.samples) + len(process.starts) for process in job.processes), default=0)
     if count < 2:
         more = ": a hang can't be told from slow progress (--samples 2)"
         return f"one sample{more if job.source == LIVE else ''}"

@@ -20,7 +20,7 @@ from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
-from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
+from mqs_dll.verdict.findings.peers import of_finalize, of_init, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
@@ -94,6 +94,7 @@ def _all(case: Case) -> Iterator[Finding]:
     named = [*collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
     named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
+    named += of_init(case)
     named += of_unexplained(case)
     named += of_stopped(case, {place for finding in named for place in finding.processes})
     yield from named

@@ -122,6 +122,8 @@ class Case:
     def _doubt(self, processes: Iterable[int]) -> str:
         """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
         analysis, job = self.analysis, self.analysis.job
+        if any(job.processes[place].starts for place in processes):
+            return ""
         for place in processes:
             if others := outside_of(job.processes[place]):
                 threads = self._of_threads(place, others)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mqs_dll.escape import visible
 from mqs_dll.job import calls
-from mqs_dll.job.records import RankState
+from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
+from mqs_dll.verdict.naming import in_function
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
+SECONDS_TO_START = 3.0
+"""So long ranks may wait in MPI_Init for others of their job that are on their way to it."""
 ADVICE = {
     Cause.GONE: "Look at why it ended: its output, its exit code, a core file; or for the message that it left out.",
     Cause.OUTSIDE: "Look at what it does there.",
@@ -118,10 +121,7 @@ def of_finalize(case: Case) -> Iterator[Finding]:
     That it is collective says MPI 4.1, section 11.2.2. Where a process has left it and exited, it doesn't wait.
     """
     analysis = case.analysis
-    worlds: dict[int, list[int]] = {}
-    for place, process in enumerate(analysis.job.processes):
-        worlds.setdefault(process.world, []).append(place)
-    for places in worlds.values():
+    for places in _worlds(case):
         ended = [place for place in places if analysis.state(place) is State.GONE]
         others = sorted({*places} - {*ended})
         waiting = all(analysis.job.processes[place].state is not RankState.EXITED for place in ended)
@@ -136,6 +136,53 @@ def of_finalize(case: Case) -> Iterator[Finding]:
             )
             advice = f"MPI_Finalize ends when all have called it. {ADVICE[Cause.OUTSIDE]}"
             yield case.finding(Cause.OUTSIDE, Certainty.SUSPECTED, sentence, advice, (*ended, *others))
+
+
+def of_init(case: Case) -> Iterator[Finding]:
+    """Yield who waits in MPI_Init, and who of their MPI_COMM_WORLD has not called it.
+
+    What is just starting looks like this for a while: it is suspected where it lasts for SECONDS_TO_START.
+    """
+    processes = case.analysis.job.processes
+    for places in _worlds(case):
+        starting = [place for place in places if processes[place].starts]
+        inside = [place for place in starting if all(start.inside for start in processes[place].starts)]
+        outside = [place for place in starting if not any(start.inside for start in processes[place].starts)]
+        exited = [place for place in places if processes[place].state is RankState.EXITED]
+        missing = outside or exited
+        if not inside or not missing:
+            continue
+        lasting = min(_seconds_of_start(processes[place]) for place in (*inside, *outside))
+        sentence = f"{case.names.ranks(inside)} {waits(inside)} in MPI_Init; {case.names.ranks(missing)} "
+        sentence += "exited without it." if not outside else f"{'has' if len(missing) == 1 else 'have'} not called it"
+        if outside:
+            sentence += f"{_before_init(case, outside)}."
+        certainty = Certainty.SUSPECTED if lasting >= SECONDS_TO_START else Certainty.NOTED
+        cause = Cause.OUTSIDE if outside else Cause.GONE
+        advice = f"MPI_Init ends when all ranks have called it. {ADVICE[cause]}"
+        yield case.finding(cause, certainty, sentence, advice, (*inside, *missing))
+
+
+def _worlds(case: Case) -> Collection[list[int]]:
+    """Return the processes of each MPI_COMM_WORLD."""
+    worlds: dict[int, list[int]] = {}
+    for place, process in enumerate(case.analysis.job.processes):
+        worlds.setdefault(process.world, []).append(place)
+    return worlds.values()
+
+
+def _seconds_of_start(process: JobProcess) -> float:
+    return process.starts[-1].at - process.starts[0].at
+
+
+def _before_init(case: Case, places: Sequence[int]) -> str:
+    """Return ": it is in nanosleep at solver.c:42", where all of them are at one place; else nothing."""
+    told = set()
+    for place in places:
+        stack = case.analysis.job.processes[place].starts[-1].stack
+        told.add("" if stack is None else f"{in_function(stack)}{case.names.at([place])}")
+    words = told.pop() if len(told) == 1 else ""
+    return words and f": {'it is' if len(places) == 1 else 'they are'}{words}"
 
 
 def of_unexplained(case: Case) -> Iterator[Finding]:

@@ -284,7 +284,7 @@ class Agents(Closes):
 
         def take(name: str, document: Any) -> None:
             for process in jobs.read(document, most=len(self._nodes[name].pids)):
-                if len(process.samples) > 1:
+                if len(process.samples) > 1 or len(process.starts) > 1:
                     raise DamagedError("has looked more than once")
                 read[name, process.pid] = process
 
