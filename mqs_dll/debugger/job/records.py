@@ -244,6 +244,9 @@ class Job:
     """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
     ranks were stopped further apart. 0 where one machine was read."""
 
+    launcher_waits: str = ""
+    """What its launcher waits for though all ranks have exited: the end of a sentence; empty where nothing is seen."""
+
     @property
     def by_network(self) -> bool:
         """Whether messages between its ranks go over a network: they run on several machines."""
