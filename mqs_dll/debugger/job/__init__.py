@@ -7,6 +7,7 @@
 - ``nodes``: ranks on several machines
 - ``facts``: what one rank's snapshot, or failure, says of its job
 - ``calls_only``: what stands in the place of a library that reads the MPI
+- ``locks``: who holds the lock that a thread outside MPI waits for
 - ``halt``: what else keeps a rank from running
 - ``function_names``: symbols and files of MPIs; ``bindings``: MPI's functions, parameters and constants
 - ``stacks``: the call stack of each thread

@@ -72,6 +72,23 @@ class Argument(NamedTuple):
     """Of an array of handles: what it holds, read again like ``reread``; empty where that isn't known."""
 
 
+MUTEX, FILE_LOCK = "mutex", "file lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a thread outside MPI waits for, and who holds it."""
+
+    kind: str
+    """MUTEX or FILE_LOCK."""
+    pid: int
+    """The process that holds it, on the same machine."""
+    thread: int = 0
+    """The thread of that process; 0 where the kernel doesn't tell."""
+    name: str = ""
+    """The process's name; empty for one of the same process."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallStack:
     """Where one thread is."""
@@ -97,6 +114,8 @@ class CallStack:
     callback: Frame | None = None
     """The program's innermost function that runs inside of the MPI call: a reduction, what an attribute or an error
     calls, a signal handler. It may do anything, also call MPI. None where there is none."""
+    lock: Lock | None = None
+    """The lock that a thread outside MPI waits for; None where it is seen to wait for none."""
 
     @property
     def waits_in(self) -> str | None:
