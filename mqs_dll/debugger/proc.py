@@ -89,6 +89,8 @@ class Stat(NamedTuple):
     """Ticks since the machine's start: two processes that have the same PID one after the other differ in it."""
     threads: int = 1
     """Of its process; its first one, whose state this is, may have ended before the others (pthread_exit)."""
+    group: int = 0
+    """The ID of its process group: the PID of the process that leads it, or led it; 0 where it isn't known."""
 
     @property
     def gone(self) -> bool:
@@ -298,7 +300,7 @@ def read_stat(thread: int) -> Stat | None:
         return None
     fields = after.split()
     name = before.partition(b"(")[2].decode(errors="backslashreplace")
-    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[17]))
+    return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[17]), int(fields[2]))
 
 
 def turns(thread: int) -> tuple[int, ...]:

@@ -73,6 +73,23 @@ class Argument(NamedTuple):
     that isn't known."""
 
 
+MUTEX, FILE_LOCK = "mutex", "file lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a thread outside MPI waits for, and who holds it."""
+
+    kind: str
+    """MUTEX or FILE_LOCK."""
+    pid: int
+    """The process that holds it, on the same machine."""
+    thread: int = 0
+    """The thread of that process; 0 where the kernel doesn't tell."""
+    name: str = ""
+    """The process's name; empty for one of the same process."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallStack:
     """Where one thread is."""
@@ -98,6 +115,8 @@ class CallStack:
     callback: Frame | None = None
     """The program's innermost function that runs inside of the MPI call: a reduction, what an attribute or an error
     calls, a signal handler. It may do anything, also call MPI. None where there is none."""
+    lock: Lock | None = None
+    """The lock that a thread outside MPI waits for; None where it is seen to wait for none."""
 
     @property
     def waits_in(self) -> str | None:
@@ -244,6 +263,9 @@ class Job:
     apart: float = 0.0
     """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
     ranks were stopped further apart. 0 where one machine was read."""
+
+    launcher_waits: str = ""
+    """What its launcher waits for though all ranks have exited: the end of a sentence; empty where nothing is seen."""
 
     @property
     def by_network(self) -> bool:

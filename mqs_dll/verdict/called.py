@@ -51,15 +51,16 @@ class Dispute:
 
 def stacks_of(process: JobProcess) -> tuple[CallStack, ...]:
     """Return the main thread's stack and those of threads in MPI, in the last sample; empty where they aren't known."""
-    return in_mpi(_all_stacks(process))
+    return in_mpi(all_stacks_of(process))
 
 
 def outside_of(process: JobProcess) -> tuple[CallStack, ...]:
     """Return the stacks of other threads in the last sample that are outside MPI and might call it."""
-    return tuple(stack for stack in _all_stacks(process)[1:] if stack.call is None)
+    return tuple(stack for stack in all_stacks_of(process)[1:] if stack.call is None)
 
 
-def _all_stacks(process: JobProcess) -> tuple[CallStack, ...]:
+def all_stacks_of(process: JobProcess) -> tuple[CallStack, ...]:
+    """Return all stacks of the last sample; empty where they aren't known."""
     if not process.samples or isinstance(process.samples[-1].stacks, Hidden):
         return ()
     return process.samples[-1].stacks

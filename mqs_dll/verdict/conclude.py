@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from mqs_dll.escape import visible
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.verdict import findings
@@ -64,7 +65,7 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if outcome is Outcome.SUSPECTED:
         stuck = analysis.proved.stuck or analysis.suspected.stuck or found[0].cause in (Cause.OUTSIDE, Cause.GONE)
         return f"{'Seems stuck' if stuck else 'Looks wrong'}: {_begin_small(found[0].sentence)}{_hint(found)}"
-    processes = analysis.job.processes
+    job, processes = analysis.job, analysis.job.processes
     read = sum(bool(process.samples) for process in processes)
     of_all = f"{read} of {len(processes)} ranks" if read < len(processes) else _ranks(read)
     unclear = sum(wait.state is State.IDLE for wait in analysis.waits.of_process)
@@ -76,7 +77,8 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     if read:
         return f"Nothing is known to be stuck, but too little could be seen: {of_all} read{unseen}."
     if processes and all(process.state is RankState.EXITED for process in processes):
-        return f"The job is over: {_ranks(len(processes))} exited."
+        launcher = f" Its launcher is still there: {visible(job.launcher_waits)}." if job.launcher_waits else ""
+        return f"The job is over: {_ranks(len(processes))} exited.{launcher}"
     return f"Nothing can be said: none of {_ranks(len(processes))} could be read."
 
 

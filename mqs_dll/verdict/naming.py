@@ -8,9 +8,10 @@ from pathlib import PurePath
 
 from mqs_dll.escape import printable, visible
 from mqs_dll.job.calls import Blocks, what_ends
-from mqs_dll.job.records import CallStack, JobProcess, RankState
+from mqs_dll.job.records import MUTEX, CallStack, JobProcess, Lock, RankState
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.analysis import Analysis
+from mqs_dll.verdict.called import all_stacks_of
 from mqs_dll.verdict.needs import Need, OneSided
 from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.ranges import rank_words
@@ -238,6 +239,36 @@ class Names:
         if halt is not None and halt.tracer:
             return f"held by {visible(halt.debugger)} (PID {halt.tracer})"
         return f"stopped by {halt.signal or 'a signal'}" if halt is not None else "stopped"
+
+    def lock(self, place: int) -> str:
+        """Return "; it waits for a file lock that rank 2 holds", or "" where a process is not seen to wait for one."""
+        stack = self._analysis.waits.of_process[place].stack
+        return "" if stack is None else self.lock_of(place, stack)
+
+    def lock_of(self, place: int, stack: CallStack) -> str:
+        """Return the same of one thread of a process."""
+        if stack.lock is None:
+            return ""
+        return f"; it waits for a {stack.lock.kind} that {self._holder(place, stack, stack.lock)}"
+
+    def _holder(self, place: int, stack: CallStack, lock: Lock) -> str:
+        process = self._processes[place]
+        if lock.kind == MUTEX:
+            if lock.thread == stack.thread:
+                return "it holds itself"
+            found = (each for each in all_stacks_of(process) if each.thread == lock.thread)
+            other = next(found, None)
+            if other is None:
+                return "another of its threads holds"
+            what = f"in {other.call}" if other.call else f"outside MPI{in_function(other)}"
+            where = self.where(other)
+            return f"another of its threads holds, which is {what}{where and f' at {where}'}"
+        ranks = [
+            number
+            for number, each in enumerate(self._processes)
+            if (each.pid, each.host) == (lock.pid, process.host) and each.rank is not None
+        ]
+        return f"{self.ranks(ranks) if ranks else f'process {lock.pid} ({visible(lock.name)})'} holds"
 
     def _telling(self, place: int, needs: list[Need]) -> Need:
         """Return the need that tells most: one that can't be met."""

@@ -1,5 +1,5 @@
-/* A process outside the time in which MPI can be used: before MPI_Init ("before") or after MPI_Finalize ("after").
- * 1 rank. It can't use truth.c, which needs MPI to be up; it says that it is ready in the same way. */
+/* A process outside the time in which MPI can be used: before MPI_Init ("before") or after MPI_Finalize ("after"), or what
+ * a rank has forked and left behind when it ended ("helper"). 1 rank. It can't use truth.c, which needs MPI to be up; it says that it is ready in the same way. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +29,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Finalize();
     if (strcmp(argv[2], "after") == 0)
+        sleep_here(argv[1]);
+    if (strcmp(argv[2], "helper") == 0 && fork() == 0)
         sleep_here(argv[1]);
     return 0;
 }

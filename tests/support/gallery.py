@@ -114,6 +114,8 @@ HANGING = (
     Scene("asking.c", 2),
     Scene("asking.c", 2, "probe"),
     Scene("mutex.c", 2),
+    Scene("file_lock.c", 2),
+    Scene("file_lock.c", 2, "fcntl"),
     Scene("init_missing.c", 3),
     Scene("stopped.c", 3),
     Scene("lock_held.c", 3),

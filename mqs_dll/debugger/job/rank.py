@@ -9,6 +9,7 @@ from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
+from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
@@ -136,9 +137,11 @@ class LiveRank:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
         self.stacks = ()
-        if captured and self._process:
+        process = self._process
+        if captured and process:
             sizes = {} if self.snapshot is None else sizes_by_handle(self.snapshot)
-            self.stacks = unwind(captured, self._process, self._tracer, sizes)
+            stacks = unwind(captured, process, self._tracer, sizes)
+            self.stacks = stacks if isinstance(stacks, Hidden) else tuple(_with_lock(each, process) for each in stacks)
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""
@@ -232,6 +235,12 @@ class LiveRank:
         except MqsError:
             pass
         return error
+
+
+def _with_lock(stack: CallStack, process: LiveProcess) -> CallStack:
+    """Return a stack with the lock that its thread waits for outside MPI."""
+    lock = lock_of(process.pid, stack, process.fetch) if stack.call is None else None
+    return replace(stack, lock=lock) if lock else stack
 
 
 def _is_broken(snapshot: Snapshot) -> bool:

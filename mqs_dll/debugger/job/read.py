@@ -11,6 +11,8 @@ from dataclasses import replace
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
+from mqs_dll.debugger.job.find.outlived import waits_for_writers
+from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.job.facts import missing_ranks, mpi_name, world_size
@@ -129,6 +131,8 @@ class JobReader(Closes):
         ranks, how = self._ranks, self._ranks.how
         self._windows = any(map(_is_one_sided, processes))
         sizes = tuple(_size(processes, number) for number in range(len(self._found.worlds)))
+        launcher, complete = self._found.launcher, tuple(_complete(_without_duplicates(processes), self._found, sizes))
+        is_over = launcher is not None and all(each.state is RankState.EXITED for each in complete)
         return Job(
             title=self._found.title,
             source=LIVE,
@@ -142,7 +146,8 @@ class JobReader(Closes):
             counted=how.count,
             apart=ranks.apart,
             sizes=sizes,
-            processes=tuple(_complete(_without_duplicates(processes), self._found, sizes)),
+            processes=complete,
+            launcher_waits=waits_for_writers(Processes(), launcher) if is_over and launcher is not None else "",
         )
 
     def wait(self, seconds: float) -> None:

@@ -260,4 +260,5 @@ def state_words(case: Case, peers: Collection[int]) -> str:
         return f"{verb} {names.halt(peers)}"
     at = names.at(peers) if len(peers) == 1 else ""
     moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
-    return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}"
+    lock = names.lock(peer) if len(peers) == 1 else ""
+    return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}{lock}"

@@ -5,6 +5,7 @@
 - ``markers``: what a process's environment says of its place in a job
 - ``slots``: which processes are ranks
 - ``proctable``: the launcher's own list of its ranks
+- ``outlived``: what a launcher without ranks waits for
 - ``jobs``: from slots to jobs; ``elsewhere``: what leads from there to the job's other machines
 """
 
@@ -15,6 +16,7 @@ from pathlib import PurePath
 
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
+from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.proc import Stat, check_readable, read_status
 from mqs_dll.errors import JobError
@@ -67,6 +69,8 @@ def _of_process(pid: int) -> FoundJob:
     if not named:
         name = read_status(pid).name
         check_readable(pid)
+        if processes.is_launcher(pid) and (why := waits_for_writers(processes, pid)):
+            raise JobError(f"process {pid} ({name}) has no ranks any more: {why}")
         raise JobError(f"process {pid} ({name}) is no part of an MPI job on this machine")
     return _only(named, "", f"process {pid} has started several MPI jobs")
 

@@ -85,12 +85,24 @@ def _slot(processes: Processes, marker: Marker | None, head: int, members: list[
     assert top is not None
     using = [process for process in members if processes.mpi_library(process.pid) is not None]
     pids = frozenset(process.pid for process in members)
+    is_started = any(processes.starts_ranks(each.pid) for each in _up(processes, top))
+    if using and marker is not None and not is_started and _is_left_behind(processes, top):
+        return None
     if using:
         nearest = min(using, key=lambda each: (len(list(processes.ancestors(each.pid))), each.started, each.pid))
         return Slot(top, nearest, marker, True, pids)
-    if marker is None or not marker.sure or not any(processes.starts_ranks(each.pid) for each in _up(processes, top)):
+    if marker is None or not marker.sure or not is_started:
         return None  # a helper that has outlived its rank, or a user's shell in a batch job
     return Slot(top, _behind_wrappers(processes, top), marker, False, pids)
+
+
+def _is_left_behind(processes: Processes, process: Stat) -> bool:
+    """Tell whether a process belongs to a process group whose leader has ended, and so was forked by that.
+
+    Each rank leads a group of its own: hydra, ORTE and PRRTE see to that.
+    """
+    leader = processes.get(process.group)
+    return process.group not in (0, process.pid) and (leader is None or leader.gone)
 
 
 def _up(processes: Processes, process: Stat) -> list[Stat]:
