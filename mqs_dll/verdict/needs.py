@@ -49,6 +49,8 @@ class Need:
     """It ends by itself: matched, or something that matches is there."""
     maybe: bool = False
     """Something is there that could match: what is known of it doesn't tell."""
+    coming: bool = False
+    """A message that can't be seen is surely under way, and may be the one."""
     one_sided: OneSided | None = None
     """Of a call on a window: which one it is, and what is missing."""
     number: int | None = None
@@ -142,9 +144,10 @@ class Needs:
         need.done = self._is_done(receive)
         if not need.done:
             source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
+            need.coming = self._is_under_way(receive)
             need.maybe = (
                 self._vague_sends[receive.process, receive.channel, source] > 0
-                or self._is_under_way(receive)
+                or need.coming
                 or (receive.asks_unknown and self._could_get_something(receive))
             )
         return need
