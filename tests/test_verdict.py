@@ -1403,7 +1403,7 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_a_message_in_it_is
 
 
 def test_of_several_requests_the_marked_ones_are_not_all_that_one_may_be_waited_for() -> None:
-    """MPI_Waitany needs one more, and only what has a queue is marked; of MPI_Waitall the count tells that it is all."""
+    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count tells that it is all."""
     for call, certainty in (("MPI_Waitany", Certainty.SUSPECTED), ("MPI_Waitall", Certainty.PROVED)):
         wait = receive(1, tag=1, text=(IRECV, in_wait(1)))
         verdict = conclude(job(still(0, wait, call=call), still(1, receive(0), call="MPI_Recv")))

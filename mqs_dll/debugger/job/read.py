@@ -83,12 +83,23 @@ def look_on(
         One job with the samples of all looks.
     """
     while len(looks) < samples or (
-        doubtful is not None and len(looks) < samples + MOST_MORE and doubtful(_merge(looks, interval))
+        doubtful is not None
+        and len(looks) < samples + MOST_MORE
+        and (_has_just_ended(looks) or doubtful(_merge(looks, interval)))
     ):
         settles = len(looks) == samples and looks[-1].by_network
         reader.wait(max(interval, IN_DOUBT_BY_NETWORK) if settles else interval)
         looks.append(reader.look())
     return _merge(looks, interval)
+
+
+def _has_just_ended(looks: Sequence[Job]) -> bool:
+    """Tell whether a rank ended since the look before: what it sent last may be under way to one that stood already."""
+    ended = [
+        sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in look.processes)
+        for look in looks[-2:]
+    ]
+    return len(ended) > 1 and ended[0] != ended[1]
 
 
 class JobReader(Closes):
