@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -26,7 +27,7 @@ from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, How
-from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job
+from mqs_dll.debugger.job.read import MOST_MORE, JobReader, look_on, read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stop import all_stopped, stopped
@@ -46,6 +47,7 @@ from mqs_dll.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause
 from tests.support import jobs
+from tests.support import made_up_job as made_up
 from tests.support.freezer import frozen
 from tests.support.jobs import Compiler
 from tests.support.mpis import find_mpis
@@ -132,6 +134,16 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
             job = read_job(found, open_core, samples=2, interval=0.01, stacks=False, doubtful=doubtful)
             assert seen == list(range(2, 2 + len(doubts)))
             assert {len(each.samples) for each in job.processes} == {2 + doubts.count(True)}
+
+
+def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
+    """What it sent last may have been under way to a rank that stood already: the look before has to have its end."""
+    running, ended = (made_up.job(made_up.rank(0), other) for other in (made_up.rank(1), made_up.gone(1)))
+    for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
+        reader = create_autospec(JobReader, instance=True)
+        reader.look.side_effect = looks
+        job = look_on(reader, [reader.look()], 2, 0.5, lambda _: False)
+        assert len(job.processes[0].samples) == most
 
 
 @pytest.mark.parametrize("stop", [True, False])

@@ -1505,3 +1505,32 @@ def test_who_holds_the_lock_that_a_rank_waits_for_is_said(lock: Lock, words: str
     other = replace(stack("MPI_Barrier", "io.c:3"), thread=8)
     names = Names(Analysis(job(still(0), still(1, stacks=[main, other]), still(2))))
     assert names.lock_of(1, main) == f"; it waits for {words}"
+
+
+def test_who_isnt_in_a_collective_call_may_have_left_it_while_a_message_in_it_is_under_way() -> None:
+    """By its number: whoever waits in that call may be in it only for this, and for who goes on by it."""
+    numbers = phrases.NEXT_TO_MATCH(3, 5), phrases.NEXT_TO_MATCH(6, 3)
+
+    def inside(number: int, line: str) -> Rank:
+        part = receive(1 - number, -12, text=(RECV, phrases.COLLECTIVE("MPI_Allreduce"), line))
+        return still(number, part, call="MPI_Allreduce")
+
+    for under_way in (True, False):
+        ranks = [inside(0, numbers[0]), inside(1, numbers[1] if under_way else phrases.NEXT_TO_MATCH(6, 2))]
+        verdict = conclude(job(*ranks, still(2, call="MPI_Finalize")))
+        assert verdict.outcome is (Outcome.SUSPECTED if under_way else Outcome.PROVED)
+
+
+def test_of_several_requests_the_marked_ones_are_not_all_that_one_may_be_waited_for() -> None:
+    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count tells that it is all."""
+    for call, certainty in (("MPI_Waitany", Certainty.SUSPECTED), ("MPI_Waitall", Certainty.PROVED)):
+        wait = receive(1, tag=1, text=(IRECV, in_wait(1)))
+        verdict = conclude(job(still(0, wait, call=call), still(1, receive(0), call="MPI_Recv")))
+        assert stuck(verdict, certainty) == [0, 1]
+
+
+def test_who_waits_after_it_has_asked_has_gone_on() -> None:
+    """Its call is another one, though it has nothing else pending than before."""
+    asked = rank(0, receive(1), call="MPI_Test")
+    verdict = conclude(job(rank(0, receive(1), call="MPI_Wait", earlier=asked), still(1, receive(0), call="MPI_Recv")))
+    assert verdict.outcome is Outcome.NOTHING_STUCK

@@ -340,17 +340,18 @@ def test_the_call_is_written_as_a_person_would() -> None:
 
 
 def test_of_two_threads_each_waits_for_the_requests_that_it_was_given() -> None:
-    """One whose request is in no queue isn't taken to wait for the other's."""
-    pending = receive(1, tag=14, text=(IRECV, phrases.request(0x11)))
+    """One whose request is in no queue isn't taken to wait for the other's; nor for one that nobody waits for."""
+    sources = {0x11: 1, 0x22: 1, 0x44: 2}
+    pending = [receive(each, text=(IRECV, phrases.request(number))) for number, each in sources.items()]
 
     def waiting(*handles: int) -> Rank:
         given_to = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(each,)) for each in handles)
         stacks = [replace(stack("MPI_Wait", arguments=(each,)), thread=number) for number, each in enumerate(given_to)]
-        return rank(0, pending, stacks=stacks, earlier=rank(0, pending, stacks=stacks))
+        return rank(0, *pending, stacks=stacks, earlier=rank(0, *pending, stacks=stacks))
 
     other = still(1, receive(0, tag=15), call="MPI_Recv")
-    assert conclude(job(waiting(0x11, 0x33), other)).outcome is Outcome.SUSPECTED
-    assert conclude(job(waiting(0x11), other)).outcome is Outcome.PROVED
+    assert conclude(job(waiting(0x11, 0x33), other, still(2))).outcome is Outcome.SUSPECTED
+    assert conclude(job(waiting(0x11, 0x22), other, still(2))).outcome is Outcome.PROVED
 
 
 def test_a_probe_is_no_request_that_a_wait_may_be_for() -> None:

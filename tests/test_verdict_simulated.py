@@ -5,16 +5,18 @@ MQS_SIMULATED_JOBS is how many of each kind are run; MQS_SIMULATED_SEED is the f
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 
 from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.progress import SECONDS_UNDER_WAY
 from mqs_dll.verdict.results import Certainty, Outcome, Verdict
 from tests.support.simulator.random_programs import broken, healthy
 from tests.support.simulator.running import Mpi, is_in_mpi
 from tests.support.simulator.sampling import MOST_SKEW, Product, Sampler
 from tests.support.simulator.schedule import give_time, run, run_to_rest
-from tests.support.simulator.state import State
+from tests.support.simulator.state import Kind, Message, State
 from tests.support.simulator.truth import TooManyError, can_go_on, is_over
 
 JOBS = int(os.environ.get("MQS_SIMULATED_JOBS", "600"))
@@ -71,6 +73,59 @@ def test_no_rank_is_proved_stuck_at_any_moment_that_some_continuation_lets_go_on
         assert not wrongly_proved(verdict, state, mpi), seed
         proofs += bool(proved(verdict))
     assert proofs > JOBS // 20
+
+
+def slow_job(seed: int) -> tuple[random.Random, State, Mpi]:
+    """Return a job at some moment, in which messages from some ranks to some others stay in the network."""
+    numbers = random.Random(seed)
+    state = broken(numbers) if numbers.random() < 0.5 else healthy(numbers)
+    ways = frozenset(way for way in itertools.permutations(state.ranks, 2) if numbers.random() < 0.3)
+    mpi = Mpi(numbers.randrange(2), slow=ways)
+    run(state, mpi, numbers, numbers.randint(20, 80))
+    return numbers, state, mpi
+
+
+def see_twice(state: State, mpi: Mpi, seen: Sampler) -> Verdict:
+    """Return the verdict of two looks between which all that isn't slow had its time."""
+    for _ in range(2):
+        give_time(state, mpi, seen.numbers, 10)
+        seen.look(state, mpi)
+    return conclude(seen.job())
+
+
+def test_between_nodes_nothing_is_proved_before_a_message_in_the_network_would_have_come() -> None:
+    """The promise: a network delivers within SECONDS_UNDER_WAY; looks less far apart prove no wait for a message."""
+    slow = 0
+    for seed in range(SEED, SEED + JOBS):
+        numbers, state, mpi = slow_job(seed)
+        seen = sampler(numbers)
+        seen.on_nodes, seen.interval = True, 0.9 * SECONDS_UNDER_WAY
+        assert not wrongly_proved(see_twice(state, mpi, seen), state, mpi), seed
+        slow += any(state.under_way.values())
+    assert slow > JOBS // 5
+
+
+def test_where_messages_are_numbered_at_both_ends_one_in_the_network_is_known_however_long_it_takes() -> None:
+    """The promise: where sender and receiver of all that is under way wait in receives from each other, by pml/ob1."""
+    known = 0
+    for seed in range(SEED, SEED + 3 * JOBS):
+        numbers, state, mpi = slow_job(seed)
+        seen = sampler(numbers)
+        seen.product, seen.has_numbers, seen.shows_collectives = Product.OPEN_MPI, True, True
+        verdict = see_twice(state, mpi, seen)
+        under_way = [each for messages in state.under_way.values() for each in messages]
+        if under_way and all(is_numbered(state, each) for each in under_way):
+            assert not wrongly_proved(verdict, state, mpi), seed
+            known += 1
+    assert known > JOBS // 10
+
+
+def is_numbered(state: State, message: Message) -> bool:
+    """Tell whether sender and receiver of a message wait in receives from each other, on its communicator."""
+    waiting = [state.requests[each] for each in state.waiting]
+    receives = (each for each in waiting if each.kind is Kind.RECEIVE and each.comm == message.comm)
+    receiving = {(each.rank, each.peer) for each in receives}
+    return {(message.source, message.target), (message.target, message.source)} <= receiving
 
 
 def test_what_never_moves_again_is_proved_or_suspected() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.communicators import Communicators
-from mqs_dll.verdict.evidence import unknown_if
+from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
@@ -24,7 +24,8 @@ def add_missing(
 
     Where it can't be told which communicator a call is on, it waits for those of one of them; and whoever is in such
     a call counts as inside on all, which proves less. Who isn't in the call may have left it: then all have entered,
-    and those inside wait for what a member has still to pass on that has gone on in the call since the look before.
+    and those inside wait for what a member has still to pass on that has gone on in the call since the look before, or
+    for a message that is on its way.
     """
     calls = _Calls(communicators, waits, went_on_in)
     for thread in calls.threads:
@@ -49,6 +50,8 @@ class _Calls:
         self._communicators = communicators
         self._went_on_in = went_on_in
         self._goes_on: dict[tuple[int, str], bool] = {}
+        self._coming: set[tuple[int, str]] = set()
+        """Calls on a communicator in which somebody's message is here, or under way."""
         self.threads: list[ThreadWait] = []
         self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
         self._missing: dict[tuple[int, str], Shared[int]] = {}
@@ -58,6 +61,8 @@ class _Calls:
                     self.threads.append(thread)
                     for candidate in thread.candidates:
                         self._inside[candidate, thread.call].add(place)
+                    if any(need.satisfied is Evidence.YES or need.coming for need in thread.needs):
+                        self._coming.update((candidate, thread.call) for candidate in thread.candidates)
 
     def need(self, communicator: int, thread: ThreadWait) -> Need | None:
         """Return what a call waits for if it is on a communicator; None where nobody is missing, or can be told."""
@@ -69,7 +74,8 @@ class _Calls:
         if key not in self._missing:
             inside = self._inside[key]
             self._missing[key] = Shared(each for each in facts.members if each is not None and each not in inside)
-            self._goes_on[key] = any(call in self._went_on_in[each] for each in facts.members if each is not None)
+            members = (each for each in facts.members if each is not None)
+            self._goes_on[key] = key in self._coming or any(call in self._went_on_in[each] for each in members)
         missing = self._missing[key]
         if not missing:
             return None

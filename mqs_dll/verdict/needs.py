@@ -47,6 +47,8 @@ class Need:
     satisfied: Evidence = Evidence.NO
     """Whether it ends without its peers: YES where it is matched, or what matches is there. UNKNOWN where something is
     there that could match, or somebody could end it who isn't among the job's known processes."""
+    coming: bool = False
+    """A message that can't be seen is surely under way, and may be the one."""
     one_sided: OneSided | None = None
     """Of a call on a window: which one it is, and what is missing."""
     number: int | None = None
@@ -141,12 +143,12 @@ class Needs:
         source = receive.peer if receive.peer is not None and not receive.asks_unknown else ANY
         if self._is_done(receive):
             need.satisfied = Evidence.YES
-        elif (
-            self._vague_sends[receive.process, receive.channel, source] > 0
-            or self._is_under_way(receive)
-            or (receive.asks_unknown and self._could_get_something(receive))
-        ):
-            need.satisfied |= Evidence.UNKNOWN
+            return need
+        need.coming = self._is_under_way(receive)
+        could_match = self._vague_sends[receive.process, receive.channel, source] > 0 or (
+            receive.asks_unknown and self._could_get_something(receive)
+        )
+        need.satisfied |= unknown_if(need.coming or could_match)
         return need
 
     def _is_under_way(self, receive: Pending) -> bool:

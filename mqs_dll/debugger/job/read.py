@@ -88,12 +88,25 @@ def look_on(
     while len(looks) < samples or (
         doubtful is not None
         and len(looks) < samples + MOST_MORE
-        and (any(process.passes for process in looks[-1].processes) or doubtful(_merge(looks, interval)))
+        and (
+            any(process.passes for process in looks[-1].processes)
+            or _has_just_ended(looks)
+            or doubtful(_merge(looks, interval))
+        )
     ):
         settles = looks[-1].by_network or any(process.starts for process in looks[-1].processes)
         reader.wait(max(interval, TO_SETTLE) if settles and len(looks) == samples else interval)
         looks.append(reader.look())
     return _merge(looks, interval)
+
+
+def _has_just_ended(looks: Sequence[Job]) -> bool:
+    """Tell whether a rank ended since the look before: what it sent last may be under way to one that stood already."""
+    ended = [
+        sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in look.processes)
+        for look in looks[-2:]
+    ]
+    return len(ended) > 1 and ended[0] != ended[1]
 
 
 class JobReader(Closes):

@@ -168,9 +168,9 @@ def _post(state: State, rank: int, what: Send | Receive, mpi: Mpi) -> int:
 
 def _collective(state: State, thread: Thread, what: Collective, mpi: Mpi) -> Call:
     way = thread.rank, what.comm
-    state.entered[way] = state.entered.get(way, 0) + 1
+    state.entered[way] = (*state.entered.get(way, ()), what.call)
     phases = phases_of(what, thread.rank, mpi.algorithm)
-    entry = state.entered[way] if what.call in ENDS_WHEN_ALL_HAVE_ENTERED else 0
+    entry = len(state.entered[way]) if what.call in ENDS_WHEN_ALL_HAVE_ENTERED else 0
     call = Call(what.call, (), comm=what.comm, root=what.root, phases=phases, entry=entry)
     return next_phase(state, thread, call, mpi) if phases else call
 

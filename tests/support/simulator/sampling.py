@@ -46,6 +46,10 @@ class Sampler:
     """Whether blocking collectives go through the queues; else through shared memory."""
     sees_polls: bool = False
     """Whether who polls is in the call in each look; else also between two of them."""
+    interval: float = 1.0
+    """Seconds between two looks."""
+    on_nodes: bool = False
+    """Whether each rank runs on a node of its own."""
     looks: dict[int, made_up.Rank] = field(default_factory=dict)
     _comms: dict[Comm, made_up.Comm | None] = field(default_factory=dict)
     _left: dict[int, int] = field(default_factory=dict)
@@ -65,7 +69,7 @@ class Sampler:
         """Return what all looks have seen."""
         everyone = (self.looks[rank] for rank in sorted(self.looks))
         shared = [each for each in self._comms.values() if each is not None]
-        return made_up.job(*everyone, communicators=shared, mpi=self.product.value)
+        return made_up.job(*everyone, communicators=shared, mpi=self.product.value, interval=self.interval)
 
     # ------------------------------------------------------------ one rank
 
@@ -84,6 +88,7 @@ class Sampler:
                 shown[place]
                 for place in sorted(shown, key=lambda each: (state.threads[each].number > 0, each not in inside))
             ],
+            host=f"node{rank if self.on_nodes else 0}",
             watched=bool(before),
             went_on=moved,
             earlier=self.looks.get(rank),

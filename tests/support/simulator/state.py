@@ -131,7 +131,7 @@ class State:
     sent: dict[tuple[int, int, Comm | None], int] = field(default_factory=dict)
     """Messages by sender, receiver and communicator; those that came likewise."""
     arrived: dict[tuple[int, int, Comm | None], int] = field(default_factory=dict)
-    entered: dict[tuple[int, Comm | None], int] = field(default_factory=dict)
+    entered: dict[tuple[int, Comm | None], tuple[str, ...]] = field(default_factory=dict)
     """By rank and communicator, the collective calls that it has made."""
     received: dict[tuple[int, int], Message] = field(default_factory=dict)
     """By receiver and number of the receive, the message that it has got."""

@@ -105,12 +105,17 @@ def _go_on_in_calls(state: State, mpi: Mpi) -> None:
 
 
 def _all_may_enter(moment: _Moment, request: Request) -> bool:
-    """Tell whether the collective call that a receive is a piece of is one that all have made, or may make."""
+    """Tell whether the collective call that a receive is a piece of is one that all have made, or may make.
+
+    Who has made as many calls on the communicator has made that one, or another one in its place, and never will.
+    """
     if not request.entry or request.comm is None:
         return True
-    entered = moment.state.entered
+    made = {rank: moment.state.entered.get((rank, request.comm), ()) for rank in request.comm.members}
+    call = made[request.rank][request.entry - 1]
     return all(
-        rank in moment.free or entered.get((rank, request.comm), 0) >= request.entry for rank in request.comm.members
+        made[rank][request.entry - 1] == call if len(made[rank]) >= request.entry else rank in moment.free
+        for rank in request.comm.members
     )
 
 
