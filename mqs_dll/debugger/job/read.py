@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
-from mqs_dll.debugger.job.facts import missing_ranks, mpi_name, world_size
+from mqs_dll.debugger.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
 from mqs_dll.debugger.job.garbage import garbage_left_alone
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
@@ -191,9 +191,9 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
             continue
         other = alike[1] if process is alike[0] else alike[0]
         where, there = (f" on {each.host}" if elsewhere else "" for each in (process, other))
-        why = (
-            f"process {process.pid}{where} says that it is rank {process.rank}, and so does process {other.pid}{there}"
-        )
+        alone = all(each.samples and world_size(each.samples[0].snapshot) == 1 for each in (process, other))
+        claims = IS_ALONE if alone else f"says that it is rank {process.rank}, and so does"
+        why = f"process {process.pid}{where} {claims} process {other.pid}{there}"
         yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
 
 

@@ -3,6 +3,7 @@
 - ``common``: what all rooms need
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
 - ``counts``: calls that some have left without what others wait for; ``left_out``: those that a stuck rank is behind
+- ``partners``: calls that need others than those of their communicator, and a launcher that isn't the MPI's
 - ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
 - ``remarks``: what is worth a line without being wrong
 """
@@ -18,6 +19,7 @@ from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
+from mqs_dll.verdict.findings.partners import of_launchers, of_partners
 from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
@@ -26,6 +28,8 @@ from mqs_dll.verdict.results import Cause, Certainty, Finding
 MOST_OF_A_KIND = 5
 
 _GRAVEST_FIRST = (
+    Cause.LAUNCHER,
+    Cause.PARTNER,
     Cause.TOO_SMALL,
     Cause.TAG,
     Cause.COMMUNICATOR,
@@ -74,13 +78,15 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
 
 
 def _all(case: Case) -> Iterator[Finding]:
-    collectives = list(of_collectives(case))
-    explained = {place for finding in collectives for place in finding.processes}
-    circles = list(of_circles(case, explained))
+    partners = [*of_launchers(case), *of_partners(case)]
+    without = {place for finding in partners for place in finding.processes}
+    collectives = [each for each in of_collectives(case) if not without.issuperset(each.processes)]
+    explained = {place for finding in (*partners, *collectives) for place in finding.processes}
+    circles = [each for each in of_circles(case, explained) if not without.issuperset(each.processes)]
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     left_out = list(of_left_out(case))
-    named = [*collectives, *circles, *peers, *mismatches]
+    named = [*partners, *collectives, *circles, *peers, *mismatches]
     named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
     named += of_unexplained(case)
@@ -88,7 +94,7 @@ def _all(case: Case) -> Iterator[Finding]:
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
     yield from (finding for finding in left_out if finding.certainty is Certainty.NOTED)
-    yield from of_turning(case)
+    yield from (each for each in of_turning(case) if not without.issuperset(each.processes))
     yield from of_disputes(case)
     yield from of_floods(case)
     yield from of_unread(case)
