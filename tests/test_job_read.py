@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import signal
 import subprocess
@@ -327,8 +328,8 @@ def test_what_is_half_changed_is_looked_at_again(
     failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
     true_read = LiveRank.read
 
-    def read(rank: LiveRank, look_further: LookFurther | None = None) -> None:
-        true_read(rank, look_further)
+    def read(rank: LiveRank, look_further: LookFurther | None = None, until: float = math.inf) -> None:
+        true_read(rank, look_further, until)
         if failures and rank.found.pid == pids[1]:
             rank.refuse(failures.pop())
 
@@ -602,10 +603,10 @@ def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.Mo
     true_read = Look.read
     failures: list[BrokenStructureError] = []
 
-    def read(look: Look, look_further: LookFurther | None) -> Snapshot:
+    def read(look: Look, look_further: LookFurther | None, until: float) -> Snapshot:
         if failures:
             raise failures.pop()
-        return true_read(look, look_further)
+        return true_read(look, look_further, until=until)
 
     monkeypatch.setattr(Look, "read", read)
     with (

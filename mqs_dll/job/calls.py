@@ -118,6 +118,18 @@ _POLLED = {
 
 _REDUCTIONS = frozenset({"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"})
 
+_BEYOND = frozenset(
+    {
+        "MPI_Comm_spawn",
+        "MPI_Comm_spawn_multiple",
+        "MPI_Comm_accept",
+        "MPI_Comm_connect",
+        "MPI_Comm_create_from_group",
+        "MPI_Intercomm_create",
+        "MPI_Intercomm_create_from_groups",
+    }
+)
+
 _BY_NAME = {name: blocks for blocks, names in _CALLS.items() for name in names.split()}
 
 _BY_REQUEST = frozenset({Blocks.ONE, Blocks.EVERY, Blocks.SOME})
@@ -147,6 +159,11 @@ def names_communicator(call: str) -> bool:
     """Tell whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
     made_earlier = call.startswith(("MPI_Win_", "MPI_File_")) and what_ends(call) is not Blocks.TOGETHER
     return not made_earlier
+
+
+def reaches_beyond(call: str) -> bool:
+    """Tell whether a collective call needs other processes than those of its communicator."""
+    return call.removesuffix("_c") in _BEYOND
 
 
 def reduces(call: str) -> bool:

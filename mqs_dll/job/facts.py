@@ -22,6 +22,10 @@ record of each takes memory."""
 _WORLD = b"MPI_COMM_WORLD"
 
 
+IS_ALONE = "has an MPI_COMM_WORLD of its own, as has"
+"""Why a process can't be told from another one that its launcher has started: each is rank 0 of 1."""
+
+
 class Obstacle(NamedTuple):
     """What is in the way of reading a rank."""
 

@@ -239,7 +239,7 @@ class Waits:
         if not needs:
             needs.append(self._needs.of_call(place, call, WaitKind.COLLECTIVE))
             needs[0].communicator = communicator
-            if communicator is not None:
+            if communicator is not None and not calls.reaches_beyond(call):
                 needs[0].peers = self._communicators.targets(communicator) or EVERYBODY
         mode = Mode.ALL if len(needs) == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)

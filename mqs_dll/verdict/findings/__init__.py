@@ -3,6 +3,7 @@
 - ``common``: what all rooms need
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
 - ``counts``: calls that some have left without what others wait for; ``left_out``: those that a stuck rank is behind
+- ``partners``: calls that need others than those of their communicator, and a launcher that isn't the MPI's
 - ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
 - ``delivery``: messages that match, and don't come
 - ``remarks``: what is worth a line without being wrong
@@ -20,6 +21,7 @@ from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
+from mqs_dll.verdict.findings.partners import of_launchers, of_partners
 from mqs_dll.verdict.findings.peers import of_finalize, of_init, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
@@ -29,6 +31,8 @@ MOST_OF_A_KIND = 5
 _CERTAINTIES = tuple(Certainty)
 
 _GRAVEST_FIRST = (
+    Cause.LAUNCHER,
+    Cause.PARTNER,
     Cause.TOO_SMALL,
     Cause.TAG,
     Cause.COMMUNICATOR,
@@ -84,14 +88,16 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
 
 
 def _all(case: Case) -> Iterator[Finding]:
-    collectives = list(of_collectives(case))
+    partners = [*of_launchers(case), *of_partners(case)]
+    without = {place for finding in partners for place in finding.processes}
+    collectives = [each for each in of_collectives(case) if not without.issuperset(each.processes)]
     undelivered = list(of_undelivered(case))
-    explained = {place for finding in (*collectives, *undelivered) for place in finding.processes}
-    circles = list(of_circles(case, explained))
+    explained = {place for finding in (*partners, *collectives, *undelivered) for place in finding.processes}
+    circles = [each for each in of_circles(case, explained) if not without.issuperset(each.processes)]
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     left_out = list(of_left_out(case))
-    named = [*collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
+    named = [*partners, *collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
     named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
     named += of_init(case)
@@ -100,7 +106,7 @@ def _all(case: Case) -> Iterator[Finding]:
     yield from named
     yield from behind(case, {place for finding in named for place in finding.processes})
     yield from (finding for finding in left_out if finding.certainty is Certainty.NOTED)
-    yield from of_turning(case)
+    yield from (each for each in of_turning(case) if not without.issuperset(each.processes))
     yield from of_disputes(case)
     yield from of_floods(case)
     yield from of_unread(case)

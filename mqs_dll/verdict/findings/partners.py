@@ -1,0 +1,116 @@
+"""Calls that wait for processes beyond their communicator: spawned ones, clients and servers, other groups' leaders.
+
+Their sections of MPI 4.1: 7.6.2 (inter-communicators), 11.8 (spawning), 11.9 (clients and servers).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mqs_dll.escape import visible
+from mqs_dll.job.calls import reaches_beyond
+from mqs_dll.job.facts import IS_ALONE
+from mqs_dll.job.records import RankState
+from mqs_dll.verdict.called import stacks_of
+from mqs_dll.verdict.findings.common import Case, are
+from mqs_dll.verdict.progress import Motion
+from mqs_dll.verdict.results import Cause, Certainty, Finding
+
+_ENDS = {
+    "MPI_Comm_spawn": "all that it starts have called MPI_Init",
+    "MPI_Comm_spawn_multiple": "all that it starts have called MPI_Init",
+    "MPI_Comm_accept": "a client calls MPI_Comm_connect with its port",
+    "MPI_Comm_connect": "the server calls MPI_Comm_accept on its port",
+    "MPI_Intercomm_create": "both leaders are in it with the same peer communicator and tag, each naming the other",
+    "MPI_Intercomm_create_from_groups": "both groups are in it with the same string tag, each naming the other",
+    "MPI_Comm_create_from_group": "all of the group are in it with the same string tag",
+}
+_ADVICE = {
+    "MPI_Comm_spawn": "Look at what was started: is it an MPI program, and what keeps it from MPI_Init?",
+    "MPI_Comm_spawn_multiple": "Look at what was started: are these MPI programs, and what keeps them from MPI_Init?",
+    "MPI_Comm_accept": "Start the client, and compare the port that it was given with this one's.",
+    "MPI_Comm_connect": "Look whether the server runs, and compare the port that it has opened with this one's.",
+    "MPI_Intercomm_create": "Compare the leaders, the peer communicator and the tag on both sides.",
+    "MPI_Intercomm_create_from_groups": "Compare the groups, the leaders and the string tags on both sides.",
+    "MPI_Comm_create_from_group": "Compare the groups and the string tags of all of them.",
+}
+MOST_LEADERS = 4
+"""Processes whose arguments are told one by one."""
+
+_TOLD = ("remote_leader", "tag")
+"""Arguments of MPI_Intercomm_create that a finding tells of its leaders."""
+
+
+def of_partners(case: Case) -> Iterator[Finding]:
+    """Yield who stands in a call that needs others than those of its communicator, all of whom are in it."""
+    analysis = case.analysis
+    inside: defaultdict[str, list[int]] = defaultdict(list)
+    for place, wait in enumerate(analysis.waits.of_process):
+        if wait.call is not None and reaches_beyond(wait.call) and analysis.motions[place] is Motion.SAME:
+            inside[wait.call].append(place)
+    for call, places in inside.items():
+        everyone = {*places}
+        together = [place for place in places if _members(case, place) <= everyone]
+        if together:
+            yield _finding(case, call, together)
+
+
+def _members(case: Case, place: int) -> set[int | None]:
+    """Return the processes of the communicator that a process is in a call on; none where it isn't known."""
+    threads = case.analysis.waits.of_process[place].threads
+    known = {thread.communicator for thread in threads[:1] if thread.communicator is not None}
+    return {member for each in known for member in case.analysis.communicators.all[each].members} - {None}
+
+
+def _finding(case: Case, call: str, places: list[int]) -> Finding:
+    names, name = case.names, call.removesuffix("_c")
+    said = _started(case) if "spawn" in name else _leaders(case, call, places)
+    sentence = f"{names.ranks(places)} {are(places)} in {call}{names.at(places)}, which ends when {_ENDS[name]}{said}."
+    ends = [need for place in places for need in case.analysis.unmet(place)]
+    certainty = case.certainty(places) if call == "MPI_Intercomm_create" else Certainty.SUSPECTED
+    return case.finding(Cause.PARTNER, certainty, sentence, _ADVICE[name], places, ends=ends)
+
+
+def _started(case: Case) -> str:
+    """Return ": rank 0 of world 1 (sleep) has not", for those that are not known to have called MPI_Init."""
+    processes = case.analysis.job.processes
+    before = (RankState.NOT_INITIALIZED, RankState.UNREADABLE)
+    places = [place for place, each in enumerate(processes) if each.world and each.pid and each.state in before]
+    if not places:
+        return ""
+    programs = ", ".join(dict.fromkeys(visible(processes[place].program.rpartition("/")[2]) for place in places))
+    return f": {case.names.ranks(places)} ({programs}) {'has' if len(places) == 1 else 'have'} not"
+
+
+def _leaders(case: Case, call: str, places: list[int]) -> str:
+    """Return ": rank 0 has remote_leader 1, tag 0, rank 1 has remote_leader 0, tag 1", where their arguments tell."""
+    told = []
+    for place in places if call == "MPI_Intercomm_create" else ():
+        stack = next((each for each in stacks_of(case.analysis.job.processes[place]) if each.call == call), None)
+        known = [(name, stack.argument(name)) for name in _TOLD] if stack is not None else []
+        values = ", ".join(f"{name} {each.called or each.value}" for name, each in known if each is not None)
+        if values:
+            told.append(f"{case.names.ranks([place])} has {values}")
+    return f": {'; '.join(told)}" if 1 < len(told) <= MOST_LEADERS else ""
+
+
+def of_launchers(case: Case) -> Iterator[Finding]:
+    """Yield where one launcher's processes each have an MPI_COMM_WORLD of their own: it is another MPI's."""
+    job = case.analysis.job
+    alone: defaultdict[int, list[int]] = defaultdict(list)
+    for place, process in enumerate(job.processes):
+        if IS_ALONE in process.why or (process.samples and job.sizes[process.world] == 1):
+            alone[process.world].append(place)
+    for places in alone.values():
+        if len(places) < 2:
+            continue
+        stuck = [place for place in places if case.analysis.certainty(place) is not None]
+        sentence = (
+            f"Each of {len(places)} processes that one launcher started has an MPI_COMM_WORLD of its own, of 1: it is "
+            "not the launcher of their MPI, and they don't know of each other."
+        )
+        advice = f"Start them with the mpiexec of their MPI{f', {job.mpi}' if job.mpi else ''}."
+        certainty = case.certainty(stuck) if stuck else Certainty.NOTED
+        ends = [need for place in stuck for need in case.analysis.unmet(place)]
+        yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, places, ends=ends)

@@ -1,0 +1,91 @@
+"""Verdicts on calls that need processes beyond their communicator, and on those that another MPI's launcher started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mqs_dll.job.facts import IS_ALONE
+from mqs_dll.job.records import Job, RankState
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Cause, Certainty, Outcome
+from tests.support.made_up_job import Pending, Rank, collective, communicator, given, job, rank, receive
+
+SELVES = [communicator("MPI_COMM_SELF", [number], unique_id=8 + number) for number in (0, 1)]
+
+
+def still(number: int, *operations: Pending, **facts: Any) -> Rank:
+    """Return a rank that two looks saw in the same state."""
+    return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+def leading(number: int, *operations: Pending, tag: int) -> Rank:
+    """Return a rank that makes an inter-communicator of itself and the other one."""
+    on = SELVES[number]
+    arguments = given(local_comm=on, peer_comm=None, remote_leader=1 - number, tag=tag)
+    return still(number, *operations, call="MPI_Intercomm_create", arguments=arguments, member_of=[on])
+
+
+def test_leaders_that_do_not_meet_are_told_what_each_has() -> None:
+    """Neither waits for itself, although it is alone in its own communicator."""
+    verdict = conclude(job(leading(0, tag=0), leading(1, tag=1)))
+    (found,) = verdict.findings
+    assert found.cause is Cause.PARTNER
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert found.sentence.endswith("rank 0 has remote_leader 1, tag 0; rank 1 has remote_leader 0, tag 1.")
+
+
+def test_leaders_are_proved_by_their_traffic() -> None:
+    """Each waits for a message that the other one does not send."""
+    waits = [collective("MPI_Intercomm_create", source=1 - number, tag=-20 - number) for number in (0, 1)]
+    verdict = conclude(job(leading(0, waits[0], tag=0), leading(1, waits[1], tag=1)))
+    assert [(each.cause, each.certainty) for each in verdict.findings] == [(Cause.PARTNER, Certainty.PROVED)]
+
+
+@pytest.mark.parametrize(
+    ("call", "ends"),
+    [
+        ("MPI_Comm_accept", "a client calls MPI_Comm_connect with its port."),
+        ("MPI_Comm_connect", "the server calls MPI_Comm_accept on its port."),
+        ("MPI_Comm_spawn", "all that it starts have called MPI_Init: rank 0 of world 1 (child) has not."),
+    ],
+)
+def test_who_waits_for_other_jobs_says_for_what(call: str, ends: str) -> None:
+    """It isn't known whether they will come, so nothing is proved."""
+    child = rank(0, world=1, pid=2000, state=RankState.NOT_INITIALIZED, program="/bin/child")
+    inside = [still(number, call=call, arguments=given(comm=None)) for number in (0, 1)]
+    verdict = conclude(job(*inside, child, size=2))
+    found = next(each for each in verdict.findings if each.cause is Cause.PARTNER)
+    assert (verdict.outcome, found.certainty) == (Outcome.SUSPECTED, Certainty.SUSPECTED)
+    assert found.sentence == f"Ranks [0-1] of world 0 are in {call} at solver.c:42, which ends when {ends}"
+
+
+def test_one_of_the_own_communicator_that_is_missing_comes_first() -> None:
+    """What the others need beyond it isn't known before all of them are in the call."""
+    inside = still(0, collective("MPI_Comm_spawn", source=1), call="MPI_Comm_spawn", arguments=given(comm=None))
+    verdict = conclude(job(inside, still(1, receive(0, tag=3), call="MPI_Recv")))
+    assert Cause.PARTNER not in [each.cause for each in verdict.findings]
+    assert Cause.COLLECTIVE_MISSING in [each.cause for each in verdict.findings]
+
+
+def _alone(*ranks: Rank) -> Job:
+    """Return a job whose first process says that it is rank 0 of 1, as the others do, which can't be told from it."""
+    read = job(*ranks, size=1)
+    why = f"process 1001 {IS_ALONE} process 1000"
+    rest = (replace(each, rank=None, state=RankState.UNREADABLE, why=why, samples=()) for each in read.processes[1:])
+    return replace(read, processes=(read.processes[0], *rest))
+
+
+def test_processes_that_are_alone_each_have_the_wrong_launcher() -> None:
+    """It comes before what one of them waits for; where nothing is stuck it is worth a line."""
+    stuck = conclude(_alone(still(0, receive(0, tag=3), call="MPI_Recv"), rank(1), rank(2)))
+    assert stuck.findings[0].cause is Cause.LAUNCHER
+    assert stuck.findings[0].certainty is Certainty.PROVED
+    assert stuck.findings[0].sentence.startswith("Each of 3 processes that one launcher started")
+    assert Cause.SELF not in [each.cause for each in stuck.findings]
+    fine = conclude(_alone(still(0), rank(1)))
+    assert [each.certainty for each in fine.findings if each.cause is Cause.LAUNCHER] == [Certainty.NOTED]
+    other = rank(None, pid=77, state=RankState.UNREADABLE, why="it is no MPI program")
+    assert not [each for each in conclude(job(still(0), other, size=1)).findings if each.cause is Cause.LAUNCHER]
