@@ -43,6 +43,10 @@ class Analysis:
         self.waits = Waits(self.joined)
         still = [place for place, each in enumerate(job.processes) if self.stood_still(place) and stayed(each)]
         self.undelivered = undelivered(self.joined, self.waits.of_process, still)
+        self.unmoved = {need for each in self.undelivered for need in (each.send, each.receive)}
+        """Needs that are met as soon as something moves, which it didn't in any sample."""
+        of_still = (need for place in still for thread in self.waits.of_process[place].threads for need in thread.needs)
+        self.unmoved.update(need for need in of_still if need.moves and need.peers)
         self.proved = _Proof(self).solve()
         self.suspected = _Suspicion(self).solve()
         self.suspected.stuck -= self.proved.stuck
@@ -218,10 +222,6 @@ class _Suspicion(_Graph):
     did not move.
     """
 
-    def __init__(self, analysis: Analysis) -> None:
-        super().__init__(analysis)
-        self._unmoved = {need for each in analysis.undelivered for need in (each.send, each.receive)}
-
     def _may_be_stuck(self, place: int, wait: ProcessWait) -> bool:
         return bool(wait.threads) and wait.state is not State.STOPPED
 
@@ -232,7 +232,7 @@ class _Suspicion(_Graph):
         to_stopped = need.kind is WaitKind.SEND and any(
             peer is not None and self._processes[peer].state is State.STOPPED for peer in need.peers[:1]
         )
-        return need.done and not to_stopped and need not in self._unmoved
+        return need.done and not to_stopped and need not in self._analysis.unmoved
 
     def _count(self, thread: ThreadWait) -> int:
         return 1 if thread.mode is Mode.ANY else len(thread.needs)

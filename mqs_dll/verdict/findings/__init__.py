@@ -18,7 +18,7 @@ from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
 from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.mismatches import Mismatches
-from mqs_dll.verdict.findings.peers import of_finalize, of_peers, of_stopped, of_unexplained
+from mqs_dll.verdict.findings.peers import of_epochs, of_finalize, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
@@ -33,6 +33,7 @@ _GRAVEST_FIRST = (
     Cause.GONE,
     Cause.STOPPED,
     Cause.ROOTS,
+    Cause.EPOCH,
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.UNDELIVERED,
@@ -78,7 +79,7 @@ def _all(case: Case) -> Iterator[Finding]:
     circles = list(of_circles(case, explained))
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
-    named = [*collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
+    named = [*of_epochs(case), *collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
     named += of_finalize(case)
     named += of_unexplained(case)
     named += of_stopped(case, {place for finding in named for place in finding.processes})
