@@ -62,7 +62,7 @@ def test_one_rank_is_no_range() -> None:
         ("MPI_Iprobe", Blocks.POLLS),
         ("MPI_Finalize", Blocks.END),
         ("MPI_Win_lock", Blocks.WINDOW),
-        ("MPI_Put", Blocks.UNKNOWN),
+        ("MPI_Put", Blocks.WINDOW),
     ],
 )
 def test_the_table_says_what_a_call_blocks_on(call: str, blocks: Blocks) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mqs_dll.abi import Window
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome, Verdict, WaitKind
-from tests.support.made_up_job import ANY, Pending, Rank, given, inter, job, rank, receive
+from tests.support.made_up_job import ANY, Pending, Rank, collective, given, inter, job, rank, receive
 
 RANKS = (0, 1, 2)
 NOTHING: dict[str, Any] = {"started": (), "posted": (), "locked": ()}
@@ -201,6 +201,89 @@ def test_moving_data_needs_nobody_who_is_in_mpi(call: str) -> None:
     assert finding.cause is Cause.OUTSIDE
     assert finding.sentence.startswith(
         f"Rank 1 waits in {call} on window 'table', but rank 0 is outside MPI in exchange"
+    )
+
+
+AWAY: dict[str, Any] = {"where": "solver.c:7", "windows": [window(**NOTHING)]}
+"""A rank outside MPI."""
+
+
+def test_a_lock_waits_for_its_target_to_grant_it() -> None:
+    """Nobody holds it, and the target is outside MPI; one that is in MPI grants it by itself."""
+    locks = still(1, call="MPI_Win_lock", arguments=given(rank=2, win=0xA), windows=[window(**NOTHING, handle=0xA)])
+    (finding,) = conclude(job(still(0, **AWAY), locks, still(2, **AWAY))).findings
+    assert finding.sentence.startswith(
+        "Rank 1 waits in MPI_Win_lock of rank 2 on window 'table', but rank 2 is outside MPI in exchange at solver.c:7"
+    )
+    serving = receiving(window(**NOTHING), number=2, source=0)
+    (wait, *_) = [wait for wait in conclude(job(still(0, **AWAY), locks, serving)).waits if wait.process == 1]
+    assert wait.peers == ()
+
+
+@pytest.mark.parametrize("call", ["MPI_Put", "MPI_Get", "MPI_Accumulate_c", "MPI_Rget", "MPI_Win_flush"])
+def test_data_waits_for_its_target_alone(call: str) -> None:
+    """Who else is outside MPI has nothing to do with it; that the target's MPI may have to move it is said."""
+    mine = window(**NOTHING | {"locked": RANKS}, handle=0xA)
+    target = given(rank=2, win=0xA) if call == "MPI_Win_flush" else given(target_rank=2, win=0xA)
+    moves = still(1, call=call, arguments=target, windows=[mine])
+    (finding,) = conclude(job(still(0, **AWAY), moves, still(2, **AWAY))).findings
+    assert finding.cause is Cause.OUTSIDE
+    assert finding.sentence.startswith(f"Rank 1 waits in {call} of rank 2 on window 'table', but rank 2 is outside MPI")
+    assert "while the target calls MPI" in finding.advice
+
+
+def test_a_call_that_asks_for_data_in_a_loop_is_not_accused() -> None:
+    """Where nobody could watch it, it may have returned, and been made again."""
+    facts: dict[str, Any] = {"call": "MPI_Put", "windows": [window(**NOTHING | {"locked": (0,)})], "watched": False}
+    assert conclude(job(still(0, **AWAY), still(1, **facts), still(2))).outcome is Outcome.NOTHING_STUCK
+
+
+def test_a_wait_for_a_request_in_no_queue_may_be_for_a_target_outside_mpi() -> None:
+    """MPI_Rget's is in none, and its rank holds a lock; without one it isn't MPI_Rget's."""
+    request = given(request=0x10)[0]._replace(elements=(0x77,))
+    waiting, others = {"call": "MPI_Wait", "arguments": [request]}, (still(0, **AWAY), still(2, **AWAY))
+    waits = still(1, **waiting, windows=[window(**NOTHING | {"locked": (2,)})])
+    (finding,) = [each for each in conclude(job(others[0], waits, others[1])).findings if each.cause is Cause.OUTSIDE]
+    assert finding.sentence.startswith(
+        "Rank 1 waits in MPI_Wait for a request that is in no queue, perhaps of MPI_Rget or the like on window "
+        "'table', but rank 2 is outside MPI"
+    )
+    assert "it may end" in finding.advice
+    unlocked = still(1, **waiting, windows=[window(**NOTHING)])
+    assert Cause.OUTSIDE not in [each.cause for each in conclude(job(others[0], unlocked, others[1])).findings]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_where_locks_are_taken_with_the_data_a_circle_of_them_is_suspected(watched: bool) -> None:
+    """osc/pt2pt doesn't say who holds what: two ranks that stand in MPI_Win_unlock of each other's part."""
+    both = [
+        still(
+            number, call="MPI_Win_unlock", arguments=given(rank=1 - number, win=0xA), watched=watched,
+            windows=[Window(b"table", 2, 0, 7, (0, 1), handle=0xA)],
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    verdict = conclude(job(*both))
+    assert [finding.cause for finding in verdict.findings] == ([Cause.CYCLE] if watched else [])
+    assert verdict.outcome is (Outcome.SUSPECTED if watched else Outcome.NOTHING_STUCK)
+    assert all("same order" in finding.advice for finding in verdict.findings)
+
+
+def test_who_left_an_epoch_open_comes_before_the_barrier_that_it_went_into() -> None:
+    """The rank in MPI_Win_wait isn't in the barrier, but the other one left out MPI_Win_complete."""
+    verdict = conclude(
+        job(
+            still(0, call="MPI_Win_wait", windows=[window(**NOTHING | {"posted": (1,)})]),
+            still(1, collective("MPI_Barrier", source=0), call="MPI_Barrier", windows=[
+                window(**NOTHING | {"started": (0,)})
+            ]),
+            still(2, **AWAY),
+        )
+    )  # fmt: skip
+    assert verdict.findings[0].cause is Cause.EPOCH
+    assert verdict.findings[0].sentence == (
+        "Rank 0 waits in MPI_Win_wait on window 'table', for MPI_Win_complete of rank 1; rank 1 went without that into "
+        "MPI_Barrier on MPI_COMM_WORLD at solver.c:42."
     )
 
 

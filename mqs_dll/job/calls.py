@@ -70,14 +70,15 @@ _CALLS = {
     Blocks.WINDOW: (
         "MPI_Win_lock MPI_Win_lock_all MPI_Win_unlock MPI_Win_unlock_all MPI_Win_flush MPI_Win_flush_all"
         " MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_start MPI_Win_complete MPI_Win_wait"
+        " MPI_Put MPI_Get MPI_Accumulate MPI_Get_accumulate MPI_Fetch_and_op MPI_Compare_and_swap MPI_Rput MPI_Rget"
+        " MPI_Raccumulate MPI_Rget_accumulate"
     ),
     Blocks.UNKNOWN: (
-        "MPI_Put MPI_Get"
-        " MPI_Accumulate MPI_Get_accumulate MPI_Fetch_and_op MPI_Compare_and_swap MPI_Buffer_detach MPI_Buffer_flush"
+        "MPI_Buffer_detach MPI_Buffer_flush"
         " MPI_Comm_flush_buffer MPI_Session_flush_buffer MPI_File_read MPI_File_write MPI_File_read_at"
         " MPI_File_write_at MPI_File_read_shared MPI_File_write_shared MPI_Comm_join MPI_Init MPI_Init_thread"
         " MPI_Session_init MPI_Session_finalize MPI_Abort MPI_Start MPI_Startall MPI_Comm_shrink MPI_Comm_agree"
-        " MPIX_Comm_shrink MPIX_Comm_agree MPI_Rput MPI_Rget MPI_Raccumulate MPI_Rget_accumulate"
+        " MPIX_Comm_shrink MPIX_Comm_agree"
         " MPI_Comm_detach_buffer MPI_Session_detach_buffer MPI_Lookup_name MPI_Publish_name MPI_Unpublish_name"
     ),
     Blocks.NOTHING: (

@@ -36,7 +36,10 @@ class Analysis:
         self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
         still = [place for place, each in enumerate(job.processes) if self.stood_still(place) and stayed(each)]
         self.undelivered = undelivered(self.joined, self.waits.of_process, still)
-        self._undelivered_needs = {need for each in self.undelivered for need in (each.send, each.receive)}
+        self.unmoved = {need for each in self.undelivered for need in (each.send, each.receive)}
+        """Needs that are satisfied as soon as something moves, which it didn't in any sample."""
+        of_still = (need for place in still for thread in self.waits.of_process[place].threads for need in thread.needs)
+        self.unmoved.update(need for need in of_still if need.moves and need.peers)
         self.proved = Evaluator(self, unknown=True).solve()
         self.suspected = Evaluator(self, unknown=False).solve()
         self.suspected.stuck -= self.proved.stuck
@@ -101,7 +104,7 @@ class Analysis:
             to_stopped = need.kind is WaitKind.SEND and any(
                 peer is not None and self.state(peer) is State.STOPPED for peer in need.peers[:1]
             )
-            return Evidence.UNKNOWN if to_stopped or need in self._undelivered_needs else Evidence.YES
+            return Evidence.UNKNOWN if to_stopped or need in self.unmoved else Evidence.YES
         has_come = need.delivery_confirmed or (self.stood_still(place) and self.has_arrived(place, need))
         return need.satisfied | unknown_if(not has_come)
 

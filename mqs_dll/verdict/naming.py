@@ -135,6 +135,9 @@ class Names:
 
     def _one_sided(self, need: Need, about: OneSided) -> str:
         """Return "MPI_Win_lock of rank 2 on window 'table', whose lock rank 0 holds"."""
+        if need.perhaps:
+            on = self.window(about.window)
+            return f"{need.what} for a request that is in no queue, perhaps of MPI_Rget or the like on {on}"
         what = need.what if about.target is None else f"{need.what} of {self.ranks([about.target])}"
         peers = [peer for peer in need.peers if peer is not None]
         if about.missing == "MPI_Win_unlock":

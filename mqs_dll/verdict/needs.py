@@ -53,6 +53,8 @@ class Need:
     """Of a call on a window: which one it is, and what is missing."""
     number: int | None = None
     """Of a nonblocking collective operation, of which this is a part: which one it is on its communicator."""
+    moves: bool = False
+    """Of a call on a window: taken for done while data may move, not where its process surely stood still."""
     perhaps: bool = False
     """It may be another request that the call waits for."""
     delivery_confirmed: bool = False

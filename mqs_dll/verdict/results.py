@@ -43,6 +43,8 @@ class Cause(Enum):
     COMMUNICATOR = "wrong communicator"
     SOURCE = "wrong source"
     TOO_SMALL = "receive too small"
+    EPOCH = "epoch not ended"
+    """Its peer is in a collective call, and has not made the one-sided one that comes first."""
     GONE = "peer gone"
     """Its peer exited, or called MPI_Finalize."""
     OUTSIDE = "peer outside MPI"

@@ -98,7 +98,8 @@ class Waits:
         if unseen:
             found = self._of_requests(place, stack)
             needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
-            return ThreadWait(call, _REQUESTED[blocks], True, [*needs, self._needs.of_call(place, call)])
+            other = self.windows.requested(place, call) or self._needs.of_call(place, call)
+            return ThreadWait(call, _REQUESTED[blocks], True, [*needs, other])
         if waited := self._requested(place, stack, blocks):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])

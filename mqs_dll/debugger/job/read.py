@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from mqs_dll import phrases
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld
@@ -17,7 +19,7 @@ from mqs_dll.debugger.job.ranks import Here, How, Ranks
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.garbage import garbage_left_alone
-from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
+from mqs_dll.job.records import LIVE, CallStack, Identity, Job, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
 MOST_MORE = 6
@@ -27,7 +29,10 @@ TO_SETTLE = 3.2
 """Seconds until the first of these, where ranks are on several machines, or before MPI_Init: what was under way between
 them has come, and a job that starts has started."""
 
-_ON_WINDOWS = "MPI_Win_"
+_ON_WINDOWS = re.compile(
+    r"MPI_(Win_\w+|R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap)(_c)?", re.IGNORECASE
+)
+_FOR_REQUESTS = re.compile(r"MPI_(Wait|Test)(all|any|some)?")
 
 
 def read_job(
@@ -181,9 +186,29 @@ class JobReader(Closes):
 
 
 def _is_one_sided(process: JobProcess) -> bool:
-    """Tell whether a thread of a rank was in a call on a window in the last look."""
+    """Tell whether a thread of a rank was in a call on a window in the last look, or in a wait for perhaps MPI_Rget."""
     stacks = process.samples[-1].stacks if process.samples else ()
-    return not isinstance(stacks, Hidden) and any((stack.call or "").startswith(_ON_WINDOWS) for stack in stacks)
+    if isinstance(stacks, Hidden):
+        return False
+    calls = [stack.call or "" for stack in stacks]
+    return any(map(_ON_WINDOWS.fullmatch, calls)) or (
+        any(map(_FOR_REQUESTS.fullmatch, calls)) and not _handles(stacks) <= _requests(process.samples[-1])
+    )
+
+
+def _handles(stacks: Iterable[CallStack]) -> set[int]:
+    """Return the requests that calls were given."""
+    return {handle for stack in stacks for argument in stack.arguments for handle in argument.elements}
+
+
+def _requests(sample: Sample) -> set[int | None]:
+    """Return the requests that are in queues."""
+    return {
+        phrases.read(operation.extra_text).request
+        for each in sample.snapshot.communicators
+        for queue in each.queues
+        for operation in queue.operations
+    }
 
 
 # ---------------------------------------------------------------- all ranks together

@@ -22,7 +22,7 @@ from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.partners import of_launchers, of_partners
-from mqs_dll.verdict.findings.peers import of_finalize, of_init, of_peers, of_stopped, of_unexplained
+from mqs_dll.verdict.findings.peers import of_epochs, of_finalize, of_init, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
@@ -41,6 +41,7 @@ _GRAVEST_FIRST = (
     Cause.STOPPED,
     Cause.ROOTS,
     Cause.COUNTS,
+    Cause.EPOCH,
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.UNDELIVERED,
@@ -97,7 +98,7 @@ def _all(case: Case) -> Iterator[Finding]:
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     left_out = list(of_left_out(case))
-    named = [*partners, *collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
+    named = [*partners, *of_epochs(case), *collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
     named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
     named += of_init(case)

@@ -85,7 +85,10 @@ def _one_sided_advice(needs: Sequence[Need]) -> str:
     missing = sorted(
         {need.one_sided.missing for need in needs if need.one_sided is not None and need.one_sided.missing}
     )
-    return f"Look for the {' and '.join(missing)} that should come first." if missing else ""
+    if missing:
+        return f"Look for the {' and '.join(missing)} that should come first."
+    locks = all(need.one_sided is not None for need in needs)
+    return "Each may hold a lock that the next one wants: all have to take locks in the same order." if locks else ""
 
 
 def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | None) -> str:

@@ -15,6 +15,7 @@ from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
+from mqs_dll.verdict.windows import ACCESS
 
 SECONDS_TO_START = 3.0
 """So long ranks may wait in MPI_Init for others of their job that are on their way to it."""
@@ -23,6 +24,9 @@ ADVICE = {
     Cause.OUTSIDE: "Look at what it does there.",
     Cause.NOT_READ: "",
 }
+_ONE_SIDED_ADVICE = (
+    "Some MPIs grant locks and move one-sided data only while the target calls MPI: it may have to do so now and then."
+)
 _UNSTUCK = {
     State.STOPPED: Cause.STOPPED,
     State.GONE: Cause.GONE,
@@ -101,6 +105,27 @@ def of_peers(case: Case) -> Iterator[Finding]:
                     absence.peers |= peers
     for absence in found.values():
         yield _finding(case, absence)
+
+
+def of_epochs(case: Case) -> Iterator[Finding]:
+    """Yield who waits for the end of another's epoch, or for its MPI_Win_post, where that went into a collective call.
+
+    The call that it left out comes first: by the collective call alone it would seem to be the waiter's fault.
+    """
+    names, analysis = case.names, case.analysis
+    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+        for need in analysis.unmet(place):
+            peers = [peer for peer in need.peers if peer is not None and _is_in_collective(case, peer)]
+            if need.one_sided is None or not need.one_sided.missing or not peers:
+                continue
+            without = f"{names.ranks(peers)} went without that into {names.do(peers).removeprefix('in ')}"
+            sentence = f"{names.ranks([place])} waits in {names.need(need)}; {without}."
+            advice = f"Look for the {need.one_sided.missing} that should come before that call."
+            yield case.finding(Cause.EPOCH, case.certainty([place]), sentence, advice, (place, *peers), ends=[need])
+
+
+def _is_in_collective(case: Case, place: int) -> bool:
+    return any(need.kind is WaitKind.COLLECTIVE for need in case.analysis.unmet(place))
 
 
 def of_stopped(case: Case, named: Collection[int]) -> Iterator[Finding]:
@@ -190,7 +215,7 @@ def of_unexplained(case: Case) -> Iterator[Finding]:
     analysis = case.analysis
     by_call: dict[str, list[int]] = {}
     for place, wait in enumerate(analysis.waits.of_process):
-        if wait.call is None or wait.threads or calls.what_ends(wait.call) is not calls.Blocks.UNKNOWN:
+        if wait.call is None or analysis.certainty(place) or not _is_unexplained(wait.call):
             continue
         if analysis.motions[place] is Motion.SAME and analysis.job.processes[place].samples[-1].watched:
             by_call.setdefault(wait.call, []).append(place)
@@ -202,6 +227,11 @@ def of_unexplained(case: Case) -> Iterator[Finding]:
         )
         advice = "It may end by itself: look again, and at the ranks, files or nodes that it is about."
         yield case.finding(Cause.UNEXPLAINED, Certainty.SUSPECTED, sentence, advice, places)
+
+
+def _is_unexplained(call: str) -> bool:
+    """Tell whether what a call waits for isn't known, or whether it was to return at once but for its data."""
+    return calls.what_ends(call) is calls.Blocks.UNKNOWN or call.removesuffix("_c") in ACCESS
 
 
 def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
@@ -241,6 +271,8 @@ def _finding(case: Case, absence: _Absence) -> Finding:
     )
     places = (*absence.waiters, *sorted(absence.peers))
     advice = advice_on(case, absence.cause, absence.peers)
+    if need.one_sided is not None and not need.one_sided.missing and absence.cause is Cause.OUTSIDE:
+        advice = f"{advice} {_ONE_SIDED_ADVICE}"
     return case.finding(absence.cause, certainty, sentence, advice, places, need.communicator, ends=absence.needs)
 
 
