@@ -386,6 +386,15 @@ def test_what_an_mpi_call_has_called_back_may_do_anything(call: str) -> None:
     )
 
 
+def test_other_threads_of_a_rank_that_stand_in_mpi_are_listed() -> None:
+    """Beside what the first one waits for."""
+    stacks = [replace(stack(call), thread=number) for number, call in enumerate(("MPI_Recv", "MPI_Send", "MPI_Wait"))]
+    pending = receive(1, text=(RECV,)), send(1, text=(SEND,))
+    waiting = rank(0, *pending, stacks=stacks, earlier=rank(0, *pending, stacks=stacks))
+    (first, _) = conclude(job(waiting, still(1))).activities
+    assert first.phrase.endswith(" (other threads in MPI_Send, MPI_Wait)")
+
+
 def test_each_of_several_threads_waits_for_its_own_message() -> None:
     """The receive that was posted last is one thread's: another waits for an earlier one, which may still come."""
     threads = [stack("MPI_Recv"), stack("MPI_Recv", "worker.c:7")]

@@ -16,7 +16,7 @@ from mqs_dll.verdict.needs import Need, OneSided
 from mqs_dll.verdict.progress import halt_of
 from mqs_dll.verdict.ranges import rank_words
 from mqs_dll.verdict.results import WaitKind
-from mqs_dll.verdict.states import State
+from mqs_dll.verdict.states import ProcessWait, State
 
 _STANDARD = "MPI_COMM_"
 """Begins the names that the standard gives to communicators."""
@@ -28,6 +28,7 @@ _STATES = {
     State.IDLE: "perhaps outside MPI",
     State.GONE: "in MPI_Finalize",
 }
+_MOST_CALLS = 3
 _OF_PYTHON = ("_Py", "Py")
 _GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
 
@@ -231,7 +232,7 @@ class Names:
         if telling.number is not None and thread.call is not None:
             text = f"{thread.call} for {text}"
         more = f" and {others} more" if others and not self._same_collective(thread.needs) else ""
-        return f"in {text}{more}"
+        return f"in {text}{more}{_other_threads(wait)}"
 
     def halt(self, places: Collection[int]) -> str:
         """Return what keeps processes from running: "stopped by SIGSTOP", "held by gdb (PID 12)"."""
@@ -310,6 +311,13 @@ class Names:
         found = {self.where(self._analysis.waits.of_process[place].stack) for place in places}
         line = found.pop() if len(found) == 1 else ""
         return f" at {line}" if line else ""
+
+
+def _other_threads(wait: ProcessWait) -> str:
+    """Return " (another thread in MPI_Send)", of a process several threads of which wait in MPI; else nothing."""
+    others = [thread.call for thread in wait.threads[1:] if thread.call is not None]
+    listed = ", ".join([*dict.fromkeys(others)][:_MOST_CALLS])
+    return listed and f" ({'another thread' if len(others) == 1 else 'other threads'} in {listed})"
 
 
 def in_function(stack: CallStack) -> str:
