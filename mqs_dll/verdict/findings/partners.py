@@ -108,7 +108,8 @@ def of_launchers(case: Case) -> Iterator[Finding]:
             f"Each of {len(places)} processes that one launcher started has an MPI_COMM_WORLD of its own, of 1: it is "
             "not the launcher of their MPI, and they don't know of each other."
         )
-        advice = f"Start them with the mpiexec of their MPI{f', {job.mpi}' if job.mpi else ''}."
+        mpi = job.mpi.partition(",")[0]
+        advice = f"Start them with the mpiexec of their MPI{f', {mpi}' if mpi else ''}."
         yield case.finding(
             Cause.LAUNCHER, case.certainty(stuck) if stuck else Certainty.NOTED, sentence, advice, places
         )
