@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -263,6 +264,32 @@ def test_the_python_frame_is_the_innermost_that_is_not_mpi4pys(sleeper: tuple[in
         5,
         Language.PYTHON,
     )
+
+
+@pytest.mark.parametrize(
+    ("frames", "function", "file"),
+    [
+        ([("main", "/home/me/solver.py"), ("wait", "/usr/lib/python3.11/threading.py")], "main", "/home/me/solver.py"),
+        ([("run", "/me/solver.py"), ("get", "/venv/lib/python3.12/site-packages/zarr/x.py")], "run", "/me/solver.py"),
+        ([("main", "/v/bin/solver"), ("run", "/v/lib/python3.12/site-packages/solver.py")], "run", None),
+        ([("main", "/me/a.py"), ("load", "<frozen importlib._bootstrap>")], "main", "/me/a.py"),
+        ([("main", "/me/lib/python/a.py"), ("send", "/me/mpi4py/x.py")], "main", "/me/lib/python/a.py"),
+        ([("main", "/me/a.py"), ("__del__", "/v/lib/python3.12/site-packages/h5py/h.py")], "Field.__del__", None),
+    ],
+)
+def test_the_python_frame_is_the_programs_own(frames: list[tuple[str, str]], function: str, file: str | None) -> None:
+    """Where all is installed, the innermost; of a __del__, which may run at any line, itself."""
+    made = [
+        SimpleNamespace(
+            code=SimpleNamespace(scope=scope, filename=name, location=SimpleNamespace(lineno=7)),
+            arguments={"self": "<Field at 0x7f03>"},
+            locals={},
+        )
+        for scope, name in frames
+    ]
+    found = python._read(made).innermost
+    assert found is not None
+    assert (found.function, found.file) == (function, file or frames[-1][1])
 
 
 def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Path]) -> None:

@@ -194,7 +194,9 @@ class Names:
         if frame is None or not frame.file:
             return ""
         name = visible(PurePath(frame.file).name)
-        return name if frame.line is None else f"{name}:{frame.line}"
+        owner, _, function = frame.function.rpartition(".")
+        deleting = f", in __del__{f' of {visible(owner)}' if owner else ''}" if function == "__del__" else ""
+        return (name if frame.line is None else f"{name}:{frame.line}") + deleting
 
     def does(self, place: int) -> str:
         """Return what a process does: "in MPI_Recv from rank 2, tag 7 on 'halo'", "outside MPI", "exited"."""

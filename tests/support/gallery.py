@@ -193,6 +193,7 @@ IN_PYTHON = (
     Scene("any_source_knot.py", 3),
     Scene("objects.py", 2),
     Scene("raised.py", 2),
+    Scene("deleted.py", 2),
     Scene("computing.py", 2),
     Scene("restless.py", 4),
 )

@@ -110,7 +110,8 @@ def of_launchers(case: Case) -> Iterator[Finding]:
             f"Each of {len(places)} processes that one launcher started has an MPI_COMM_WORLD of its own, of 1: it is "
             "not the launcher of their MPI, and they don't know of each other."
         )
-        advice = f"Start them with the mpiexec of their MPI{f', {job.mpi}' if job.mpi else ''}."
+        mpi = job.mpi.partition(",")[0]
+        advice = f"Start them with the mpiexec of their MPI{f', {mpi}' if mpi else ''}."
         certainty = case.certainty(stuck) if stuck else Certainty.NOTED
         ends = [need for place in stuck for need in case.analysis.unmet(place)]
         yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, places, ends=ends)

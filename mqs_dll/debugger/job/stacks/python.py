@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -24,6 +26,11 @@ _MPI4PY = "mpi4py"
 _INTERPRETERS = ("libpython3", "python3")
 """How the names of modules begin that hold the interpreter: a library, or the program itself."""
 
+_LIBRARY = re.compile(r"lib(?:32|64)?/(?:python3(?:\.\d+t?)?|pypy3\.\d+)|[^/]*/(?:site|dist)-packages")
+"""Two folders of a path that only the standard library and installed packages have."""
+
+_OBJECT = re.compile(r"<([A-Za-z_][\w.]{0,99}) at 0x[0-9a-f]+>")
+
 _MOST_FRAMES = 256
 
 
@@ -32,7 +39,8 @@ class PythonStack:
     """One thread's stack in Python."""
 
     innermost: Frame | None
-    """The innermost function that isn't of mpi4py."""
+    """The program's innermost function, outside the standard library and installed packages; else the innermost that
+    isn't mpi4py's. Where Python runs a __del__, that one: the collection of garbage begins at any line."""
     state: str
     """A hash of where each function is and of what its variables hold, as far as that can be told in few words."""
 
@@ -77,12 +85,30 @@ def _engine() -> Any:
 
 
 def _read(frames: Iterable[Any]) -> PythonStack:
-    innermost = None
+    program = innermost = deleting = None
     state = hashlib.blake2b(digest_size=16)
     for frame in frames:  # outermost first
         file, line = frame.code.filename, frame.code.location.lineno
+        found = Frame(frame.code.scope, PurePath(file).name, file, line, Language.PYTHON)
         if _MPI4PY not in PurePath(file).parts:
-            innermost = Frame(frame.code.scope, PurePath(file).name, file, line, Language.PYTHON)
+            innermost = found
+            program = program if _is_installed(file) else found
+        if frame.code.scope.rpartition(".")[2] == "__del__":
+            deleting = replace(found, function=_of_class(frame))
         held = sorted({**frame.arguments, **frame.locals}.items())
         state.update(repr((frame.code.scope, file, line, held)).encode())
-    return PythonStack(innermost, state.hexdigest())
+    return PythonStack(deleting or program or innermost, state.hexdigest())
+
+
+def _of_class(frame: Any) -> str:
+    """Return "Field.__del__" for a __del__, as far as pystack tells whose it is: of most objects, by their address."""
+    owner = _OBJECT.fullmatch(str(next(iter(frame.arguments.values()), "")))
+    return f"{owner[1]}.__del__" if owner else str(frame.code.scope)
+
+
+def _is_installed(file: str) -> bool:
+    """Tell whether a file is of the standard library, an installed package, or a command of one; or is none at all."""
+    path = PurePath(file)
+    folders = path.parts[:-1]
+    is_of_library = any(_LIBRARY.fullmatch(f"{first}/{second}") for first, second in pairwise(folders))
+    return is_of_library or file.startswith("<") or folders[-1:] == ("bin",)
