@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,7 @@ def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.Captur
         assert time.monotonic() < deadline, report
 
 
+README = Path(__file__).parents[1] / "README.md"
 LINEAR = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_barrier_algorithm", "1")
 
 
@@ -175,7 +177,10 @@ def test_a_rank_in_a_linear_barrier_waits_for_those_who_are_missing(
 
 
 def test_the_page_shows_every_program() -> None:
-    """docs/gallery.md has a section for each program that is run, in the words at its top; and each program is run."""
+    """docs/gallery.md has a section for each program that is run, in the words at its top; and each program is run.
+
+    README.md counts those that hang.
+    """
     scenes = {str(scene): scene for _, _, scene in places()}
     sections = read_page()
     assert {name: section.story for name, section in sections.items()} == {
@@ -183,3 +188,5 @@ def test_the_page_shows_every_program() -> None:
     }
     programs = {path.name for path in (PROGRAMS / HANGS).iterdir() if path.suffix in (".c", ".py")}
     assert programs - {"hang.py"} == {scene.file for scene in scenes.values()}
+    hanging = sum(section.on_all.outcome is not Outcome.NOTHING_STUCK for section in sections.values())
+    assert f"shows what it says of {hanging} hangs" in README.read_text()
