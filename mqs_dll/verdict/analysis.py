@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mqs_dll.debugger.job.records import Job
 from mqs_dll.debugger.job.shared import Shared
-from mqs_dll.verdict.delivery import undelivered
+from mqs_dll.verdict.delivery import undelivered, waits_for_parts
 from mqs_dll.verdict.graph import Gates
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
@@ -46,7 +46,7 @@ class Analysis:
         self.unmoved = {need for each in self.undelivered for need in (each.send, each.receive)}
         """Needs that are met as soon as something moves, which it didn't in any sample."""
         of_still = (need for place in still for thread in self.waits.of_process[place].threads for need in thread.needs)
-        self.unmoved.update(need for need in of_still if need.moves and need.peers)
+        self.unmoved.update(need for need in of_still if (need.moves and need.peers) or waits_for_parts(need))
         self.proved = _Proof(self).solve()
         self.suspected = _Suspicion(self).solve()
         self.suspected.stuck -= self.proved.stuck

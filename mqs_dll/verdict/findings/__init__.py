@@ -16,7 +16,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
-from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
+from mqs_dll.verdict.findings.delivery import of_kept, of_parts, of_undelivered
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.peers import of_epochs, of_finalize, of_peers, of_stopped, of_unexplained
 from mqs_dll.verdict.findings.remarks import of_disputes, of_progress, of_turning, of_unread
@@ -37,6 +37,7 @@ _GRAVEST_FIRST = (
     Cause.COLLECTIVE_ORDER,
     Cause.COLLECTIVE_MISSING,
     Cause.UNDELIVERED,
+    Cause.PART,
     Cause.SELF,
     Cause.FORGOTTEN,
     Cause.CYCLE,
@@ -74,7 +75,7 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
 
 def _all(case: Case) -> Iterator[Finding]:
     collectives = list(of_collectives(case))
-    undelivered = list(of_undelivered(case))
+    undelivered = [*of_undelivered(case), *of_parts(case)]
     explained = {place for finding in (*collectives, *undelivered) for place in finding.processes}
     circles = list(of_circles(case, explained))
     peers = list(of_peers(case))
