@@ -59,6 +59,9 @@ def window_words(name: bytes) -> bytes:
     return b"window '%s'" % fit(name, MAX_NAME_BYTES - len(b"[window '']")) if name else b"window"
 
 
+PART_WORDS = b"partitioned communication"
+"""What a communicator that an MPI keeps for that is said to be, in Communicator.description."""
+
 FILE_WORDS = b"file"
 """The description of a communicator that the MPI keeps for an open file."""
 

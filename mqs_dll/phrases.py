@@ -37,6 +37,8 @@ class Words(NamedTuple):
     """No program waits for it: freed, or a buffered send."""
     held: bool = False
     """A message that a matched probe has taken."""
+    partitioned: bool = False
+    """A send or receive that moves by parts, each as soon as its sender marks it ready (MPI_Pready)."""
     cancelled: bool = False
     number: int | None = None
     """Which one it is of a communicator's receives, a worker's or an endpoint's, or of the messages to its
@@ -195,7 +197,11 @@ class How(Enum):
     OR_COLLECTIVE = ", or a collective operation's"
 
 
-_HOW: dict[How, Mapping[str, Any]] = {How.HELD: {"held": True}, How.GONE_ON: {"gone_on": True}}
+_HOW: dict[How, Mapping[str, Any]] = {
+    How.HELD: {"held": True},
+    How.GONE_ON: {"gone_on": True},
+    How.PARTITIONED: {"partitioned": True},
+}
 _BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
 _MORE_CALLS = {
     How.OR_BUFFERED: _BUFFERED,

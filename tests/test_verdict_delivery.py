@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from mqs_dll import phrases
-from mqs_dll.abi import Status
+from mqs_dll.abi import Label, Status
+from mqs_dll.names import PART_WORDS
 from mqs_dll.phrases import How
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.delivery import LARGEST
+from mqs_dll.verdict.delivery import LARGEST, LARGEST_IN_PARTS
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict
-from tests.support.made_up_job import IRECV, RECV, Pending, Rank, job, rank, receive, send, stack
+from tests.support.made_up_job import IRECV, RECV, Pending, Rank, communicator, given, job, rank, receive, send, stack
 
 HELD = (phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD),)
 
@@ -121,3 +122,44 @@ def test_a_matched_probe_has_nothing_to_do_with_another_message() -> None:
     verdict = conclude(job(sending(), still(1, held, receive(0, tag=6), call="MPI_Recv")))
     assert undelivered(verdict) == []
     assert verdict.outcome is Outcome.PROVED
+
+
+PARTITIONED = [(phrases.made_by(f"MPI_P{kind}_init", how=How.PARTITIONED),) for kind in ("send", "recv")]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_partitioned_message_that_matches_may_lack_a_part(moves: bool) -> None:
+    """Both ranks wait for it and stand still: no circle, but a part to be looked for; not where they may move."""
+    sent = send(1, tag=-1, text=PARTITIONED[0])
+    half = receive(0, tag=3, status=Status.MATCHED, message=(0, 3, 8), text=PARTITIONED[1])
+    facts: dict[str, Any] = {"call": "MPI_Wait", "watched": not moves}
+    verdict = conclude(job(still(0, sent, **facts), still(1, half, **facts)))
+    assert verdict.outcome is (Outcome.NOTHING_STUCK if moves else Outcome.SUSPECTED)
+    assert [finding.sentence for finding in verdict.findings] == [
+        "Ranks [0-1] wait in MPI_Wait for a partitioned message of rank 0 to rank 1, tag 3 on MPI_COMM_WORLD: not all "
+        "of its parts have come."
+    ][moves:]
+    assert all("MPI_Pready" in finding.advice for finding in verdict.findings)
+
+
+def test_a_large_partitioned_message_may_be_slow() -> None:
+    """It is not accused where its bytes could take longer than the samples."""
+    sent = send(1, tag=-1, length=LARGEST_IN_PARTS + 1, text=PARTITIONED[0])
+    receives = receive(
+        0, tag=3, length=LARGEST_IN_PARTS + 1, status=Status.MATCHED, message=(0, 3, 8), text=PARTITIONED[1]
+    )
+    verdict = conclude(job(still(0, sent, call="MPI_Wait"), still(1, receives, call="MPI_Wait")))
+    assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
+def test_the_parts_of_a_message_tell_who_waits_for_it() -> None:
+    """Open MPI receives them on a communicator of its own; the request of the whole message is in no queue."""
+    own = communicator("", range(2), label=Label(b"", PART_WORDS, internal=True))
+    request = given(request=0x10)[0]._replace(elements=(0x77,))
+    part = receive(0, tag=2, on=own, text=(phrases.made_by("MPI_Recv_init", how=How.PERSISTENT), phrases.request(0x99)))
+    facts: dict[str, Any] = {"call": "MPI_Wait", "arguments": [request]}
+    verdict = conclude(job(still(0, member_of=[own], **facts), still(1, part, **facts), communicators=[own]))
+    assert verdict.outcome is Outcome.SUSPECTED
+    assert verdict.findings[0].sentence == (
+        "Rank 1 waits in MPI_Wait for a partitioned message of rank 0 to rank 1: not all of its parts have come."
+    )

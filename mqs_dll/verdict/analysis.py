@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.shared import Shared
-from mqs_dll.verdict.delivery import undelivered
+from mqs_dll.verdict.delivery import undelivered, waits_for_parts
 from mqs_dll.verdict.evaluation import Evaluator
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
@@ -39,7 +39,7 @@ class Analysis:
         self.unmoved = {need for each in self.undelivered for need in (each.send, each.receive)}
         """Needs that are satisfied as soon as something moves, which it didn't in any sample."""
         of_still = (need for place in still for thread in self.waits.of_process[place].threads for need in thread.needs)
-        self.unmoved.update(need for need in of_still if need.moves and need.peers)
+        self.unmoved.update(need for need in of_still if (need.moves and need.peers) or waits_for_parts(need))
         self.proved = Evaluator(self, unknown=True).solve()
         self.suspected = Evaluator(self, unknown=False).solve()
         self.suspected.stuck -= self.proved.stuck

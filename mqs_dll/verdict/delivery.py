@@ -20,6 +20,9 @@ from mqs_dll.verdict.states import ProcessWait, State
 LARGEST = 1 << 20
 """Bytes of a message that no working network takes longer for than the samples do; larger ones may just be slow."""
 
+LARGEST_IN_PARTS = 1 << 26
+"""The same of a partitioned message: it is much more often a part that its sender hasn't marked ready."""
+
 Envelope: TypeAlias = "tuple[int, int, int, int | None]"
 """A sender, a receiver, a channel and a tag."""
 
@@ -51,6 +54,12 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
             if envelope is not None:
                 (sends if need.kind is WaitKind.SEND else receives).setdefault(envelope, need)
     return [Undelivered(key[0], key[1], sends[key], receives[key]) for key in sends if key in receives]
+
+
+def waits_for_parts(need: Need) -> bool:
+    """Tell whether a need is for a partitioned message, which matches long before its parts are ready."""
+    pending = need.pending
+    return pending is not None and pending.words.partitioned and (pending.length or 0) <= LARGEST_IN_PARTS
 
 
 def _envelope(need: Need) -> Envelope | None:

@@ -8,6 +8,7 @@ from mqs_dll import phrases
 from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
+from mqs_dll.names import PART_WORDS
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators, Room
 from mqs_dll.verdict.entries import is_note, leaves_peer_open
@@ -84,6 +85,9 @@ class Joined:
         tag = operation.desired_tag
         if (operation.tag_wild or tag == UNKNOWN) and got:
             tag = operation.actual_tag
+        words = phrases.read(operation.extra_text)
+        if self.communicators.all[communicator].description == PART_WORDS:
+            words = words._replace(partitioned=True, internal=True)
         known_tag = tag != UNKNOWN and not (operation.tag_wild and not got)
         return Pending(
             process=place,
@@ -98,7 +102,7 @@ class Joined:
             any_tag=operation.tag_wild and not got,
             length=operation.desired_length if operation.desired_length >= 0 else None,
             arrived=operation.actual_length if got and operation.actual_length >= 0 else None,
-            words=phrases.read(operation.extra_text),
+            words=words,
         )
 
     def _peer(self, world: int, communicator: int, rank: int, world_rank: int) -> int | None:

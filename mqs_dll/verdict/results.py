@@ -39,6 +39,8 @@ class Cause(Enum):
     """Its message is here, and the MPI doesn't end the call."""
     UNDELIVERED = "matched, not delivered"
     """A send and a receive match, and their message doesn't come; or a matched probe keeps it."""
+    PART = "part not ready"
+    """Of a partitioned message, which its sender has to mark ready part by part."""
     TAG = "tag mismatch"
     COMMUNICATOR = "wrong communicator"
     SOURCE = "wrong source"

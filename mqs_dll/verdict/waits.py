@@ -17,7 +17,7 @@ from mqs_dll.job.snapshot import Hidden
 from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.communicators import Room
-from mqs_dll.verdict.evidence import unknown_if
+from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
@@ -98,7 +98,8 @@ class Waits:
         if unseen:
             found = self._of_requests(place, stack)
             needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
-            other = self.windows.requested(place, call) or self._needs.of_call(place, call)
+            part = self._part_of_message(place, call)
+            other = part or self.windows.requested(place, call) or self._needs.of_call(place, call)
             return ThreadWait(call, _REQUESTED[blocks], True, [*needs, other])
         if waited := self._requested(place, stack, blocks):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
@@ -170,6 +171,16 @@ class Waits:
         if any(each.words.request is None and calls.may_have_request(each.words.calls) for each in own):
             return False  # one whose request isn't known
         return not _handles(stack) <= {each.words.request for each in own}
+
+    def _part_of_message(self, place: int, call: str) -> Need | None:
+        """Return what a partitioned receive waits for, whose parts alone are in a queue: the MPI's own receives."""
+        for each in self._open(place):
+            if each.words.partitioned and each.words.internal and each.queue is Queue.RECEIVES:
+                need = self._needs.of(each, call)
+                need.communicator = None
+                need.satisfied |= Evidence.UNKNOWN
+                return need
+        return None
 
     def _candidates(
         self, place: int, call: str, blocks: Blocks, pending: list[Pending], *, alone: bool

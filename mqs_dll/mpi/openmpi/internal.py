@@ -18,7 +18,7 @@ from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.heap import heap_bytes
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.windows import Windows
-from mqs_dll.names import FILE_WORDS, window_words
+from mqs_dll.names import FILE_WORDS, PART_WORDS, window_words
 
 MODULE_BYTES = 1024
 """How far into a module its communicator is looked for."""
@@ -53,7 +53,7 @@ class InternalCommunicators:
         if not unnamed:
             return
         local_halves = {entry.view.c_local_comm for entry in entries if entry.inter}
-        others = ((words, b"") for words in (local_halves, *self._partitioned()))
+        others = [(local_halves, b""), *((words, PART_WORDS) for words in self._partitioned())]
         files = ((words, FILE_WORDS) for words in self._files())
         for words, description in (*others, *files, *self._of_windows()):
             for address in unnamed.keys() & words:

@@ -18,7 +18,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
-from mqs_dll.verdict.findings.delivery import of_kept, of_undelivered
+from mqs_dll.verdict.findings.delivery import of_kept, of_parts, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.partners import of_launchers, of_partners
@@ -46,6 +46,7 @@ _GRAVEST_FIRST = (
     Cause.COLLECTIVE_MISSING,
     Cause.UNDELIVERED,
     Cause.LEFT_OUT,
+    Cause.PART,
     Cause.SELF,
     Cause.FORGOTTEN,
     Cause.CYCLE,
@@ -92,7 +93,7 @@ def _all(case: Case) -> Iterator[Finding]:
     partners = [*of_launchers(case), *of_partners(case)]
     without = {place for finding in partners for place in finding.processes}
     collectives = [each for each in of_collectives(case) if not without.issuperset(each.processes)]
-    undelivered = list(of_undelivered(case))
+    undelivered = [*of_undelivered(case), *of_parts(case)]
     explained = {place for finding in (*partners, *collectives, *undelivered) for place in finding.processes}
     circles = [each for each in of_circles(case, explained) if not without.issuperset(each.processes)]
     peers = list(of_peers(case))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from mqs_dll.escape import visible
+from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.findings.common import Case
+from mqs_dll.verdict.findings.common import waits as waits_in
 from mqs_dll.verdict.findings.peers import state_words
-from mqs_dll.verdict.results import Cause, Finding
+from mqs_dll.verdict.needs import Need
+from mqs_dll.verdict.results import Cause, Finding, WaitKind
 
 _MATCHED_PROBE = "Receive what MPI_Mprobe or MPI_Improbe matched with MPI_Mrecv or MPI_Imrecv: no other call gets it."
 
@@ -50,3 +54,31 @@ def of_kept(case: Case) -> Iterator[Finding]:
             certainty = case.certainty([place])
             on = need.communicator
             yield case.finding(Cause.UNDELIVERED, certainty, sentence, _MATCHED_PROBE, places, on, ends=[need])
+
+
+def of_parts(case: Case) -> Iterator[Finding]:
+    """Yield who waits for a partitioned message whose ranks match: what keeps it is a part that isn't marked ready."""
+    names, analysis = case.names, case.analysis
+    waits: defaultdict[tuple[int, int], list[tuple[int, Need]]] = defaultdict(list)
+    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+        for need in analysis.unmet(place):
+            pending = need.pending
+            if pending is None or not pending.words.partitioned or pending.peer is None:
+                continue
+            if need.satisfied is Evidence.YES or pending.words.internal:
+                key = (place, pending.peer) if need.kind is WaitKind.SEND else (pending.peer, place)
+                waits[key].append((place, need))
+    for (sender, receiver), both in waits.items():
+        waiting, calls = [place for place, _ in both], " and ".join(sorted({need.what for _, need in both}))
+        way = f"of {names.ranks([sender])} to {names.ranks([receiver])}"
+        last = both[-1][1]
+        envelope = "" if last.communicator is None else names.envelope(last)
+        sentence = (
+            f"{names.ranks(waiting)} {waits_in(waiting)} in {calls} for a partitioned message {way}{envelope}: not "
+            "all of its parts have come."
+        )
+        advice = (
+            f"Look for a part that {names.ranks([sender])} doesn't mark ready: MPI_Start wants MPI_Pready for each."
+        )
+        places, ends = (sender, receiver), [need for _, need in both]
+        yield case.finding(Cause.PART, case.certainty(waiting), sentence, advice, places, last.communicator, ends=ends)
