@@ -518,10 +518,10 @@ def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.Mo
     true_read = Look.read
     failures: list[BrokenStructureError] = []
 
-    def read(look: Look, look_further: LookFurther | None) -> Snapshot:
+    def read(look: Look, look_further: LookFurther | None, *, until: float) -> Snapshot:
         if failures:
             raise failures.pop()
-        return true_read(look, look_further)
+        return true_read(look, look_further, until=until)
 
     monkeypatch.setattr(Look, "read", read)
     with (
