@@ -14,6 +14,7 @@ from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import listing, terminal, text
+from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import (
     Activity,
     Cause,
@@ -421,6 +422,20 @@ def test_nothing_unread_is_no_section() -> None:
 
 
 # ---------------------------------------------------------------- the job
+
+
+def test_the_tests_that_pytest_runs_are_told() -> None:
+    """Equal ones once, with their ranks; a test's name is text of the job's."""
+    tests = ["test_a.py::test_x (call)", "test_a.py::test_x (call)", EVIL, *(f"test_{n}" for n in range(4)), ""]
+    read = job(*map(rank, range(len(tests))))
+    read = replace(read, processes=tuple(replace(each, test=t) for each, t in zip(read.processes, tests, strict=True)))
+    shown = printed(text.render(read, conclude(read)))
+    assert [line.strip() for line in shown.splitlines() if "pytest" in line] == [
+        "pytest: ranks [0-1] in test_a.py::test_x (call)",
+        f"pytest: rank 2 in {EVIL_SHOWN}",
+        *(f"pytest: rank {number + 3} in test_{number}" for number in range(3)),
+        "pytest: 1 more tests (--json has them all)",
+    ]
 
 
 def test_the_facts_of_the_job_are_told() -> None:

@@ -14,6 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job.environment import variable
+from mqs_dll.debugger.job.rank import CURRENT_TEST
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess
@@ -290,6 +292,17 @@ def test_the_python_frame_is_the_programs_own(frames: list[tuple[str, str]], fun
     found = python._read(made).innermost
     assert found is not None
     assert (found.function, found.file) == (function, file or frames[-1][1])
+
+
+def test_the_test_that_pytest_runs_is_in_its_process(tmp_path: Path) -> None:
+    """Pytest has put it into the environment, which has moved since the process was started with it."""
+    program = tmp_path / "test_halo.py"
+    program.write_text("import time\n\n\ndef test_swap():\n    print('ready', flush=True)\n    time.sleep(60)\n")
+    options = ("-m", "pytest", "-p", "no:cacheprovider", "-qs", f"--rootdir={tmp_path}", str(program))
+    with running_program(Path(sys.executable), *options) as child, LiveProcess(child.pid) as process:
+        found = look_until(lambda: variable(process, CURRENT_TEST), lambda test: test.endswith(b"(call)"))
+        assert found == b"test_halo.py::test_swap (call)"
+        assert variable(process, "MQS_NEVER_SET") == b""
 
 
 def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Path]) -> None:

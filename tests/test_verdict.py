@@ -363,8 +363,12 @@ def test_a_call_of_which_nobody_knows_what_it_waits_for_is_suspected() -> None:
         "Rank 0 is in MPI_File_read_shared at dump.c:31, and did not leave it between two looks; what it waits for "
         "is in no queue."
     )
-    for fine in (still(0, call=call, watched=False), rank(0, call=call), still(0, call="MPI_File_seek")):
-        assert conclude(job(fine, still(1))).outcome is Outcome.NOTHING_STUCK
+    for unclear in (still(0, call=call, watched=False), rank(0, call=call)):
+        assert conclude(job(unclear, still(1))).headline == (
+            "Nothing is known to be stuck, but too little could be seen: 2 ranks read; whether 1 of them left the call "
+            "that they are in, isn't known."
+        )
+    assert conclude(job(still(0, call="MPI_File_seek"), still(1))).outcome is Outcome.NOTHING_STUCK
 
 
 def test_the_end_of_a_session_is_not_the_end_of_mpi() -> None:
@@ -1147,12 +1151,15 @@ def test_a_collective_in_which_all_are_is_not_stuck() -> None:
 
 @pytest.mark.parametrize("call", ["MPI_Barrier", "MPI_Bcast", "MPI_Neighbor_alltoall"])
 def test_waits_inside_one_collective_end_by_themselves(call: str) -> None:
-    """All are in it, and its own messages go round: that is a moment of it; only a barrier needs one who is outside."""
+    """All are in it, and its own messages go round: that is a moment of it; only a barrier needs one who is outside.
+
+    But nobody was seen to leave it, either: that nothing is stuck isn't known.
+    """
     inside = [still(number, collective(call, source=(number + 1) % 3), call=call, watched=False) for number in range(3)]
     alone = conclude(job(*inside))
     watched = [still(number, collective(call, source=(number + 1) % 3), call=call) for number in range(3)]
     with_another = conclude(job(*watched, still(3, receive(0), call="MPI_Recv")))
-    assert (alone.outcome, the(alone, Cause.KNOT).certainty) == (Outcome.NOTHING_STUCK, Certainty.NOTED)
+    assert (alone.outcome, the(alone, Cause.KNOT).certainty) == (Outcome.NOT_READ, Certainty.NOTED)
     assert (3 in stuck(with_another, Certainty.PROVED)) == (call == "MPI_Barrier")
 
 
@@ -1418,6 +1425,16 @@ def test_findings_of_one_kind_fill_no_screen() -> None:
     cycles = conclude(job(*ranks)).findings
     assert len(cycles) == 5
     assert cycles[-1].sentence == "16 more of this kind (cycle), among ranks [8-39]."
+
+
+@pytest.mark.parametrize(("inner", "is_ending"), [("atexit", True), ("_PyEval_EvalFrameDefault", False)])
+def test_a_python_rank_whose_interpreter_is_ending_is_said_to_be(inner: str, *, is_ending: bool) -> None:
+    """It calls MPI_Finalize for itself then, mostly after an exception; a program may do so, too."""
+    frames = tuple(Frame(each, "python3", None, None) for each in ("ompi_mpi_finalize", inner, "Py_RunMain"))
+    ending = [replace(stack("MPI_Finalize"), frames=frames)]
+    peer = rank(1, stacks=ending, earlier=rank(1, stacks=ending))
+    (finding,) = conclude(job(still(0, receive(1), call="MPI_Recv"), peer)).findings
+    assert finding.sentence.endswith("called MPI_Finalize: its Python interpreter is ending.") == is_ending
 
 
 @pytest.mark.parametrize("is_there", [False, True])

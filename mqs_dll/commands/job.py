@@ -193,16 +193,20 @@ def _obtain(options: argparse.Namespace) -> Job:
 
 
 def is_suspected(job: Job) -> bool:
-    """Tell whether something about a job is suspected, and nothing is proved: it may pass.
+    """Tell whether something about a job is suspected or unclear, and nothing is proved: it may pass.
 
     Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
     """
+    from mqs_dll.job.snapshot import Hidden
     from mqs_dll.verdict.conclude import conclude
     from mqs_dll.verdict.results import Cause, Outcome
 
     verdict = conclude(job)
     flooded = any(finding.cause is Cause.FLOOD for finding in verdict.findings)
-    return verdict.outcome is Outcome.SUSPECTED and not flooded
+    unclear = verdict.outcome is Outcome.NOT_READ and all(
+        process.samples and not isinstance(process.samples[-1].stacks, Hidden) for process in job.processes
+    )
+    return (verdict.outcome is Outcome.SUSPECTED or unclear) and not flooded
 
 
 # ---------------------------------------------------------------- where it goes

@@ -223,6 +223,8 @@ class JobProcess:
     """Oldest first; empty unless it was read."""
     starts: tuple[Start, ...] = ()
     """Oldest first; empty unless it is before the end of MPI_Init."""
+    test: str = ""
+    """The test that it is in, as pytest has it in PYTEST_CURRENT_TEST: "tests/test_halo.py::test_swap (call)"."""
     passes: bool = False
     """Whether the next look may well show what the last one could not read: what is in its memory contradicted itself,
     as it does while a call changes it."""

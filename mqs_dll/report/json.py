@@ -81,7 +81,7 @@ def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dic
 
 def _process(process: JobProcess, activity: Activity, snapshots: bool) -> dict[str, Any]:
     return {
-        **members(process, "world", "rank", "host", "pid", "program", "state", "why", "way_out"),
+        **members(process, "world", "rank", "host", "pid", "program", "test", "state", "why", "way_out"),
         **members(activity, "call", "phrase", "where", "mode", "certainty", "halt"),
         "samples": [_sample(sample) for sample in process.samples] if snapshots else None,
     }

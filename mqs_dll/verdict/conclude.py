@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from mqs_dll.escape import visible
+from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.verdict import findings
@@ -13,6 +14,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Origin
+from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Activity, Cause, Certainty, Finding, Mode, Outcome, Verdict, Wait, WaitKind
 from mqs_dll.verdict.states import State, ThreadWait
 
@@ -47,16 +49,31 @@ def _outcome(analysis: Analysis, found: tuple[Finding, ...]) -> Outcome:
 
 
 def _saw_enough(analysis: Analysis) -> bool:
-    """Tell whether what each rank does was seen: else one of the others may be stuck.
+    """Tell whether each rank was seen to progress, or to be where it can go on without others; else one may be stuck.
 
     What is pending in a rank whose stack can't be seen doesn't tell whether it waits for that.
     """
+    doubtful = _doubtful(analysis)
     seen = [
-        bool(process.samples) and analysis.state(place) is not State.IDLE
+        bool(process.samples) and analysis.state(place) is not State.IDLE and place not in doubtful
         for place, process in enumerate(analysis.job.processes)
         if process.state not in (RankState.EXITED, RankState.FINALIZED)
     ]
     return bool(seen) and all(seen)
+
+
+def _doubtful(analysis: Analysis) -> set[int]:
+    """Return who wasn't seen to leave a call that ends only if all is right, or nobody knows how.
+
+    It may have left it and made it again.
+    """
+    turning = {place for part in analysis.suspected.turning for place in part}
+    return {
+        place
+        for place, wait in enumerate(analysis.waits.of_process)
+        if (place in turning or (wait.call is not None and what_ends(wait.call) is Blocks.UNKNOWN))
+        and analysis.motions[place] is not Motion.CHANGED
+    }
 
 
 def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[Finding, ...]) -> str:
@@ -70,6 +87,8 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     of_all = f"{read} of {len(processes)} ranks" if read < len(processes) else _ranks(read)
     unclear = sum(wait.state is State.IDLE for wait in analysis.waits.of_process)
     unseen = f"; the call stacks of {unclear} can't be seen" if unclear else ""
+    if doubtful := len(_doubtful(analysis)):
+        unseen += f"; whether {doubtful} of them left the call that they are in, isn't known"
     if outcome is Outcome.NOTHING_STUCK:
         blocked = sum(bool(wait.threads) for wait in analysis.waits.of_process)
         waiting = f", {blocked} of them in a call that waits" if blocked else ""

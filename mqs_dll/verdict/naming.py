@@ -29,6 +29,7 @@ _STATES = {
     State.GONE: "in MPI_Finalize",
 }
 _MOST_CALLS = 3
+_EVALUATES = ("PyEval", "_PyEval", "PyRun", "_PyRun")
 _OF_PYTHON = ("_Py", "Py")
 _GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
 
@@ -320,6 +321,15 @@ def _other_threads(wait: ProcessWait) -> str:
     others = [thread.call for thread in wait.threads[1:] if thread.call is not None]
     listed = ", ".join([*dict.fromkeys(others)][:_MOST_CALLS])
     return listed and f" ({'another thread' if len(others) == 1 else 'other threads'} in {listed})"
+
+
+def ends_python(stack: CallStack | None) -> bool:
+    """Tell whether a thread is where a Python interpreter ends: its main function has come back from the program.
+
+    Py_RunMain calls Py_FinalizeEx then, mostly by a jump (Modules/main.c of CPython 3.11); so after an exception, too.
+    """
+    functions = [] if stack is None else [frame.function for frame in stack.frames]
+    return "Py_RunMain" in functions and not any(each.startswith(_EVALUATES) for each in functions)
 
 
 def in_function(stack: CallStack) -> str:

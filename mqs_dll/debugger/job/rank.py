@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
+from mqs_dll.debugger.job.environment import variable
 from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.locks import lock_of
@@ -32,6 +33,11 @@ from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.records import CallStack, Halt, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
+CURRENT_TEST = "PYTEST_CURRENT_TEST"
+"""The variable in which pytest has the test that runs."""
+MAX_TEST = 300
+"""Characters of a test's name that are kept."""
+
 
 class LiveRank:
     """A rank, opened when it is first asked for, and again when it couldn't be opened."""
@@ -50,6 +56,8 @@ class LiveRank:
         """What the last look has read, None where it read nothing."""
         self.stacks: tuple[CallStack, ...] | Hidden = ()
         """Those of the last look; empty where none were captured."""
+        self.test = ""
+        """As JobProcess has it, of the last look."""
         self.halt: Halt | None = None
         """What kept it standing in the last look, other than we."""
         self._failure: MqsError | None = None
@@ -136,12 +144,14 @@ class LiveRank:
     def unwind(self) -> None:
         """Follow the stacks that were captured in the last look; the process may run."""
         captured, self._captured = self._captured, None
-        self.stacks = ()
+        self.stacks, self.test = (), ""
         process = self._process
         if captured and process:
             sizes = {} if self.snapshot is None else sizes_by_handle(self.snapshot)
             stacks = unwind(captured, process, self._tracer, sizes)
             self.stacks = stacks if isinstance(stacks, Hidden) else tuple(_with_lock(each, process) for each in stacks)
+            if not isinstance(stacks, Hidden) and any(stack.python for stack in stacks):
+                self.test = variable(process, CURRENT_TEST).decode(errors="replace")[:MAX_TEST]
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""

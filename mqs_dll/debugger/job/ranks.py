@@ -219,7 +219,7 @@ class Here(Closes):
             halt=rank.halt,
         )
         known = found.rank if number is None else number
-        return replace(base, rank=known, why=why, samples=(sample,), passes=rank.passes)
+        return replace(base, rank=known, why=why, samples=(sample,), test=rank.test, passes=rank.passes)
 
     def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
         if not self.how.stacks:

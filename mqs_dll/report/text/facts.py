@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from mqs_dll.escape import visible
 from mqs_dll.job.records import CORE_FILES, GDB, LIVE, Job, RankState
+from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import fold
 from mqs_dll.report.terminal import indented
 
@@ -16,7 +19,7 @@ from mqs_dll.report.terminal import indented
 def parts(job: Job) -> Iterator[RenderableType]:
     """Yield the title of the job and the facts."""
     yield Text("\nThe job", style="bold")
-    for line in _lines(job):
+    for line in (*_lines(job), *_tests(job)):
         yield indented(Text(visible(line)))
 
 
@@ -30,6 +33,19 @@ def _lines(job: Job) -> Iterator[str]:
         yield NOT_COUNTED
 
 
+def _tests(job: Job) -> Iterator[str]:
+    """Yield which tests of pytest's the ranks are in."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, process in enumerate(job.processes):
+        if process.test:
+            places[process.test].append(place)
+    for test, those in islice(places.items(), MAX_TESTS):
+        yield f"pytest: {'rank' if len(those) == 1 else 'ranks'} {name_many(job, those)} in {test}"
+    if len(places) > MAX_TESTS:
+        yield f"pytest: {len(places) - MAX_TESTS} more tests (--json has them all)"
+
+
+MAX_TESTS = 5
 NOT_COUNTED = (
     "returns from MPI calls were not counted (--no-count): what a loop could make look like this twice is suspected, "
     "not proved"

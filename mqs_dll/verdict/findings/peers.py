@@ -10,7 +10,7 @@ from mqs_dll.escape import visible
 from mqs_dll.job import calls
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.verdict.findings.common import Case, are, waits
-from mqs_dll.verdict.naming import in_function
+from mqs_dll.verdict.naming import ends_python, in_function
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.progress import Motion, halt_of
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
@@ -285,7 +285,9 @@ def state_words(case: Case, peers: Collection[int]) -> str:
     if state is State.GONE:
         if process.state is RankState.EXITED:
             return "exited"
-        return "called MPI_Finalize"
+        ending = all(ends_python(analysis.waits.of_process[each].stack) for each in peers)
+        its = "its Python interpreter is" if len(peers) == 1 else "their Python interpreters are"
+        return f"called MPI_Finalize{f': {its} ending' if ending else ''}"
     if state is State.NOT_READ:
         return f"{verb} not read" if process.state is RankState.UNREADABLE else f"{verb} before MPI_Init"
     if state is State.STOPPED and len(peers) > 1:
