@@ -72,7 +72,8 @@ def test_a_job_is_its_inferiors(hang: list[int], tmp_path: Path, capsys: pytest.
     file = tmp_path / "job.json"
     asked = ("inferior 2", "mqs job", f"mqs job --save {file} --json", "info inferiors")
     printed = gdb(f"attach {hang[0]}", *attached, *asked)
-    assert "SEEMS STUCK: rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776" in printed
+    assert "SEEMS STUCK: rank 1 waits in MPI_Recv from rank 2, tag 7777 on 'halo exchange'; rank 2 in" in printed
+    assert "Rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776" in printed
     assert re.search(r"0 +seems stuck in MPI_Barrier +\[1-2\] to enter +MPI_COMM_WORLD +tag_mismatch.c:20", printed)
     assert re.search(r"^\* 2 ", printed, re.MULTILINE)  # the inferior that was selected still is
     assert main(["job", "--load", str(file)]) == Outcome.SUSPECTED

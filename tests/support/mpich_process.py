@@ -36,8 +36,8 @@ class _Pools:
         self.addresses: dict[int, list[int]] = {handles.COMM: [], handles.REQUEST: []}
         self.by_class: dict[int, list[object]] = {handles.DATATYPE: []}
 
-    def live(self, cls: int) -> list[int]:
-        return self.addresses.get(cls, [])
+    def live(self, cls: int, most: int | None = None) -> list[int]:
+        return self.addresses.get(cls, [])[:most]
 
     def size_of(self, cls: int) -> int:
         return PAGE

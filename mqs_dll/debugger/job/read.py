@@ -111,7 +111,7 @@ def _has_just_ended(looks: Sequence[Job]) -> bool:
         sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in look.processes)
         for look in looks[-2:]
     ]
-    return len(ended) > 1 and ended[0] != ended[1]
+    return len(ended) > 1 and ended[0] != ended[1] < len(looks[-1].processes)
 
 
 class JobReader(Closes):
