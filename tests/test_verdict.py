@@ -951,10 +951,14 @@ def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> No
     (finding,) = verdict.findings
     assert (finding.cause, finding.certainty) == (Cause.COLLECTIVE_MISSING, Certainty.PROVED)
     assert finding.sentence == (
-        "Ranks [0-2] wait for nonblocking collective no. 3 on 'work comm', begun by ranks [0-2], not by rank 3: "
+        "Ranks [0-2] wait for nonblocking or persistent collective with tag no. 3 on 'work comm', "
+        "begun by ranks [0-2], not by rank 3: "
         "it is in MPI_Recv from rank 1, tag 5 on MPI_COMM_WORLD at solver.c:42."
     )
-    assert verdict.activities[0].phrase == "in MPI_Wait for nonblocking collective no. 3 on 'work comm'"
+    assert (
+        verdict.activities[0].phrase
+        == "in MPI_Wait for nonblocking or persistent collective with tag no. 3 on 'work comm'"
+    )
 
 
 def test_who_is_in_a_later_nonblocking_collective_has_begun_those_before() -> None:

