@@ -123,6 +123,12 @@ class CallStack:
         """The MPI call that may keep it; None outside MPI, and in what such a call has called back."""
         return self.call if self.callback is None else None
 
+    @property
+    def requests(self) -> set[int]:
+        """The requests that the call was given; empty where they aren't known."""
+        known = (each for each in self.arguments if each.name in ("request", "array_of_requests"))
+        return {handle for each in known for handle in each.elements}
+
     def argument(self, name: str) -> Argument | None:
         """Return an argument of the MPI call by the name of its parameter, None where it is unknown."""
         return next((each for each in self.arguments if each.name == name), None)

@@ -99,3 +99,8 @@ class Snapshot:
     bytes_read: int
     calls_only: bool = False
     """Whether no library could read the process: what there is comes from its environment."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a list breaks off."""
+        return any(queue.broken is not None for each in self.communicators for queue in each.queues)

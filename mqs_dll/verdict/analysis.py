@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqs_dll.job.records import Job, JobProcess
+from mqs_dll.job.records import Job
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.delivery import undelivered, waits_for_parts
 from mqs_dll.verdict.evaluation import Evaluator
@@ -27,7 +27,11 @@ class Analysis:
         self.communicators = self.joined.communicators
         self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
-        self.cut = {place for place, process in enumerate(job.processes) if _is_cut(process)}
+        self.cut = {
+            place
+            for place, process in enumerate(job.processes)
+            if process.samples and process.samples[-1].snapshot.is_broken
+        }
         """Processes of which a list breaks off: what is missing may match anything that others have."""
         self.waits = Waits(self.joined)
         self._by_network = job.by_network
@@ -43,6 +47,8 @@ class Analysis:
         self.proved = Evaluator(self, unknown=True).solve()
         self.suspected = Evaluator(self, unknown=False).solve()
         self.suspected.stuck -= self.proved.stuck
+        self.stuck = sorted(self.proved.stuck | self.suspected.stuck)
+        """Processes that are proved or suspected to be stuck."""
 
     def stood_still(self, place: int) -> bool:
         """Tell whether a process was surely in one and the same call from one look to the next.
@@ -66,6 +72,8 @@ class Analysis:
 
         A process that has exited is taken for one that did long ago: nothing of it is known since.
         """
+        if not self._by_network:
+            return True
         key = need.peers if need.peers else None
         if key not in self._arrived:
             peers = range(len(self.motions)) if key is None else self.known_peers(need)
@@ -75,7 +83,7 @@ class Analysis:
     def _is_quiet(self, place: int) -> bool:
         """Tell whether a process has sent nothing for as long as a message may take to another one."""
         process = self.job.processes[place]
-        if not self._by_network or not process.samples:
+        if not process.samples:
             return True
         if place not in self._quiet:
             watched = not self._is_counted(place)
@@ -150,8 +158,3 @@ class Analysis:
     def state(self, place: int) -> State:
         """Return what a process does."""
         return self.waits.of_process[place].state
-
-
-def _is_cut(process: JobProcess) -> bool:
-    communicators = process.samples[-1].snapshot.communicators if process.samples else ()
-    return any(queue.broken is not None for each in communicators for queue in each.queues)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.results import Mode
 from mqs_dll.verdict.states import ThreadWait
 
 
@@ -247,7 +247,7 @@ class StuckGraph:
             return []
         thread = threads[0]
         firm = {*thread.also}
-        if len(thread.needs) == 1 or (thread.sure and thread.mode is Mode.ALL):
+        if len(thread.needs) == 1 or thread.needs_all is Evidence.YES:
             firm |= {*thread.needs}
         return [
             need

@@ -90,7 +90,7 @@ class Waits:
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
         unseen = self._has_unseen_request(place, stack, blocks)
-        unknown = calls.takes_requests(blocks) and not _handles(stack)
+        unknown = calls.takes_requests(blocks) and not stack.requests
         if marked and alone and calls.takes_requests(blocks):
             return self._marked(
                 place, call, marked, _MODES[blocks], unseen=unseen or (unknown and blocks is Blocks.SOME)
@@ -151,12 +151,12 @@ class Waits:
         """
         found = self._of_requests(place, stack)
         waited = [each for each in found if each.status is not Status.COMPLETE]
-        is_known = _handles(stack) == {each.words.request for each in found}
+        is_known = stack.requests == {each.words.request for each in found}
         return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
 
     def _of_requests(self, place: int, stack: CallStack) -> list[Pending]:
         """Return the operations whose requests a call was given."""
-        handles = _handles(stack)
+        handles = stack.requests
         return [each for each in users(self._joined.operations[place]) if each.words.request in handles]
 
     def _has_unseen_request(self, place: int, stack: CallStack, blocks: Blocks) -> bool:
@@ -170,7 +170,7 @@ class Waits:
         own = [each for each in users(self._joined.operations[place]) if each.queue is not Queue.UNEXPECTED]
         if any(each.words.request is None and calls.may_have_request(each.words.calls) for each in own):
             return False  # one whose request isn't known
-        return not _handles(stack) <= {each.words.request for each in own}
+        return not stack.requests <= {each.words.request for each in own}
 
     def _part_of_message(self, place: int, call: str) -> Need | None:
         """Return what a partitioned receive waits for, whose parts alone are in a queue: the MPI's own receives."""
@@ -298,11 +298,6 @@ _MODES = {
     Blocks.EVERY: Mode.ALL,
     Blocks.SOME: Mode.ANY,
 }
-
-
-def _handles(stack: CallStack) -> set[int]:
-    """Return the requests that a call was given; none where they aren't known."""
-    return {handle for argument in stack.arguments for handle in argument.elements}
 
 
 def _is_gone(process: JobProcess) -> bool:

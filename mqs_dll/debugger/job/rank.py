@@ -132,7 +132,7 @@ class LiveRank:
         """Read the queues of a process that runs: what has changed under the library's hands is read once more."""
         self.halt = of_running(self.found.pid)
         self.read()
-        if self.is_open and (self.snapshot is None or _is_broken(self.snapshot)):
+        if self.is_open and (self.snapshot is None or self.snapshot.is_broken):
             self.read()
 
     def capture(self, stop: all_stopped) -> None:
@@ -170,7 +170,7 @@ class LiveRank:
     def passes(self) -> bool:
         """As JobProcess has it, of the last look."""
         if self.snapshot is not None:
-            return _is_broken(self.snapshot)
+            return self.snapshot.is_broken
         return isinstance(self._failure, BrokenStructureError | NotInitializedError | TargetReadError)
 
     def obstacle(self) -> Obstacle:
@@ -251,7 +251,3 @@ def _with_lock(stack: CallStack, process: LiveProcess) -> CallStack:
     """Return a stack with the lock that its thread waits for outside MPI."""
     lock = lock_of(process.pid, stack, process.fetch) if stack.call is None else None
     return replace(stack, lock=lock) if lock else stack
-
-
-def _is_broken(snapshot: Snapshot) -> bool:
-    return any(queue.broken for communicator in snapshot.communicators for queue in communicator.queues)

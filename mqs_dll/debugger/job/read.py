@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +16,10 @@ from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
 from mqs_dll.debugger.limit import USUAL, Limit
+from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.garbage import garbage_left_alone
-from mqs_dll.job.records import LIVE, CallStack, Identity, Job, JobProcess, RankState, Sample, Start
+from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
 MOST_MORE = 6
@@ -28,11 +28,6 @@ MOST_MORE = 6
 TO_SETTLE = 3.2
 """Seconds until the first of these, where ranks are on several machines, or before MPI_Init: what was under way between
 them has come, and a job that starts has started."""
-
-_ON_WINDOWS = re.compile(
-    r"MPI_(Win_\w+|R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap)(_c)?", re.IGNORECASE
-)
-_FOR_REQUESTS = re.compile(r"MPI_(Wait|Test)(all|any|some)?")
 
 
 def read_job(
@@ -190,15 +185,10 @@ def _is_one_sided(process: JobProcess) -> bool:
     stacks = process.samples[-1].stacks if process.samples else ()
     if isinstance(stacks, Hidden):
         return False
-    calls = [stack.call or "" for stack in stacks]
-    return any(map(_ON_WINDOWS.fullmatch, calls)) or (
-        any(map(_FOR_REQUESTS.fullmatch, calls)) and not _handles(stacks) <= _requests(process.samples[-1])
+    inside = [(stack, stack.call) for stack in stacks if stack.call is not None]
+    return any(call.startswith("MPI_Win_") or what_ends(call) is Blocks.WINDOW for _, call in inside) or any(
+        takes_requests(polled(call)) and not stack.requests <= _requests(process.samples[-1]) for stack, call in inside
     )
-
-
-def _handles(stacks: Iterable[CallStack]) -> set[int]:
-    """Return the requests that calls were given."""
-    return {handle for stack in stacks for argument in stack.arguments for handle in argument.elements}
 
 
 def _requests(sample: Sample) -> set[int | None]:

@@ -95,9 +95,8 @@ def _calls(case: Case) -> dict[Entered, _Call]:
     """Return the collective calls in which processes are stuck, with those that they wait for."""
     calls: dict[Entered, _Call] = {}
     done: set[Entered] = set()
-    stuck = sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck)
     needs_of = []
-    for place in stuck:
+    for place in case.analysis.stuck:
         needs = [need for need in case.analysis.unmet(place) if need.kind is WaitKind.COLLECTIVE]
         if not needs:
             continue

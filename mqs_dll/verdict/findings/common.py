@@ -50,10 +50,9 @@ class Case:
         self.analysis = analysis
         self.names = names
         self.begun = Begun(analysis.joined)
-        stuck = analysis.proved.stuck | analysis.suspected.stuck
         self.graph = StuckGraph(
-            {place: analysis.unmet(place) for place in stuck},
-            {place: analysis.waits.of_process[place].threads for place in stuck},
+            {place: analysis.unmet(place) for place in analysis.stuck},
+            {place: analysis.waits.of_process[place].threads for place in analysis.stuck},
             analysis.waits.gone,
             len(analysis.job.processes),
         )
@@ -179,6 +178,10 @@ class Case:
             f"{self.names.ranks([place])} has {threads} outside MPI{listed and f', {listed}'}, and it isn't known what "
             f"{'these' if len(others) > 1 else 'that'} may still do."
         )
+
+    def unmet(self, places: Iterable[int]) -> list[Need]:
+        """Return what several stuck processes wait for in vain."""
+        return [need for place in places for need in self.analysis.unmet(place)]
 
     def certainty(self, places: Iterable[int]) -> Certainty:
         """Return PROVED when all of some processes are proved to be stuck, else SUSPECTED."""

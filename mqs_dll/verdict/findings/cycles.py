@@ -36,7 +36,7 @@ def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
         finding = _circle(case, part)
         if finding is not None:
             yield finding
-    for place in sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck):
+    for place in case.analysis.stuck:
         for need in case.analysis.unmet(place):
             if len(need.peers) == 1 and need.peers[0] == place:
                 yield _self(case, place, need)
@@ -116,7 +116,7 @@ def _ring(case: Case, cycle: list[int], needs: list[Need]) -> str:
 
 def _knot(case: Case, part: list[int]) -> Finding:
     names = case.names
-    needs = [need for place in part for need in case.analysis.unmet(place)]
+    needs = case.unmet(part)
     envelopes = {(names.envelope(need)) for need in needs}
     envelope = envelopes.pop() if len(envelopes) == 1 else ""
     communicators = {need.communicator for need in needs}

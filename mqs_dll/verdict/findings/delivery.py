@@ -40,7 +40,7 @@ def of_undelivered(case: Case) -> Iterator[Finding]:
 def of_kept(case: Case) -> Iterator[Finding]:
     """Yield who is stuck in a send because a matched probe took its message, and nobody has received it since."""
     names, analysis = case.names, case.analysis
-    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+    for place in analysis.stuck:
         for need in analysis.unmet(place):
             keeper = None if need.pending is None or need.pending.kept is None else need.pending.kept.process
             if keeper is None:
@@ -60,7 +60,7 @@ def of_parts(case: Case) -> Iterator[Finding]:
     """Yield who waits for a partitioned message whose ranks match: what keeps it is a part that isn't marked ready."""
     names, analysis = case.names, case.analysis
     waits: defaultdict[tuple[int, int], list[tuple[int, Need]]] = defaultdict(list)
-    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+    for place in analysis.stuck:
         for need in analysis.unmet(place):
             pending = need.pending
             if pending is None or not pending.words.partitioned or pending.peer is None:

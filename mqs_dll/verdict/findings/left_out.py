@@ -22,7 +22,7 @@ def of_left_out(case: Case) -> Iterator[Finding]:
     Where it waits for one of those it explains why that doesn't come.
     """
     analysis = case.analysis
-    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+    for place in analysis.stuck:
         call = analysis.waits.of_process[place].call
         if call is None or what_ends(call) in COLLECTIVE:
             continue

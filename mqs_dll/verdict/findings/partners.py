@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mqs_dll.escape import visible
 from mqs_dll.job.calls import reaches_beyond
@@ -17,24 +18,44 @@ from mqs_dll.verdict.findings.common import Case, are
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
-_ENDS = {
-    "MPI_Comm_spawn": "all that it starts have called MPI_Init",
-    "MPI_Comm_spawn_multiple": "all that it starts have called MPI_Init",
-    "MPI_Comm_accept": "a client calls MPI_Comm_connect with its port",
-    "MPI_Comm_connect": "the server calls MPI_Comm_accept on its port",
-    "MPI_Intercomm_create": "both leaders are in it with the same peer communicator and tag, each naming the other",
-    "MPI_Intercomm_create_from_groups": "both groups are in it with the same string tag, each naming the other",
-    "MPI_Comm_create_from_group": "all of the group are in it with the same string tag",
+
+class _Partner(NamedTuple):
+    """What a call needs beyond its communicator."""
+
+    ends_when: str
+    advice: str
+
+
+_STARTED = "all that it starts have called MPI_Init"
+_PARTNERS = {
+    "MPI_Comm_spawn": _Partner(
+        _STARTED, "Look at what was started: is it an MPI program, and what keeps it from MPI_Init?"
+    ),
+    "MPI_Comm_spawn_multiple": _Partner(
+        _STARTED, "Look at what was started: are these MPI programs, and what keeps them from MPI_Init?"
+    ),
+    "MPI_Comm_accept": _Partner(
+        "a client calls MPI_Comm_connect with its port",
+        "Start the client, and compare the port that it was given with this one's.",
+    ),
+    "MPI_Comm_connect": _Partner(
+        "the server calls MPI_Comm_accept on its port",
+        "Look whether the server runs, and compare the port that it has opened with this one's.",
+    ),
+    "MPI_Intercomm_create": _Partner(
+        "both leaders are in it with the same peer communicator and tag, each naming the other",
+        "Compare the leaders, the peer communicator and the tag on both sides.",
+    ),
+    "MPI_Intercomm_create_from_groups": _Partner(
+        "both groups are in it with the same string tag, each naming the other",
+        "Compare the groups, the leaders and the string tags on both sides.",
+    ),
+    "MPI_Comm_create_from_group": _Partner(
+        "all of the group are in it with the same string tag", "Compare the groups and the string tags of all of them."
+    ),
 }
-_ADVICE = {
-    "MPI_Comm_spawn": "Look at what was started: is it an MPI program, and what keeps it from MPI_Init?",
-    "MPI_Comm_spawn_multiple": "Look at what was started: are these MPI programs, and what keeps them from MPI_Init?",
-    "MPI_Comm_accept": "Start the client, and compare the port that it was given with this one's.",
-    "MPI_Comm_connect": "Look whether the server runs, and compare the port that it has opened with this one's.",
-    "MPI_Intercomm_create": "Compare the leaders, the peer communicator and the tag on both sides.",
-    "MPI_Intercomm_create_from_groups": "Compare the groups, the leaders and the string tags on both sides.",
-    "MPI_Comm_create_from_group": "Compare the groups and the string tags of all of them.",
-}
+"""By the calls that reach beyond their communicator (job.calls), large counts aside."""
+
 MOST_LEADERS = 4
 """Processes whose arguments are told one by one."""
 
@@ -64,12 +85,13 @@ def _members(case: Case, place: int) -> set[int | None]:
 
 
 def _finding(case: Case, call: str, places: list[int]) -> Finding:
-    names, name = case.names, call.removesuffix("_c")
-    said = _started(case) if "spawn" in name else _leaders(case, call, places)
-    sentence = f"{names.ranks(places)} {are(places)} in {call}{names.at(places)}, which ends when {_ENDS[name]}{said}."
-    ends = [need for place in places for need in case.analysis.unmet(place)]
+    names, partner = case.names, _PARTNERS[call.removesuffix("_c")]
+    said = _started(case) if partner.ends_when is _STARTED else _leaders(case, call, places)
+    sentence = (
+        f"{names.ranks(places)} {are(places)} in {call}{names.at(places)}, which ends when {partner.ends_when}{said}."
+    )
     certainty = case.certainty(places) if call == "MPI_Intercomm_create" else Certainty.SUSPECTED
-    return case.finding(Cause.PARTNER, certainty, sentence, _ADVICE[name], places, ends=ends)
+    return case.finding(Cause.PARTNER, certainty, sentence, partner.advice, places, ends=case.unmet(places))
 
 
 def _started(case: Case) -> str:
@@ -113,5 +135,4 @@ def of_launchers(case: Case) -> Iterator[Finding]:
         mpi = job.mpi.partition(",")[0]
         advice = f"Start them with the mpiexec of their MPI{f', {mpi}' if mpi else ''}."
         certainty = case.certainty(stuck) if stuck else Certainty.NOTED
-        ends = [need for place in stuck for need in case.analysis.unmet(place)]
-        yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, places, ends=ends)
+        yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, places, ends=case.unmet(stuck))

@@ -87,7 +87,7 @@ def of_peers(case: Case) -> Iterator[Finding]:
     """Yield what point-to-point operations wait for in vain, merged where that is the same."""
     found: dict[tuple[object, ...], _Absence] = {}
     peers_of = _Peers(case)
-    for place in sorted(case.analysis.proved.stuck | case.analysis.suspected.stuck):
+    for place in case.analysis.stuck:
         for need in case.analysis.unmet(place):
             is_kept = need.pending is not None and need.pending.kept is not None  # a finding of its own
             if need.kind is WaitKind.COLLECTIVE or not need.peers or is_kept:
@@ -113,7 +113,7 @@ def of_epochs(case: Case) -> Iterator[Finding]:
     The call that it left out comes first: by the collective call alone it would seem to be the waiter's fault.
     """
     names, analysis = case.names, case.analysis
-    for place in sorted(analysis.proved.stuck | analysis.suspected.stuck):
+    for place in analysis.stuck:
         for need in analysis.unmet(place):
             peers = [peer for peer in need.peers if peer is not None and _is_in_collective(case, peer)]
             if need.one_sided is None or not need.one_sided.missing or not peers:

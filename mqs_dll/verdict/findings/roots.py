@@ -30,8 +30,9 @@ def of_disagreement(case: Case, call: str, communicator: int | None, places: Seq
         f"and disagree about its root{about}{f': {told}' if told else ''}."
     )
     advice = _ADVICE if sure else _ADVICE_ON_ALL
-    ends = [need for place in places for need in case.analysis.unmet(place)]
-    return case.finding(Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator, ends=ends)
+    return case.finding(
+        Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator, ends=case.unmet(places)
+    )
 
 
 def of_several_roots(
@@ -53,9 +54,14 @@ def of_several_roots(
         f"{_told(case, call, communicator, places)}; {rest}."
     )
     everybody = (*places, *others)
-    ends = [need for place in places for need in case.analysis.unmet(place)]
     return case.finding(
-        Cause.ROOTS, case.certainty(everybody), sentence, _ADVICE_ON_TWO, everybody, communicator, ends=ends
+        Cause.ROOTS,
+        case.certainty(everybody),
+        sentence,
+        _ADVICE_ON_TWO,
+        everybody,
+        communicator,
+        ends=case.unmet(places),
     )
 
 
