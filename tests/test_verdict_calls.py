@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqs_dll import phrases
-from mqs_dll.abi import Queue, Status
+from mqs_dll.abi import UNKNOWN, Queue, Status
 from mqs_dll.job.records import Argument, Witness
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.call import written
@@ -17,6 +17,7 @@ from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict,
 from tests.support.made_up_job import (
     ANY,
     IRECV,
+    ISEND,
     Pending,
     Rank,
     collective,
@@ -26,6 +27,7 @@ from tests.support.made_up_job import (
     job,
     rank,
     receive,
+    send,
     stack,
     unexpected,
 )
@@ -98,6 +100,16 @@ def test_queue_and_call_that_agree_are_one_wait() -> None:
     (wait,) = [each for each in verdict.waits if each.process == 0]
     assert (wait.tag, wait.length, wait.from_call) == (10, 8, False)
     assert not [finding for finding in verdict.findings if finding.cause is Cause.DISPUTE]
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_send_whose_receiver_no_queue_has_goes_where_its_call_says(*, hides: bool) -> None:
+    """Where other sends may be hidden, the one that is seen may be another one."""
+    hidden = {Queue.RECEIVES: phrases.unseen("receives", "made up")} if hides else {}
+    sends = send(UNKNOWN, tag=5), send(UNKNOWN, tag=6, text=(ISEND,))
+    waiting = still(0, *sends, call="MPI_Ssend", arguments=given(dest=1, tag=5, comm=None), hidden=hidden)
+    waits = conclude(job(waiting, still(1, receive(0), call="MPI_Recv"))).waits
+    assert [wait.peers for wait in waits if wait.process == 0] == [() if hides else (1,)]
 
 
 def test_a_rank_that_may_have_gone_on_is_in_no_dispute() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from mqs_dll.job import calls
 from mqs_dll.job.facts import IS_ALONE
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.findings import partners
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.made_up_job import Pending, Rank, collective, communicator, given, job, rank, receive
 
@@ -89,3 +91,8 @@ def test_processes_that_are_alone_each_have_the_wrong_launcher() -> None:
     assert [each.certainty for each in fine.findings if each.cause is Cause.LAUNCHER] == [Certainty.NOTED]
     other = rank(None, pid=77, state=RankState.UNREADABLE, why="it is no MPI program")
     assert not [each for each in conclude(job(still(0), other, size=1)).findings if each.cause is Cause.LAUNCHER]
+
+
+def test_each_call_that_reaches_beyond_its_communicator_has_its_sentence() -> None:
+    """The table of calls names them, the findings what each needs."""
+    assert {call for call in calls.known() if calls.reaches_beyond(call)} == partners._PARTNERS.keys()

@@ -110,7 +110,8 @@ class Called:
         agreeing = [each for each in queued if _agree(each, called)]
         if agreeing:
             agreeing[-1].origin = Origin.BOTH
-            if agreeing[-1].peer_rank is None and len(agreeing) == 1 and called.queue is Queue.SENDS:
+            is_its_own = len(agreeing) == 1 and not called.is_hidden  # else it may be another one's
+            if agreeing[-1].peer_rank is None and is_its_own and called.queue is Queue.SENDS:
                 agreeing[-1].peer, agreeing[-1].peer_rank = called.peer, called.peer_rank
         elif queued and called.queue is Queue.RECEIVES and not called.is_hidden:
             self.disputes.append(Dispute(called.process, stack, called, tuple(queued)))
