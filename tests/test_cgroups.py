@@ -59,6 +59,22 @@ def test_a_cgroup_that_does_not_show_here_tells_nothing(cgroup: str, tmp_path: P
     assert frozen_by(PID, where) == ""
 
 
+@pytest.mark.parametrize("cgroup", ["0::/other\n", "0::/slurm/../other\n"])
+def test_a_cgroup_beside_the_one_that_is_mounted_tells_nothing(cgroup: str, tmp_path: Path) -> None:
+    """What lies beside the mount is another folder."""
+    for folder in (tmp_path / "unified", tmp_path / "other", tmp_path / "unified" / "other"):
+        write(folder, cgroup__events="frozen 1\n", cgroup__freeze="1\n")
+    assert frozen_by(PID, proc(tmp_path, cgroup, f"/slurm {tmp_path}/unified rw - cgroup2 cgroup2 rw")) == ""
+
+
+def test_a_path_that_leads_upwards_on_its_way_tells_nothing(tmp_path: Path) -> None:
+    """The kernel writes none: a made-up one leads elsewhere."""
+    write(tmp_path / "unified" / "b", cgroup__events="frozen 1\n", cgroup__freeze="1\n")
+    mount = f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"
+    assert frozen_by(PID, proc(tmp_path, "0::/b\n", mount)) != ""
+    assert frozen_by(PID, proc(tmp_path, "0::/a/../b\n", mount)) == ""
+
+
 def test_without_cgroups_nobody_is_frozen(tmp_path: Path) -> None:
     """Nor is a process that has ended."""
     assert frozen_by(PID, str(tmp_path)) == ""

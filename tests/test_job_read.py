@@ -147,6 +147,15 @@ def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
         assert len(job.processes[0].samples) == most
 
 
+def test_a_job_that_is_over_is_looked_at_no_more() -> None:
+    """Nobody is left to whom something may be under way."""
+    running, over = (made_up.job(*ranks) for ranks in ((made_up.rank(0), made_up.rank(1)), map(made_up.gone, (0, 1))))
+    reader = create_autospec(JobReader, instance=True)
+    reader.look.side_effect = [running, over, over]
+    look_on(reader, [reader.look()], 2, 0.5, lambda _: False)
+    assert reader.look.call_count == 2
+
+
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
     """However often the ranks are looked at, what was read for one look is gone with it: no stack is kept."""

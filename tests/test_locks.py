@@ -6,14 +6,14 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mqs_dll.debugger.job.locks import lock_of
-from mqs_dll.debugger.proc import read_stat
-from mqs_dll.job.records import FILE_LOCK, CallStack, Lock
+from mqs_dll.debugger.proc import read_file, read_stat
+from mqs_dll.job.records import FILE_LOCK, MUTEX, CallStack, Frame, Lock
 from tests.support.targets import wait_until
 
 WAITS = "import fcntl, sys; fcntl.{}(open(sys.argv[1], 'w'), fcntl.LOCK_EX)"
@@ -41,3 +41,63 @@ def test_the_kernel_tells_who_holds_a_file_lock(lock: Callable[..., None], tmp_p
                 each.kill()
                 each.wait()
     assert lock_that(own.pid) is None, "it waits for none"
+
+
+def test_each_file_lock_has_its_own_holder(tmp_path: Path) -> None:
+    """The kernel lists all locks of the machine."""
+    holds = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX); input()"
+    other = subprocess.Popen([sys.executable, "-c", holds, str(tmp_path / "other")], stdin=subprocess.PIPE)
+    with (tmp_path / "own").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_until(lambda: (tmp_path / "other").exists() and f" {other.pid} " in Path("/proc/locks").read_text())
+        names = ("own", "other")
+        waiters = [
+            subprocess.Popen([sys.executable, "-c", WAITS.format("flock"), str(tmp_path / name)]) for name in names
+        ]
+        try:
+            wait_until(
+                lambda: [lock and lock.pid for lock in map(lock_that, pids(waiters))] == [os.getpid(), other.pid]
+            )
+        finally:
+            for each in (*waiters, other):
+                each.kill()
+                each.communicate()
+
+
+def pids(processes: Iterable[subprocess.Popen[bytes]]) -> list[int]:
+    """Return the PIDs of processes."""
+    return [each.pid for each in processes]
+
+
+@pytest.fixture
+def waiter() -> Iterator[int]:
+    """Give the PID of a process whose main thread waits on a futex."""
+    program = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
+    with subprocess.Popen([sys.executable, "-c", program]) as child:
+        try:
+            wait_until(lambda: Path(f"/proc/{child.pid}/syscall").read_text().startswith(("202 ", "98 ")))
+            yield child.pid
+        finally:
+            child.kill()
+
+
+def mutex_of(pid: int, owner: int) -> Lock | None:
+    """Return the mutex that the main thread of a process waits for, by a holder that its memory is made up to have."""
+    frames = (Frame("pthread_mutex_lock", "libc.so.6", None, None),)
+    return lock_of(pid, CallStack(pid, None, None, None, frames, ""), lambda _, size: owner.to_bytes(size, "little"))
+
+
+def test_the_holder_of_a_mutex_is_a_thread_of_its_process(waiter: int) -> None:
+    """Any other number is none that is believed."""
+    assert mutex_of(waiter, waiter) == Lock(MUTEX, waiter, waiter)
+    assert mutex_of(waiter, os.getpid()) is None
+
+
+def test_threads_in_a_pid_namespace_have_numbers_of_their_own(waiter: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its memory has of them is not the kernel's to us."""
+
+    def read(path: str, *most: int) -> bytes:
+        return b"NSpid:\t4711\t3\n" if path.endswith("/status") else read_file(path, *most)
+
+    monkeypatch.setattr("mqs_dll.debugger.job.locks.read_file", read)
+    assert mutex_of(waiter, waiter) is None

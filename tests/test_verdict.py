@@ -1276,7 +1276,9 @@ def test_two_equal_looks_at_numbered_operations_are_a_proof() -> None:
     assert conclude(job(*ranks)).outcome is Outcome.PROVED
 
 
-@pytest.mark.parametrize(("sent", "outcome"), [(5, Outcome.PROVED), (6, Outcome.SUSPECTED), (65541, Outcome.PROVED)])
+@pytest.mark.parametrize(
+    ("sent", "outcome"), [(4, Outcome.PROVED), (5, Outcome.PROVED), (6, Outcome.SUSPECTED), (65541, Outcome.PROVED)]
+)
 def test_a_message_that_was_sent_and_has_not_come_is_under_way(sent: int, outcome: Outcome) -> None:
     """Its number is known to its sender, and to its receiver that it is the next: nobody who waits for it is stuck."""
     asks = receive(1, text=(RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6, 3)))
@@ -1564,3 +1566,17 @@ def test_who_waits_after_it_has_asked_has_gone_on() -> None:
     asked = rank(0, receive(1), call="MPI_Test")
     verdict = conclude(job(rank(0, receive(1), call="MPI_Wait", earlier=asked), still(1, receive(0), call="MPI_Recv")))
     assert verdict.outcome is Outcome.NOTHING_STUCK
+
+
+def test_a_hint_about_others_is_no_part_of_the_headline() -> None:
+    """It stands where a message of those is meant that the first finding is about."""
+    verdict = conclude(
+        job(
+            still(0, receive(1), call="MPI_Recv"),
+            still(1, receive(0), call="MPI_Recv"),
+            still(2, receive(3, tag=1), unexpected(3, tag=2), call="MPI_Recv"),
+            still(3, receive(0), call="MPI_Recv"),
+        )
+    )
+    assert the(verdict, Cause.TAG).certainty is Certainty.SUSPECTED
+    assert verdict.headline.endswith("each waits for the other to send.")

@@ -96,3 +96,9 @@ def test_processes_that_are_alone_each_have_the_wrong_launcher() -> None:
 def test_each_call_that_reaches_beyond_its_communicator_has_its_sentence() -> None:
     """The table of calls names them, the findings what each needs."""
     assert {call for call in calls.known() if calls.reaches_beyond(call)} == partners._PARTNERS.keys()
+
+
+def test_who_was_seen_there_once_is_not_said_to_wait_for_others() -> None:
+    """They may be about to come."""
+    once = (rank(number, call="MPI_Comm_accept", arguments=given(comm=None)) for number in (0, 1))
+    assert Cause.PARTNER not in [each.cause for each in conclude(job(*once)).findings]

@@ -342,3 +342,11 @@ def test_the_call_names_its_window_and_its_target() -> None:
     assert verdict.outcome is Outcome.PROVED
     assert sentences(verdict)[0].startswith("Rank 0 waits in MPI_Recv from rank 1")
     assert "rank 1 in MPI_Win_lock of rank 2 on window 'table', whose lock rank 0 holds" in sentences(verdict)[0]
+
+
+def test_a_lock_that_is_held_does_not_wait_for_its_target() -> None:
+    """Rank 2's MPI may do nothing for it, but rank 0 holds the lock of its part: that is what keeps rank 1."""
+    target = still(2, call=None, windows=[window(**NOTHING | {"queued": (1,)})])
+    verdict = conclude(job(receiving(window(**NOTHING | {"locked": (2,)})), locking(window(**NOTHING)), target))
+    (wait,) = [wait for wait in verdict.waits if wait.process == 1]
+    assert (wait.peers, wait.certainty) == ((0,), Certainty.PROVED)
