@@ -58,10 +58,10 @@ static inline void ready(void)
     }
 }
 
-/* Does work of its own, without MPI, and never ends; with rests, for others. It is one line, which reports name. */
+/* Does work of its own, without MPI, and never ends; with short rests, for others. It is one line, which reports name. */
 static inline void compute(void)
 {
-    for (volatile double sum = 0;; sum += 1) if ((long)sum % 1000000 == 0) usleep(10000);
+    for (volatile double sum = 0;; sum += 1) if ((long)sum % 10000000 == 0) usleep(5000);
 }
 
 /* In each turn of a loop that never ends: a rest now and then, for others. Other ranks wait for this one meanwhile. */
