@@ -303,8 +303,16 @@ class ProcessSession(_Session):
 
     @_call
     def get_comm_group(self) -> list[int]:
-        """Return the MPI_COMM_WORLD ranks of the local group of the communicator under the cursor."""
-        return list(self._need_current().world_ranks())
+        """Return the MPI_COMM_WORLD ranks of the local group of the communicator under the cursor.
+
+        Raises:
+            BrokenStructureError: they aren't as many as get_communicator says, as when the process has run since.
+        """
+        entry = self._need_current()
+        ranks = list(entry.world_ranks())
+        if len(ranks) != entry.size:
+            raise BrokenStructureError(f"the communicator has {entry.size} processes, its group {len(ranks)}")
+        return ranks
 
     @_call
     def get_comm_label(self) -> Label:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from mqs_dll.abi import Communicator
-from mqs_dll.errors import InternalError, MqsError
+from mqs_dll.errors import BrokenStructureError, InternalError, MqsError
 from mqs_dll.session import ProcessSession
 from tests.support import harm
 from tests.support.limited import limited_memory
@@ -63,6 +64,17 @@ def test_no_edit_of_what_is_read_shows_what_cannot_be(target: Tampered, session:
             target.mend()
 
     holds()
+
+
+def test_a_group_of_another_size_than_its_communicator_is_refused(
+    session: ProcessSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has run since its communicators were read may have another group where theirs was."""
+    session.setup_communicator_iterator()
+    (first, *_), size = session._entries or [], len(session.get_comm_group())
+    monkeypatch.setattr(type(first), "size", size + 1)
+    with pytest.raises(BrokenStructureError, match=f"has {size + 1} processes, its group {size}$"):
+        session.get_comm_group()
 
 
 def test_communicators_keep_their_records_between_sweeps(session: ProcessSession) -> None:
