@@ -9,7 +9,7 @@
 
 #include "mqs_interface.h"
 
-/* libmqs's own result codes, as in mqs_dll/errors.py. */
+/* libmqs's own result codes, as in mqs_dll/contract/errors.py. */
 enum { mqs_start_error = 101, mqs_foreign_python = 102, mqs_bad_call = 104, mqs_missing_callback = 105 };
 
 struct mqs_python_side {

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, cast
 
 from mqs_dll._libmqs import ffi, lib
-from mqs_dll.abi import ResultCode, TypeSizes
-from mqs_dll.errors import StartError, TargetReadError
-from mqs_dll.interface import TypeHandle
+from mqs_dll.contract.abi import ResultCode, TypeSizes
+from mqs_dll.contract.errors import StartError, TargetReadError
+from mqs_dll.contract.interface import TypeHandle
 from mqs_dll.service import END_OF_LIST, MOST_WORDS, OK, Service, sentence_of_debugger, text_of
 
 _new = ffi.new

@@ -1,7 +1,7 @@
 """The Python interface: what the command ``mqs`` shows, as frozen records. docs/python.md has an example.
 
-Import its names from ``mqs_dll``. All failures are exceptions of mqs_dll.errors, each with a sentence and, in ``help``,
-what to do.
+Import its names from ``mqs_dll``. All failures are exceptions of mqs_dll.contract.errors, each with a sentence and, in
+``help``, what to do.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from mqs_dll.abi import Communicator, Operation, Queue, Status
 from mqs_dll.commands.which_library import opener, windows
+from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.job import cores, find, read, saved
 from mqs_dll.debugger.job.find import FoundJob
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import MqsError
 from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, RankState, Sample
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.verdict import conclude as verdicts

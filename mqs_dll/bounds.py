@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
-from mqs_dll.errors import TooMuchError
+from mqs_dll.contract.errors import TooMuchError
 
 MOST_STEPS = 1 << 22
 """Four times what a communicator of a million processes takes. A step is one of a walk, or a struct that is read, or

@@ -20,8 +20,8 @@ from typing import NoReturn
 from mqs_dll import __version__, library_path
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
+from mqs_dll.contract.errors import DllError, LimitError, MqsError
 from mqs_dll.debugger.limit import EXIT_LIMIT
-from mqs_dll.errors import DllError, LimitError, MqsError
 
 EXIT_SHOWN = 0
 EXIT_UNREADABLE = 3
@@ -126,7 +126,7 @@ def _apologise(error: BaseException) -> int:
 
 
 def _complain(what: str, advice: str) -> None:
-    from mqs_dll.escape import visible
+    from mqs_dll.contract.escape import visible
 
     with suppress(OSError):  # nobody reads it
         print(f"mqs: {visible(what)}\n     {visible(advice)}", file=sys.stderr, flush=True)

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from mqs_dll.abi import ResultCode, TypeSizes
-from mqs_dll.errors import TargetReadError
-from mqs_dll.interface import TypeHandle
+from mqs_dll.contract.abi import ResultCode, TypeSizes
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.interface import TypeHandle
 from mqs_dll.service import END_OF_LIST, FIRST_TOKEN, MOST_WORDS, OK, Service, sentence_of_debugger
 
 HEADER = struct.Struct("=IIqQQ")

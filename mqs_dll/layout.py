@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from mqs_dll.abi import LayoutOrigin
-from mqs_dll.errors import LayoutError
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.abi import LayoutOrigin
+from mqs_dll.contract.errors import LayoutError
+from mqs_dll.contract.interface import TargetImage
 
 DEBUG_INFORMATION = "debug information"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mqs_dll.errors import DllError
+from mqs_dll.contract.errors import DllError
 
 PACKAGE = Path(__file__).resolve().parent
 

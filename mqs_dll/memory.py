@@ -18,8 +18,8 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from mqs_dll.bounds import MOST_OBJECTS, Allowance
-from mqs_dll.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
-from mqs_dll.interface import TargetProcess
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.contract.interface import TargetProcess
 
 PAGE = 4096
 """Bytes of the smallest page of x86_64 and aarch64: no fetch of one such page can fail half."""

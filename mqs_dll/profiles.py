@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.layout import Layouts, StructLayout
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
 from mqs_dll import session
-from mqs_dll.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Queue, ResultCode
-from mqs_dll.errors import BadCallError, BrokenStructureError, InternalError, MqsError
-from mqs_dll.interface import ImageQueues, ProcessQueues, TargetImage, TargetProcess
+from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Queue, ResultCode
+from mqs_dll.contract.errors import BadCallError, BrokenStructureError, InternalError, MqsError
+from mqs_dll.contract.interface import ImageQueues, ProcessQueues, TargetImage, TargetProcess
 
 OK: Final = ResultCode.OK + 1
 END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
@@ -187,7 +187,7 @@ class Service:
         current = queues.get_communicator()
         group = queues.get_comm_group()
         size = 0 if current is None else current.size
-        if len(group) != size:
+        if len(group) != size:  # another thread has moved the cursor
             raise BrokenStructureError(f"the communicator has {size} processes, its group {len(group)}")
         return None if current is None else struct.pack(f"={size}i", *group)
 

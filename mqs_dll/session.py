@@ -14,7 +14,7 @@ from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqs_dll import __version__
-from mqs_dll.abi import (
+from mqs_dll.contract.abi import (
     Communicator,
     Datatype,
     Label,
@@ -26,7 +26,7 @@ from mqs_dll.abi import (
     ResultCode,
     Window,
 )
-from mqs_dll.errors import (
+from mqs_dll.contract.errors import (
     BadCallError,
     BrokenStructureError,
     InternalError,
@@ -35,7 +35,7 @@ from mqs_dll.errors import (
     UnknownMpiError,
     all_errors,
 )
-from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.memory import Memory
 from mqs_dll.mpi import detect
 from mqs_dll.mpi.base import Adapter, AttachedMpi

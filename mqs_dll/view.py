@@ -20,7 +20,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 

@@ -7,8 +7,8 @@ from typing import NoReturn, cast
 
 import pytest
 
-from mqs_dll.abi import NUMBER_BITS, UNKNOWN, Label, MpiFacts, Operation, Queue, Status, Window
-from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.contract.abi import NUMBER_BITS, UNKNOWN, Label, MpiFacts, Operation, Queue, Status, Window
+from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi import base

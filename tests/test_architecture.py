@@ -14,29 +14,20 @@ MODULES = {
     if not path.with_suffix(".pyi").exists()  # cffi writes those that have a stub
 }
 
-BELOW = {
-    "abi": (),
-    "errors": ("abi",),
-    "interface": ("abi",),
-    "elf_format": (),
-    "names": ("abi",),
-    "phrases": (),
-    "escape": (),
-    "library_path": ("errors",),
-}
+BELOW = {"contract": ("contract",), "library_path": ("contract",)}
 """What both sides stand on."""
 LIBRARY = {
-    "bounds": ("errors",),
-    "layout": ("abi", "errors", "interface"),
-    "memory": ("bounds", "errors", "interface"),
-    "profiles": ("errors", "layout"),
-    "view": ("errors", "layout", "memory"),
-    "fabric": ("errors", "interface", "layout", "memory", "phrases", "profiles", "view", "fabric"),
-    "mpi": (*BELOW, "bounds", "fabric", "layout", "memory", "profiles", "view", "mpi"),
-    "session": ("abi", "errors", "interface", "memory", "mpi"),
-    "service": ("abi", "errors", "interface", "session"),
-    "_glue": ("abi", "errors", "interface", "service"),
-    "helper": ("abi", "errors", "interface", "service"),
+    "bounds": ("contract",),
+    "layout": ("contract",),
+    "memory": ("bounds", "contract"),
+    "profiles": ("contract", "layout"),
+    "view": ("contract", "layout", "memory"),
+    "fabric": ("contract", "layout", "memory", "profiles", "view", "fabric"),
+    "mpi": ("contract", "bounds", "fabric", "layout", "memory", "profiles", "view", "mpi"),
+    "session": ("contract", "memory", "mpi"),
+    "service": ("contract", "session"),
+    "_glue": ("contract", "service"),
+    "helper": ("contract", "service"),
     "helper_start": ("helper",),
 }
 DEBUGGER = {

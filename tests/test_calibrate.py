@@ -28,8 +28,8 @@ from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.proc import mappings
-from mqs_dll.errors import CalibrationError
 from mqs_dll.fabric.ofi import releases as ofi
 from mqs_dll.fabric.ucx import releases as ucx
 from mqs_dll.layout import Layouts, StructLayout

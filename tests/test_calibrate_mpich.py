@@ -24,7 +24,7 @@ from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
 from mqs_dll.calibrate.mpich.runs import NODES, OTHERS
 from mqs_dll.calibrate.solver import Unsolved
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.layout import Layouts
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.profiles import FOLDER, load, parse

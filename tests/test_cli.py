@@ -21,10 +21,10 @@ import pytest
 
 import mqs_dll.report
 from mqs_dll import __main__, __version__, cli, library_path
+from mqs_dll.contract.escape import printable
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
-from mqs_dll.escape import printable
 from tests.support.jobs import TAG, Compiler, processes_with_tag
 from tests.support.jobs import running as running_job
 from tests.support.mpis import OB1, Mpi, open_mpis

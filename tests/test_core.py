@@ -17,16 +17,16 @@ from typing import cast
 
 import pytest
 
-from mqs_dll.abi import Communicator, Label, Queue
 from mqs_dll.cli import main
 from mqs_dll.commands import show
 from mqs_dll.commands.which_library import opener
+from mqs_dll.contract.abi import Communicator, Label, Queue
+from mqs_dll.contract.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
+from mqs_dll.contract.interface import QueueLibrary, TargetImage, TargetProcess
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
-from mqs_dll.interface import QueueLibrary, TargetImage, TargetProcess
 from mqs_dll.job.facts import MOST_RANKS
 from mqs_dll.job.records import RankState
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Snapshot

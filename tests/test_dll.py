@@ -14,15 +14,9 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.abi import Communicator, Operation, Queue, ResultCode, Status
 from mqs_dll.commands.which_library import choose_library, named_by_mpi, open_library, opener, windows
-from mqs_dll.debugger import callbacks, dll
-from mqs_dll.debugger.c_interface import ffi
-from mqs_dll.debugger.collect import Look, take_snapshot
-from mqs_dll.debugger.counting import CountingProcess
-from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
-from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import (
+from mqs_dll.contract.abi import Communicator, Operation, Queue, ResultCode, Status
+from mqs_dll.contract.errors import (
     BadCallError,
     DllError,
     ForeignLibraryError,
@@ -32,7 +26,13 @@ from mqs_dll.errors import (
     TargetReadError,
     UnknownMpiError,
 )
-from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.debugger import callbacks, dll
+from mqs_dll.debugger.c_interface import ffi
+from mqs_dll.debugger.collect import Look, take_snapshot
+from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
+from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CoreView, Hidden, QueueSnapshot
 from mqs_dll.session import Library
 from tests.support.memory_image import MemoryImage, NoSymbols

@@ -19,12 +19,12 @@ from rich.console import Console
 
 import mqs_dll.report
 from mqs_dll import cli, profiles
-from mqs_dll.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
 from mqs_dll.commands.doctor import advice, process, report
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveImage
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.layout import DEBUG_INFORMATION
 from mqs_dll.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment, library_at, places
 from tests.support.memory_image import MemoryImage

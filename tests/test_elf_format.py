@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import elf_format as elf
 from mqs_dll.calibrate.exports import exports
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import FileError
 from mqs_dll.debugger.library_file import FileProcess
-from mqs_dll.errors import FileError
 
 OWN = Path(sys.executable).resolve().read_bytes()
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import __version__, errors, library_path, service
-from mqs_dll.abi import ResultCode
+from mqs_dll import __version__, library_path, service
+from mqs_dll.contract import errors
+from mqs_dll.contract.abi import ResultCode
 from tests.support.embedding import (
     ENVIRONMENT,
     MADE_UP,

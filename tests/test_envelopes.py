@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import Status
+from mqs_dll.contract.abi import Status
 from mqs_dll.mpi.envelopes import NOTHING, Envelope, message, note, receive, send
 
 PEERS = (7, 5, -1)

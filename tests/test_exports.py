@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import abi, errors, library_path
+from mqs_dll import library_path
+from mqs_dll.contract import abi, errors
 from tests.support.embedding import PROGRAMS, ROOT, WARNINGS, compile_program, libmqs, misuse
 
 HEADER = library_path.header().read_text()
@@ -64,7 +65,7 @@ def test_the_preload_library_exports_one_name() -> None:
 
 
 def test_the_header_and_abi_agree() -> None:
-    """The numbers of mqs_interface.h are those of mqs_dll.abi."""
+    """The numbers of mqs_interface.h are those of mqs_dll.contract.abi."""
     numbers = {name: int(value) for name, value in re.findall(r"\b(\w+) = (-?\d+)", HEADER)}
     assert numbers == {
         "mqs_ok": abi.ResultCode.OK,

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.fabric.ofi import releases, views
 from mqs_dll.fabric.ofi.endpoint import Endpoint

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mqs_dll import phrases, read_job
-from mqs_dll.abi import Queue
+from mqs_dll import read_job
 from mqs_dll.commands.doctor import process
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.fabric.ucx import releases, views
 from mqs_dll.fabric.ucx.matching import (
     ALL_BITS,

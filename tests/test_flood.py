@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from mqs_dll.abi import Queue
 from mqs_dll.commands.job import is_suspected
+from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.collect import TOO_LONG, OpenQueues
 from mqs_dll.debugger.job.find import find_job

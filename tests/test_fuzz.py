@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from mqs_dll.abi import Communicator
-from mqs_dll.errors import BrokenStructureError, InternalError, MqsError
+from mqs_dll.contract.abi import Communicator
+from mqs_dll.contract.errors import BrokenStructureError, InternalError, MqsError
 from mqs_dll.session import ProcessSession
 from tests.support import harm
 from tests.support.limited import limited_memory

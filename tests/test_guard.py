@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from mqs_dll.contract.errors import StopError
 from mqs_dll.debugger import holder
 from mqs_dll.debugger.guard import Returns
 from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.returns import ReturnCounter
 from mqs_dll.debugger.stop import all_stopped, stopped
-from mqs_dll.errors import StopError
 from tests.support.returning import LOOPS, OBEYS, Returning, can_count, holding, returning
 from tests.support.targets import compile_target, other_process, running, states, wait_until
 

@@ -7,8 +7,15 @@ import struct
 import pytest
 
 from mqs_dll import bounds
-from mqs_dll.abi import Queue
-from mqs_dll.errors import BadCallError, BrokenStructureError, LayoutError, MqsError, TargetReadError, TooMuchError
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import (
+    BadCallError,
+    BrokenStructureError,
+    LayoutError,
+    MqsError,
+    TargetReadError,
+    TooMuchError,
+)
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.mpi.openmpi.communicators import Entry

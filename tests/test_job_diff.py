@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import mqs_dll.report
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.debugger.job.changes import JobDiff, RankName
 from mqs_dll.debugger.job.compare import compare
 from mqs_dll.job.records import Job, RankState

@@ -15,10 +15,20 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, MpiFacts, Operation, ProfileFacts, Queue, Status, Window
+from mqs_dll.contract.abi import (
+    Communicator,
+    Datatype,
+    LayoutOrigin,
+    MpiFacts,
+    Operation,
+    ProfileFacts,
+    Queue,
+    Status,
+    Window,
+)
+from mqs_dll.contract.errors import SavedFileError
 from mqs_dll.debugger.job import saved as job_file
 from mqs_dll.debugger.job.saved import load, save
-from mqs_dll.errors import SavedFileError
 from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import html, tables
 from mqs_dll.report.picture import picture

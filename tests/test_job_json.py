@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 import mqs_dll.report
-from mqs_dll.abi import Status
+from mqs_dll.contract.abi import Status
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import csv as csv_report

@@ -18,6 +18,16 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from mqs_dll.contract.errors import (
+    AlreadyTracedError,
+    BrokenStructureError,
+    LayoutError,
+    MqsError,
+    NoSuchProcessError,
+    TargetReadError,
+    UnknownMpiError,
+)
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger import holder, live, ptrace
 from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
@@ -32,16 +42,6 @@ from mqs_dll.debugger.job.read import MOST_MORE, JobReader, look_on, read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stop import all_stopped, stopped
-from mqs_dll.errors import (
-    AlreadyTracedError,
-    BrokenStructureError,
-    LayoutError,
-    MqsError,
-    NoSuchProcessError,
-    TargetReadError,
-    UnknownMpiError,
-)
-from mqs_dll.interface import TargetImage, TargetProcess
 from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.session import ImageSession, Library, ProcessSession

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import Communicator, Operation, Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of

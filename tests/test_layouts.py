@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.profiles import shipped

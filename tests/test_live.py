@@ -14,11 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.debugger import holder
-from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
-from mqs_dll.debugger.stop import stopped
-from mqs_dll.errors import (
+from mqs_dll.contract.errors import (
     AlreadyTracedError,
     NoSuchProcessError,
     NotPermittedError,
@@ -26,6 +22,10 @@ from mqs_dll.errors import (
     TargetReadError,
     WordSizeError,
 )
+from mqs_dll.debugger import holder
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
+from mqs_dll.debugger.stop import stopped
 from tests.support.targets import RUNNING, compile_target, ctrl_c_at, other_process, running, states, wait_until
 
 # ---------------------------------------------------------------- programs
@@ -452,7 +452,7 @@ from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, start_time, thread_ids
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.errors import NoSuchProcessError
+from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.session import Library
 
 def begin():

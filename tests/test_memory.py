@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 from mqs_dll import bounds
-from mqs_dll.abi import TypeSizes
 from mqs_dll.bounds import BYTES_OF_A_STEP, MOST_STEPS
-from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.contract.abi import TypeSizes
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
 from mqs_dll.mpi import stack
 from tests.support.memory_image import MemoryImage

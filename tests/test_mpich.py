@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.contract.abi import Operation, Queue, Status
+from mqs_dll.contract.errors import TooMuchError
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.errors import TooMuchError
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.memory import PAGE
 from mqs_dll.mpi.mpich import handles

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import Operation, Status
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.adapter import select
 from mqs_dll.mpi.mpich.buffered import HEADER_WORDS

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from mqs_dll.abi import Operation, Status
-from mqs_dll.errors import BrokenStructureError, NoInformation
+from mqs_dll.contract.abi import Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment

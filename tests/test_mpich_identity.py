@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import LayoutOrigin
+from mqs_dll.contract.abi import LayoutOrigin
+from mqs_dll.contract.errors import FinalizedError, LayoutError, NotInitializedError, TargetReadError
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import FinalizedError, LayoutError, NotInitializedError, TargetReadError
 from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.mpich import handles, pools, views

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.contract.abi import Operation, Queue, Status
+from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import BrokenStructureError, NoInformation
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.adapter import select

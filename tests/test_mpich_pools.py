@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, Segment

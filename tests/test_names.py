@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll.abi import Label
-from mqs_dll.names import called, fit, marked, read_marks
+from mqs_dll.contract.abi import Label
+from mqs_dll.contract.names import called, fit, marked, read_marks
 
 
 @pytest.mark.parametrize(

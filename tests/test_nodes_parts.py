@@ -22,7 +22,8 @@ import pytest
 from ClusterShell import NodeSet
 
 from mqs_dll import cli
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import JobError, NodesError
 from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire
@@ -31,7 +32,6 @@ from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.proc import numbers_in
-from mqs_dll.errors import JobError, NodesError
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.records import Halt, RankState
 from mqs_dll.job.snapshot import Hidden

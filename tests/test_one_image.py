@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.abi import Communicator
+from mqs_dll.contract.abi import Communicator
+from mqs_dll.contract.interface import ProcessQueues, QueueLibrary
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.interface import ProcessQueues, QueueLibrary
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.mpi import MPICH, OPEN_MPI
 from mqs_dll.session import Library

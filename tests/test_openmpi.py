@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
+from mqs_dll.contract.phrases import Words, read
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.phrases import Words, read
 from mqs_dll.profiles import shipped
 from mqs_dll.session import Library
 from tests.support.jobs import HANGS, Compiler, running

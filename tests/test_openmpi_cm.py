@@ -12,9 +12,9 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.contract.abi import Operation, Queue, Status
+from mqs_dll.contract.errors import LayoutError, NoInformation
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import LayoutError, NoInformation
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory

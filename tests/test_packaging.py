@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import __version__
-from mqs_dll.errors import DllError
+from mqs_dll.contract.errors import DllError
 from tests.support.embedding import ROOT, copy_of_package, minor_of, misuse, other_pythons
 from tests.support.packaging import copy_of_sources, load_build
 

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import TEXT_SIZE, Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import TEXT_SIZE, Queue, Status
+from mqs_dll.contract.phrases import Fate, How, Words, made_by, read, unread
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.mpich import tags as mpich_tags
 from mqs_dll.mpi.openmpi import tags as openmpi_tags
-from mqs_dll.phrases import Fate, How, Words, made_by, read, unread
 from tests.support.scenes import (
     BLOCKED,
     BUFFERING,

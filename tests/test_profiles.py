@@ -16,7 +16,7 @@ from mqs_dll.calibrate.dump import Dump, Entry, Region, UnreadableError
 from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.mpi.elf import LoadedLibrary
 from mqs_dll.mpi.ladder import nearest_first, of_machine
 from mqs_dll.mpi.openmpi.identity import ALL_VIEWS

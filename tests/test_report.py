@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import mqs_dll.report
-from mqs_dll.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Status, Window
-from mqs_dll.escape import printable
+from mqs_dll.contract.abi import Communicator, Datatype, LayoutOrigin, Operation, Queue, Status, Window
+from mqs_dll.contract.escape import printable
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report import process_json as json_report
 from mqs_dll.report import process_text as text_report

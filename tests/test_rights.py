@@ -25,6 +25,7 @@ import mqs_dll
 from mqs_dll import library_path
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.launch import Installation
+from mqs_dll.contract.errors import CalibrationError, ForeignError, NoSuchProcessError, NotPermittedError, StopError
 from mqs_dll.debugger import holder, live
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.job.find.processes import Processes
@@ -35,7 +36,6 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, read_stat, start_time
 from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.errors import CalibrationError, ForeignError, NoSuchProcessError, NotPermittedError, StopError
 from tests.support.cores import gcore
 from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler, Job, running

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.abi import ResultCode
+from mqs_dll.contract.abi import ResultCode
 from tests.support.embedding import ENVIRONMENT, ROOT, copy_of_package, misuse, program
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import Compiler, running

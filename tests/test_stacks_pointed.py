@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.job.stacks.pointed import with_elements
-from mqs_dll.errors import TargetReadError
 from mqs_dll.job.records import Argument, CallStack, Witness
 
 NULL = 0x2C000000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import errors
+from mqs_dll.contract import errors
 from tests.support.embedding import ENVIRONMENT, ROOT, SECONDS, WARNINGS, libmqs, program
 
 pytestmark = pytest.mark.root

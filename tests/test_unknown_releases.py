@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.abi import UNKNOWN, Operation, Queue
+from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi.parts import Parts

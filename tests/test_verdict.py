@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import Communicator, Label, Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Communicator, Label, Queue, Status
+from mqs_dll.contract.names import FILE_WORDS, window_words
 from mqs_dll.job.records import (
     FILE_LOCK,
     MUTEX,
@@ -24,7 +25,6 @@ from mqs_dll.job.records import (
     Witness,
 )
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
-from mqs_dll.names import FILE_WORDS, window_words
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.naming import Names

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import UNKNOWN, Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import UNKNOWN, Queue, Status
 from mqs_dll.job.records import Argument, Witness
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.call import written

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import Label, Status
-from mqs_dll.names import PART_WORDS
-from mqs_dll.phrases import How
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Label, Status
+from mqs_dll.contract.names import PART_WORDS
+from mqs_dll.contract.phrases import How
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.delivery import LARGEST, LARGEST_IN_PARTS
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict

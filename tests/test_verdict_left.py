@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import phrases
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.job.records import Argument, Witness
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict

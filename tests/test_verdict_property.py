@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mqs_dll import phrases
+from mqs_dll.contract import phrases
 from mqs_dll.job.records import Argument, Witness
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.abi import Window
+from mqs_dll.contract.abi import Window
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import ANY, Pending, Rank, collective, given, inter, job, rank, receive

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from mqs_dll.abi import LayoutOrigin
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.abi import LayoutOrigin
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.layout import DEBUG_INFORMATION, Layouts, StructLayout, from_debugger
 from mqs_dll.memory import Memory
 from mqs_dll.view import View, chars, inside, int32, pointer, uint8, uint16, wanted_members

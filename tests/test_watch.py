@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mqs_dll.abi import Queue, Status
 from mqs_dll.commands import watch
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import progress
 from mqs_dll.report.watch_view import Frame

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from mqs_dll import __version__
-from mqs_dll.elf_format import MACHINES
+from mqs_dll.contract.elf_format import MACHINES
 from mqs_dll.verdict.results import Cause, Certainty
 from tests.support.embedding import (
     ENVIRONMENT,

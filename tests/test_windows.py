@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll.abi import Window
+from mqs_dll.contract.abi import Window
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.session import Library
 from tests.support.jobs import Compiler, running

@@ -28,8 +28,8 @@ from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison, document, write
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate
+from mqs_dll.contract.errors import CalibrationError, MqsError
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.errors import CalibrationError, MqsError
 from mqs_dll.layout import DEBUG_INFORMATION, Layouts, StructLayout
 from mqs_dll.view import View, wanted_members
 

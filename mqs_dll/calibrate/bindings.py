@@ -20,7 +20,7 @@ from typing import Any
 from cffi import FFI
 
 from mqs_dll.calibrate.exports import exports
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, constants, declaration
 
 OBJECTS = ("Comm", "Datatype", "Group", "Info", "Request", "Win", "Errhandler", "Op", "Message", "Session")

@@ -18,6 +18,7 @@ from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
 from mqs_dll.calibrate.openmpi.family import OpenMpi
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.proc import (
     MOST_STRINGS,
     check_readable,
@@ -28,7 +29,6 @@ from mqs_dll.debugger.proc import (
     user_name,
 )
 from mqs_dll.debugger.rights import distrusted
-from mqs_dll.errors import CalibrationError
 
 FAMILIES: tuple[type[Family], ...] = (OpenMpi, Mpich)
 """Those that can be calibrated."""

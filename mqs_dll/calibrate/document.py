@@ -12,8 +12,8 @@ from typing import Any
 
 from mqs_dll import __version__, profiles
 from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.files import write_whole
-from mqs_dll.errors import CalibrationError
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.profiles import SCHEMA, Profile, parse
 from mqs_dll.view import View, wanted_members

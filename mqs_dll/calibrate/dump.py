@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 
 WORD = 8
 PAGE = 4096

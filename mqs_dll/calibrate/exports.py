@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from mqs_dll import elf_format as elf
+from mqs_dll.contract import elf_format as elf
 
 
 class Export(NamedTuple):

@@ -17,8 +17,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqs_dll import phrases, profiles
-from mqs_dll.abi import UNKNOWN, Operation, Queue
+from mqs_dll import profiles
 from mqs_dll.calibrate import search
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.document import Subject, profile_of
@@ -26,14 +25,16 @@ from mqs_dll.calibrate.dump import Entry
 from mqs_dll.calibrate.launch import RUN_SECONDS, Installation, Run, has_ended, running
 from mqs_dll.calibrate.rank import Rank
 from mqs_dll.calibrate.search import NOTHING
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
+from mqs_dll.contract.errors import CalibrationError, MqsError, TargetReadError
+from mqs_dll.contract.interface import ProcessQueues, TargetProcess
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.limit import Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.errors import CalibrationError, MqsError, TargetReadError
 from mqs_dll.fabric.ofi import releases as ofi
 from mqs_dll.fabric.ucx import releases as ucx
-from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.job.snapshot import CoreView
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.interrupts import ended
 from mqs_dll.debugger.proc import mappings, processes_with, read_stat
-from mqs_dll.errors import CalibrationError
 
 TAG = "MQS_CALIBRATION"
 RUN_SECONDS = 60.0

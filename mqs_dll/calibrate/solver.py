@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 
 
 @dataclass(frozen=True)

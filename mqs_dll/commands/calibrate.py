@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.interrupts import ended
-from mqs_dll.errors import CalibrationError
 
 if TYPE_CHECKING:
     from mqs_dll.calibrate.family import Family, Solution, Tell
@@ -224,6 +224,6 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
 
 def say(line: str) -> None:
     """Print a line, in which may be what an MPI has printed."""
-    from mqs_dll.escape import visible
+    from mqs_dll.contract.escape import visible
 
     print(visible(line))

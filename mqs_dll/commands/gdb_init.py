@@ -6,7 +6,7 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
-from mqs_dll.errors import DllError
+from mqs_dll.contract.errors import DllError
 
 EXIT_SHOWN = 0
 PACKAGES = ("mqs_dll", "rich")

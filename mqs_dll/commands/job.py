@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.times import add_limit, is_number, limit_of, number, seconds
-from mqs_dll.errors import ReportError
+from mqs_dll.contract.errors import ReportError
 
 if TYPE_CHECKING:
     from mqs_dll.job.records import Job

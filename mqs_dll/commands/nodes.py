@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mqs_dll.commands import which_library
-from mqs_dll.errors import CoreError, MqsError, NodesError, NoSuchProcessError
+from mqs_dll.contract.errors import CoreError, MqsError, NodesError, NoSuchProcessError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.find import FoundJob

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.times import add_limit, limit_of, number
-from mqs_dll.errors import MqsError, UnknownMpiError
+from mqs_dll.contract.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.nodes.wire import Shown
@@ -170,7 +170,7 @@ def _look_at_core(options: argparse.Namespace) -> Shown:
 
 def _mention(sentences: Sequence[str]) -> None:
     """Print on standard error what a reader of the report has to know beside it."""
-    from mqs_dll.escape import visible
+    from mqs_dll.contract.escape import visible
 
     for sentence in sentences:
         print(f"mqs: {visible(sentence)}.", file=sys.stderr)

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll import library_path
+from mqs_dll.contract.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 from mqs_dll.debugger.strings import string_at
-from mqs_dll.errors import DllError, MqsError, TargetReadError, UnknownMpiError
 
 if TYPE_CHECKING:
+    from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
     from mqs_dll.debugger.dll import DynamicLibrary
-    from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
     from mqs_dll.job.snapshot import Hidden
     from mqs_dll.session import ProcessSession
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TypeVar
 
-from mqs_dll.abi import TypeSizes
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.abi import TypeSizes
+from mqs_dll.contract.errors import TargetReadError
 
 _LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
 

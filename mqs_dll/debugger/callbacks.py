@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mqs_dll.abi import ResultCode
+from mqs_dll.contract.abi import ResultCode
+from mqs_dll.contract.errors import MqsError, all_errors
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger.c_interface import ffi
-from mqs_dll.errors import MqsError, all_errors
-from mqs_dll.interface import TargetImage, TargetProcess
 
 _log = logging.getLogger(__name__)
 _per_thread = threading.local()

@@ -10,16 +10,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mqs_dll.abi import Label, Operation, Queue
+from mqs_dll.contract.abi import Label, Operation, Queue
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.contract.names import read_marks
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stop import begin_holder, stopped
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
-from mqs_dll.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.names import read_marks
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.live import LiveProcess  # needs drgn, which gdb doesn't have

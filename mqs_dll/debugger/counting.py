@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import TypeSizes
-from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.contract.abi import TypeSizes
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 
 
 class CountingProcess:

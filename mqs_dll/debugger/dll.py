@@ -12,7 +12,27 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mqs_dll.abi import TEXT_LINES, VERSION_COMPATIBILITY, Communicator, Label, Operation, Queue, ResultCode, Status
+from mqs_dll.contract.abi import (
+    TEXT_LINES,
+    VERSION_COMPATIBILITY,
+    Communicator,
+    Label,
+    Operation,
+    Queue,
+    ResultCode,
+    Status,
+)
+from mqs_dll.contract.errors import (
+    BadCallError,
+    BrokenStructureError,
+    DllError,
+    ForeignLibraryError,
+    MqsError,
+    NoInformation,
+    TargetReadError,
+    all_errors,
+)
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger.c_interface import REQUIRED_CALLS, TADDR_WIDTH, ffi
 from mqs_dll.debugger.callbacks import (
     BASIC_CALLBACKS,
@@ -23,17 +43,6 @@ from mqs_dll.debugger.callbacks import (
     go_to,
     take_trouble,
 )
-from mqs_dll.errors import (
-    BadCallError,
-    BrokenStructureError,
-    DllError,
-    ForeignLibraryError,
-    MqsError,
-    NoInformation,
-    TargetReadError,
-    all_errors,
-)
-from mqs_dll.interface import TargetImage, TargetProcess
 
 _RTLD_NOW_LOCAL = os.RTLD_NOW | os.RTLD_LOCAL
 _PAST_THE_END = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)

@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from mqs_dll.contract.errors import NoSuchProcessError, StopError
 from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.holder import Call, Holder, Watch
 from mqs_dll.debugger.proc import Owner, is_wholly_of, read_status
 from mqs_dll.debugger.returns import ReturnCounter
-from mqs_dll.errors import NoSuchProcessError, StopError
 
 _BREAKPOINT = 1
 """TRAP_BRKPT, as si_code: what x86's exc_debug_user() says where no cause is left (Linux 6.18,

@@ -29,10 +29,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
+from mqs_dll.contract.errors import StopError
 from mqs_dll.debugger.limit import EXIT_LIMIT
 from mqs_dll.debugger.proc import Owner, read_stat
 from mqs_dll.debugger.tracer import Tracer
-from mqs_dll.errors import StopError
 
 _LAST_RESORT = 1.0
 """Seconds after the limit at which the kernel ends the holder."""

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import drgn
 
-from mqs_dll import elf_format as elf
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import FileError, TargetReadError
 from mqs_dll.debugger.bases import OfThisMachine
 from mqs_dll.debugger.live import LiveImage, new_program
 from mqs_dll.debugger.proc import check_owner
-from mqs_dll.errors import FileError, TargetReadError
 
 _PAGE = 4096
 _BASE = 1 << 40

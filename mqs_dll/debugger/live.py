@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import drgn
 
+from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError
 from mqs_dll.debugger.bases import Closes, ReadInOnePiece
 from mqs_dll.debugger.proc import check_owner, check_readable, not_permitted, read_status, start_time
-from mqs_dll.errors import MqsError, NoSuchProcessError, ProcessError
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
 

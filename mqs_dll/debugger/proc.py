@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import Literal, NamedTuple
 
-import mqs_dll.elf_format as elf  # "from mqs_dll import" would ask its __getattr__, and holder.py has to begin quickly
-from mqs_dll.errors import (
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import (
     AlreadyTracedError,
     ForeignError,
     NoMainThreadError,

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
+from mqs_dll.contract.errors import LimitError, MqsError, StopError
 from mqs_dll.debugger.holder import Holder, Order, start_holder
 from mqs_dll.debugger.interrupts import Interrupts
 from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
-from mqs_dll.errors import LimitError, MqsError, StopError
 
 _DEADLINE = 5.0
 """Seconds that a process has to stop; a thread in the kernel's uninterruptible sleep doesn't."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqs_dll.errors import TargetReadError
-from mqs_dll.interface import TargetProcess
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.interface import TargetProcess
 
 _LONGEST = 4096
 """PATH_MAX of Linux, the closing NUL included."""

@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from mqs_dll.contract.errors import MqsError, NoSuchProcessError, StopError
 from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.proc import (
     Owner,
@@ -23,7 +24,6 @@ from mqs_dll.debugger.proc import (
     read_status,
     thread_ids,
 )
-from mqs_dll.errors import MqsError, NoSuchProcessError, StopError
 
 
 class Tracer:

@@ -15,12 +15,12 @@ import gdb
 
 from mqs_dll.commands import job as job_command
 from mqs_dll.commands import which_library
-from mqs_dll.errors import MqsError
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.contract.names import called
 from mqs_dll.gdb.inferiors import read_inferiors
 from mqs_dll.gdb.target import GdbProcess, read, selected
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.names import called
 from mqs_dll.report import process_json, process_text, terminal
 
 _UNLIMITED = 4096

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import gdb
 
 from mqs_dll.commands import which_library
+from mqs_dll.contract.errors import MqsError, ProcessError
 from mqs_dll.debugger.job.worlds import RankRead, put_together
-from mqs_dll.errors import MqsError, ProcessError
 from mqs_dll.gdb import frames
 from mqs_dll.gdb.target import GdbProcess, read, selected
 from mqs_dll.job.facts import explain, mpi_name, world_rank, world_size

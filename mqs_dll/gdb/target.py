@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 import gdb
 
+from mqs_dll.contract.errors import ProcessError, TargetReadError
 from mqs_dll.debugger.bases import ReadInOnePiece
 from mqs_dll.debugger.collect import Look, LookFurther
-from mqs_dll.errors import ProcessError, TargetReadError
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.session import Library
 

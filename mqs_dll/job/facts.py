@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from mqs_dll.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
+from mqs_dll.contract.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 

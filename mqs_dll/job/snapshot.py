@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqs_dll.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, Operation, Queue, Window
-from mqs_dll.errors import MqsError, NoInformation
-from mqs_dll.names import read_marks
+from mqs_dll.contract.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, Operation, Queue, Window
+from mqs_dll.contract.errors import MqsError, NoInformation
+from mqs_dll.contract.names import read_marks
 
 QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected messages"}
 """What the queues are called in sentences."""

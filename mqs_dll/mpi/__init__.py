@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.mpi.base import Adapter
 
 OPEN_MPI = "ompi_mpi_communicators"

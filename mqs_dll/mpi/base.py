@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
-from mqs_dll.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
-from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.fabric.base import Fabric
-from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from mqs_dll.abi import INVALID_RANK, NUMBER_BITS, SEVERAL_WORLDS, Communicator, Label
-from mqs_dll.names import marked
+from mqs_dll.contract.abi import INVALID_RANK, NUMBER_BITS, SEVERAL_WORLDS, Communicator, Label
+from mqs_dll.contract.names import marked
 
 
 class CommunicatorEntry(ABC):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqs_dll.abi import TEXT_LINES, TEXT_SIZE
-from mqs_dll.names import fit
+from mqs_dll.contract.abi import TEXT_LINES, TEXT_SIZE
+from mqs_dll.contract.names import fit
 
 LINE = TEXT_SIZE - 1
 

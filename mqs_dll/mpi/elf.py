@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from mqs_dll import elf_format as elf
-from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.memory import LARGEST_FETCH, PAGE, Memory
 
 FARTHEST = 1 << 28

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.phrases import How
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import lines
-from mqs_dll.phrases import How
 
 
 class Envelope(NamedTuple):

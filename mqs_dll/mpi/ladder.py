@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from mqs_dll.abi import MpiFacts, ProfileFacts
-from mqs_dll.errors import FinalizedError, LayoutError, MqsError, NotInitializedError, TooMuchError
+from mqs_dll.contract.abi import MpiFacts, ProfileFacts
+from mqs_dll.contract.errors import FinalizedError, LayoutError, MqsError, NotInitializedError, TooMuchError
 from mqs_dll.layout import Layouts
 from mqs_dll.mpi.elf import LoadedLibrary
 from mqs_dll.profiles import Profile

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Generic, NoReturn, TypeVar
 
-from mqs_dll.abi import Operation
-from mqs_dll.errors import NoInformation
+from mqs_dll.contract.abi import Operation
+from mqs_dll.contract.errors import NoInformation
 from mqs_dll.fabric.base import Fabric
 from mqs_dll.mpi.communicators import CommunicatorEntry
 

@@ -12,8 +12,8 @@ import io
 from collections.abc import Iterator
 from functools import cache
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Queue
+from mqs_dll.contract.escape import printable, visible
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.report.names import name_many

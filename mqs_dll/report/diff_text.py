@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mqs_dll.abi import INVALID_RANK, Operation, Queue
+from mqs_dll.contract.abi import INVALID_RANK, Operation, Queue
+from mqs_dll.contract.escape import printable, visible
 from mqs_dll.debugger.job.changes import (
     CommunicatorChange,
     JobDiff,
@@ -16,7 +17,6 @@ from mqs_dll.debugger.job.changes import (
     SightChange,
     StateChange,
 )
-from mqs_dll.escape import printable, visible
 from mqs_dll.report.process_text import length_words, tag_words
 from mqs_dll.verdict.entries import leaves_peer_open
 from mqs_dll.verdict.ranges import rank_words

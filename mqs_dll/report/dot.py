@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
 from mqs_dll.report.layout.boxes import Edge
 from mqs_dll.report.layout.rows import rows_of_boxes

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from mqs_dll.abi import Operation
+from mqs_dll.contract.abi import Operation
 from mqs_dll.job.snapshot import Hidden
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from string import Template
 
 from mqs_dll import __version__
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.drawing import asset, draw, legend
 from mqs_dll.report.names import titled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
+from mqs_dll.contract.names import is_of_owner
 from mqs_dll.job.records import Job
-from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict, Wait, WaitKind
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, Operation, Queue, Status
-from mqs_dll.escape import printable
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, Operation, Queue, Status
+from mqs_dll.contract.escape import printable
+from mqs_dll.contract.names import called
 from mqs_dll.job.records import JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
-from mqs_dll.names import called
 from mqs_dll.report.process_text import peer_words, tag_words
 
 _WORLD = b"MPI_COMM_WORLD"

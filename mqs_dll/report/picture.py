@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.groups import groups
 from mqs_dll.report.names import CommunicatorNames, name_many, titled

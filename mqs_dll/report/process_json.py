@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mqs_dll.abi import Datatype, Window
+from mqs_dll.contract.abi import Datatype, Window
 from mqs_dll.job.bindings import Parameter, parameters
 from mqs_dll.job.records import Argument, CallStack
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot

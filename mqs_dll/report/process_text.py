@@ -8,10 +8,10 @@ from typing import TypeVar
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutOrigin, Operation, Queue, Status, Window
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutOrigin, Operation, Queue, Status, Window
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.contract.names import called, marks_of
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.names import called, marks_of
 from mqs_dll.report.terminal import columns, indented
 from mqs_dll.verdict.entries import leaves_peer_open
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
 from mqs_dll.report.drawing import LINE, SAMPLE, asset, drawn, legend, size_of, texts
 from mqs_dll.report.layout.boxes import Size

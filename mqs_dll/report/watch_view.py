@@ -10,8 +10,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.abi import Queue
-from mqs_dll.escape import visible
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import QueueSnapshot
 from mqs_dll.report.names import name_many

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from mqs_dll import phrases
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Queue, Status
+from mqs_dll.contract.phrases import Words
 from mqs_dll.job import calls
 from mqs_dll.job.bindings import Role, parameters
 from mqs_dll.job.calls import Blocks
 from mqs_dll.job.records import Argument, CallStack, JobProcess, in_mpi
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.phrases import Words
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.pending import Origin, Pending
 

@@ -12,11 +12,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mqs_dll.abi import INVALID_RANK, NUMBER_BITS
+from mqs_dll.contract.abi import INVALID_RANK, NUMBER_BITS
+from mqs_dll.contract.names import is_of_owner
 from mqs_dll.job.records import Job
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.results import CommunicatorFacts
 
 MOST_MEMBERS = 1 << 22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job, RankState

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need

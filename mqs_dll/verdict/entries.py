@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import UNKNOWN, Operation, Queue
+from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 
 
 def is_note(queue: Queue, operation: Operation) -> bool:

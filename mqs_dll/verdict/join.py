@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
+from mqs_dll.contract.names import PART_WORDS
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
-from mqs_dll.names import PART_WORDS
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators, Room
 from mqs_dll.verdict.entries import is_note, leaves_peer_open

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.verdict.pending import Pending, Standing
 
 ANY = -1

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.contract.names import is_of_owner
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.records import MUTEX, CallStack, JobProcess, Lock, RankState
-from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import all_stacks_of
 from mqs_dll.verdict.needs import Need, OneSided

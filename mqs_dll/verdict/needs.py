@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Origin, Pending, Standing

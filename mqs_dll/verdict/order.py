@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.verdict.pending import Pending, Standing
 
 NUMBERS = 1 << 16

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from mqs_dll.abi import Queue, Status
-from mqs_dll.phrases import Words
+from mqs_dll.contract.abi import Queue, Status
+from mqs_dll.contract.phrases import Words
 
 
 class Standing(Enum):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from enum import Enum
 
-from mqs_dll import phrases
-from mqs_dll.abi import Operation, Queue
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Operation, Queue
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.records import CallStack, Halt, JobProcess, Sample, in_mpi
 from mqs_dll.job.snapshot import Hidden, QueueSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
 from mqs_dll.job.records import Witness
 from mqs_dll.verdict import trees
 from mqs_dll.verdict.called import communicator_of, stacks_of

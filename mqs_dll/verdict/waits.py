@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
+from mqs_dll.contract.names import is_of_owner
 from mqs_dll.job import calls
 from mqs_dll.job.calls import Blocks
 from mqs_dll.job.records import CallStack, JobProcess, RankState, in_mpi
 from mqs_dll.job.snapshot import Hidden
-from mqs_dll.names import is_of_owner
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.evidence import Evidence, unknown_if

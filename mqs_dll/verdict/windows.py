@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from mqs_dll.abi import Window
+from mqs_dll.contract.abi import Window
 from mqs_dll.job.records import CallStack, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import window_of

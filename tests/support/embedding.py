@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.errors import DllError
+from mqs_dll.contract.errors import DllError
 
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / "tests/host"

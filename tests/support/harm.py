@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 from hypothesis import strategies
 
-from mqs_dll.abi import TEXT_LINES, TEXT_SIZE, Communicator, Label, Operation, Queue, Status
-from mqs_dll.errors import InternalError, MqsError
+from mqs_dll.contract.abi import TEXT_LINES, TEXT_SIZE, Communicator, Label, Operation, Queue, Status
+from mqs_dll.contract.errors import InternalError, MqsError
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.communicators import join_id
 from mqs_dll.session import Library, ProcessSession

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Status
+from mqs_dll.contract.phrases import How, made_by
 from mqs_dll.job.records import Job
-from mqs_dll.phrases import How, made_by
 from tests.support import made_up_job as made_up
 from tests.support.made_up_job import ANY
 

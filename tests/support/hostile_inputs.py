@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mqs_dll import cli
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.core import start
 from mqs_dll.debugger.core.core_file import CoreFile
@@ -27,7 +28,6 @@ from mqs_dll.debugger.job import calls_only, codec, saved, worlds
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.proc import read_file
-from mqs_dll.errors import MqsError
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.memory import PAGE, Memory
 from mqs_dll.mpi.mpich import views as mpich_views

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from mqs_dll.contract.errors import MqsError, NodesError
 from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.find import jobs as find
@@ -36,7 +37,6 @@ from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import carrier, hosts, wire
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.proc import Stat
-from mqs_dll.errors import MqsError, NodesError
 from mqs_dll.report.text import render
 from mqs_dll.verdict.conclude import conclude
 from tests.support.limited import limited_memory

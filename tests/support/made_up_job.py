@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import Communicator, Label, Operation, Queue, Status, Window
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Communicator, Label, Operation, Queue, Status, Window
+from mqs_dll.contract.phrases import How
 from mqs_dll.job.records import (
     Argument,
     CallStack,
@@ -28,7 +29,6 @@ from mqs_dll.job.records import (
 )
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.phrases import How
 
 ANY = -1
 """MPI_ANY_SOURCE, MPI_ANY_TAG; of sends and messages: not known."""

@@ -6,9 +6,9 @@ So the border to C can be tested, with values that no MPI would give, where ther
 import threading
 from collections.abc import Iterator
 
-from mqs_dll.abi import Communicator, Operation, Queue, Status
-from mqs_dll.errors import BadCallError, BrokenStructureError, NoInformation
-from mqs_dll.interface import TargetImage, TargetProcess
+from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
+from mqs_dll.contract.errors import BadCallError, BrokenStructureError, NoInformation
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 
 COMMUNICATORS = [
     (Communicator(0xFFFF_0000_0000_0001, 1, 3, b"caf\xe9"), [7, -1, 9]),

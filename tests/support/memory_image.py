@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import TypeSizes
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.abi import TypeSizes
+from mqs_dll.contract.errors import TargetReadError
 
 LP64 = TypeSizes(2, 4, 8, 8, 8)
 

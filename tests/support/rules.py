@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.contract.abi import Operation, Queue, Status
 
 if TYPE_CHECKING:
     from tests.support.truth.written import TrueCommunicator, TrueOperation

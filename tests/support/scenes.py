@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.errors import LayoutError
 from tests.support.jobs import BLOCKING, READY_SECONDS, Compiler, Job, JobError, running
 from tests.support.mpis import (
     CH3,

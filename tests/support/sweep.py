@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import Operation, Queue
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.abi import Operation, Queue
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.session import ProcessSession
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mqs_dll import phrases
-from mqs_dll.abi import Operation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Operation
 from mqs_dll.job.records import Argument, CallStack, Job, JobProcess, Sample
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from tests.support.made_up_job import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.interface import TargetProcess
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.counting import CountingProcess
-from mqs_dll.errors import TargetReadError
-from mqs_dll.interface import TargetProcess
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.memory import PAGE
 from mqs_dll.session import Library

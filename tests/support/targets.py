@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mqs_dll import library_path
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.layout import StructLayout
 
 Seen = TypeVar("Seen")

@@ -17,7 +17,7 @@ from mqs_dll.calibrate.dump import EVERYWHERE, WORD, Dump, UnreadableError
 from mqs_dll.calibrate.ledger import Place, Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, HEAD, INDEX_BITS, Array, PoolLedger, find_number
 from mqs_dll.calibrate.solver import Sighting, Solved
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 
 RECORD = "MPIR_Object_alloc_t"

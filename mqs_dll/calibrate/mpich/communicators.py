@@ -11,7 +11,7 @@ from mqs_dll.calibrate.dump import WORD, Dump
 from mqs_dll.calibrate.ledger import Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
 from mqs_dll.calibrate.solver import Solved, Unsolved
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 from mqs_dll.mpi.mpich.views import CONTEXT_ID
 

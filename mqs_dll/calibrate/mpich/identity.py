@@ -11,7 +11,7 @@ from pathlib import Path
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.target import build_of
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 
 RELEASE = re.compile(r"MPICH Version:\s*(\S+)")
 DEVICE = re.compile(r"MPICH Device:\s*(.+)")

@@ -10,7 +10,7 @@ from typing import Any
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
 from mqs_dll.calibrate.solver import Sighting, Solved
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles, views
 
 HEAD = "MPIR_Handle_common"

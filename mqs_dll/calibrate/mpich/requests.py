@@ -13,7 +13,7 @@ from mqs_dll.calibrate.mpich.communicators import COMM
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, is_near
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.mpi.mpich import handles
 
 REQUEST = "MPIR_Request"

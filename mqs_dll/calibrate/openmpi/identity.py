@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.target import build_of
-from mqs_dll.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError
 
 SERIES_SYMBOLS = ("ompi_comm_hash",)
 """Symbols that only some series have."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll.abi import LayoutOrigin, ProfileFacts
 from mqs_dll.commands.doctor.diagnosis import Mend, Part, Rung
+from mqs_dll.contract.abi import LayoutOrigin, ProfileFacts
 
 
 def rungs(origins: Iterable[LayoutOrigin], profile: ProfileFacts | None) -> tuple[Rung, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from mqs_dll.abi import MpiFacts
+from mqs_dll.contract.abi import MpiFacts
 
 
 class Verdict(Enum):

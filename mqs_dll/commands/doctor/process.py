@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mqs_dll.abi import Queue
 from mqs_dll.commands.doctor import advice
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import LayoutError, UnknownMpiError
+from mqs_dll.contract.interface import ProcessQueues, TargetProcess
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
-from mqs_dll.errors import LayoutError, UnknownMpiError
-from mqs_dll.interface import ProcessQueues, TargetProcess
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.session import Library, ProcessSession
 

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from mqs_dll.abi import MpiFacts
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Obstacle, Part, ProcessFacts, Verdict
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.abi import MpiFacts
+from mqs_dll.contract.escape import printable, visible
 from mqs_dll.report.fields import text_for_json
 
 SCHEMA = "mqs-doctor/1"

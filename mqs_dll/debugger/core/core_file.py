@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll import elf_format as elf
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import CoreError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.debugger.core import notes, start
 from mqs_dll.debugger.core.notes import MappedFile
 from mqs_dll.debugger.proc import check_owner
-from mqs_dll.errors import CoreError, NotCoreError, TargetReadError, WordSizeError
 
 _MANY_HEADERS = 0xFFFF
 """PN_XNUM: the number of program headers stands in the first section header."""

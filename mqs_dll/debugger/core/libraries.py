@@ -14,11 +14,11 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll import elf_format as elf
+from mqs_dll.contract import elf_format as elf
+from mqs_dll.contract.errors import CoreError
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.notes import MappedFile
 from mqs_dll.debugger.proc import DELETED
-from mqs_dll.errors import CoreError
 
 _PAGE = 4096
 

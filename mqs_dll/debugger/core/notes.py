@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mqs_dll import elf_format as elf
+from mqs_dll.contract import elf_format as elf
 
 _KERNEL = b"CORE"
 """Who writes the notes, as their owner's name."""

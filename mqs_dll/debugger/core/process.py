@@ -6,11 +6,11 @@ from pathlib import Path
 
 import drgn
 
+from mqs_dll.contract.errors import CoreError, FinalizedError, MqsError, NotInitializedError, TargetReadError
 from mqs_dll.debugger.bases import Closes, OfThisMachine
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.libraries import Libraries, Presence
 from mqs_dll.debugger.live import LiveImage, new_program
-from mqs_dll.errors import CoreError, FinalizedError, MqsError, NotInitializedError, TargetReadError
 
 _ADDRESS_LIMIT = 1 << 64
 _MOST_NAMED = 3

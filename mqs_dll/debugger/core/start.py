@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 
 _MOST_POINTERS = 1 << 20
 """Bytes in front of the auxiliary vector: pointers to more variables than any launcher sets."""

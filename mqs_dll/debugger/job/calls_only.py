@@ -5,10 +5,10 @@ With the calls that ranks are in, and their arguments, that is enough to suspect
 
 from __future__ import annotations
 
-from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.contract.abi import Communicator, Label, Operation, Queue
+from mqs_dll.contract.errors import NoInformation
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger.job.stacks.constants import constants_of
-from mqs_dll.errors import NoInformation
-from mqs_dll.interface import TargetImage, TargetProcess
 
 ALONE = "judged by calls, stacks and environment alone"
 """Stands where a library names the MPI."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqs_dll.abi import Operation, Queue
+from mqs_dll.contract.abi import Operation, Queue
 from mqs_dll.job.records import RankState
 
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from mqs_dll.abi import Communicator, Label, Operation, Queue
+from mqs_dll.contract.abi import Communicator, Label, Operation, Queue
 from mqs_dll.debugger.job.changes import (
     CallChange,
     CommunicatorChange,

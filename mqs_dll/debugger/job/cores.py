@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from mqs_dll.contract.errors import CoreError, MqsError, NotCoreError
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
@@ -20,7 +21,6 @@ from mqs_dll.debugger.job.find.markers import marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
 from mqs_dll.debugger.job.worlds import RankRead, put_together
-from mqs_dll.errors import CoreError, MqsError, NotCoreError
 from mqs_dll.job.facts import MOST_RANKS, explain, mpi_name, sizes_by_handle, world_rank, world_size
 from mqs_dll.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
 

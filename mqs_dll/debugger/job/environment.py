@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.strings import string_at
-from mqs_dll.errors import TargetReadError
 
 MAX_VARIABLES = 1 << 12
 _POINTER = 8

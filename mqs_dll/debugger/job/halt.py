@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.proc import read_status, thread_ids, turns
-from mqs_dll.errors import NoSuchProcessError
 from mqs_dll.job.records import Halt
 
 _BY_SIGNAL, _BY_TRACER = "T", "t"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.proc import read_file, read_stat, thread_ids
-from mqs_dll.errors import MqsError
 from mqs_dll.job.records import FILE_LOCK, MUTEX, CallStack, Lock
 
 _FUTEX, _OF_FILES = frozenset({202, 98}), frozenset({72, 73, 25, 32})

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.interface import TargetProcess
 from mqs_dll.debugger.guard import Returns
 from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.proc import read_stat, turns
-from mqs_dll.errors import TargetReadError
-from mqs_dll.interface import TargetProcess
 
 CallFrame = tuple[int, int, int]
 """A thread's ID, the address of the frame of the call that it is in, and the frame's size, return address included."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from mqs_dll.contract.errors import AlreadyTracedError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import SHARE, LookFurther, OpenQueues
 from mqs_dll.debugger.holder import Holder
@@ -19,7 +20,6 @@ from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
 from mqs_dll.debugger.job.stacks.arguments import PATIENCE
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.stop import all_stopped, begin_holder
-from mqs_dll.errors import AlreadyTracedError
 from mqs_dll.job.facts import world_rank
 from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from mqs_dll import phrases
+from mqs_dll.contract import phrases
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job.find.found import FoundJob, FoundWorld

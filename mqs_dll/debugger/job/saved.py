@@ -15,11 +15,11 @@ import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mqs_dll.abi import LayoutOrigin, Queue
+from mqs_dll.contract.abi import LayoutOrigin, Queue
+from mqs_dll.contract.errors import SavedFileError
 from mqs_dll.debugger.files import write_out
 from mqs_dll.debugger.job import json_room
 from mqs_dll.debugger.job.codec import Codecs, DamagedError
-from mqs_dll.errors import SavedFileError
 from mqs_dll.job.facts import MOST_RANKS
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Frame, Job, JobProcess, RankState

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mqs_dll.errors import MixedRanksError
+from mqs_dll.contract.errors import MixedRanksError
 from mqs_dll.job.facts import missing_ranks
 from mqs_dll.job.records import Job, JobProcess, RankState
 

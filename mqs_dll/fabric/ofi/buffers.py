@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.fabric.ofi import views
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import PAGE, Memory, bounded, remembered

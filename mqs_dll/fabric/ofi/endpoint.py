@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.fabric.base import Fabric
 
 ANY = (1 << 64) - 1

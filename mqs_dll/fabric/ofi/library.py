@@ -10,8 +10,8 @@ import enum
 import re
 import struct
 
-from mqs_dll.errors import LayoutError, TargetReadError
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.errors import LayoutError, TargetReadError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.memory import Memory
 
 VERSION_FUNCTION = "fi_version"

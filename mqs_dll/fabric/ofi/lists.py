@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.memory import WORD, Memory, bounded
 
 MOST = 1 << 22

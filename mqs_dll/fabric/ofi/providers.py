@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import chain
 
-from mqs_dll.errors import LayoutError, MqsError
+from mqs_dll.contract.errors import LayoutError, MqsError
 from mqs_dll.fabric.base import Fabric
 from mqs_dll.fabric.ofi import releases
 from mqs_dll.fabric.ofi.endpoint import Endpoint

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.fabric.ofi.library import Library
-from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.memory import Memory
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.fabric.ofi import lists, views
 from mqs_dll.fabric.ofi.buffers import Buffers
 from mqs_dll.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.errors import BrokenStructureError, LayoutError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.fabric.ofi import lists, views
 from mqs_dll.fabric.ofi.endpoint import Arrived, Endpoint, Posted, Sent
 from mqs_dll.fabric.ofi.library import Kind, Library

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from mqs_dll.errors import BrokenStructureError, LayoutError, NoInformation
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
 from mqs_dll.fabric.ofi import lists, views
 from mqs_dll.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent, check_order
 from mqs_dll.fabric.ofi.library import Kind, Library

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from mqs_dll.errors import BrokenStructureError, LayoutError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.fabric.ofi import lists, views
 from mqs_dll.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Filling, Posted, Sent, check_order
 from mqs_dll.fabric.ofi.library import Kind, Library

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.worker import Worker
 from mqs_dll.memory import WORD, bounded

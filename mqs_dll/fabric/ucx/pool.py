@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.fabric.ucx import views
 from mqs_dll.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
 from mqs_dll.fabric.ucx.worker import HANDLE, Worker

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll.errors import LayoutError, TargetReadError
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.errors import LayoutError, TargetReadError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.layout import Layouts, StructLayout
 from mqs_dll.memory import Memory
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import chain
 
-from mqs_dll.errors import LayoutError, MqsError, TargetReadError, TooMuchError
+from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError, TooMuchError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.fabric.base import Fabric
 from mqs_dll.fabric.ucx import releases, views
-from mqs_dll.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.profiles import of_fabric

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import INVALID_RANK, MpiFacts, Recognition, Window
-from mqs_dll.errors import LayoutError
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.abi import INVALID_RANK, MpiFacts, Recognition, Window
+from mqs_dll.contract.errors import LayoutError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi import MPICH
 from mqs_dll.mpi.base import Adapter, AttachedMpi

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import WORD, Memory
 
 HEADER_WORDS = 12

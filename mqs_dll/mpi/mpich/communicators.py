@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from mqs_dll.abi import INVALID_RANK, Label
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.abi import INVALID_RANK, Label
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.names import fit
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
@@ -15,7 +16,6 @@ from mqs_dll.mpi.mpich.groups import Ranks
 from mqs_dll.mpi.mpich.pools import Pools
 from mqs_dll.mpi.mpich.process import BUILTIN_COMMS
 from mqs_dll.mpi.mpich.requests import values_of
-from mqs_dll.names import fit
 from mqs_dll.view import Reader
 
 INTER = 1

@@ -9,7 +9,7 @@ src/include/mpir_datatype.h of 5.0.1; for 5.0.2 what lies in its processes.
 
 from __future__ import annotations
 
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.describe import DatatypeFacts

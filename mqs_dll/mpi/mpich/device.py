@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.errors import NoInformation
+from mqs_dll.contract.errors import NoInformation
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import MOST_LIVE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mqs_dll.abi import Operation
+from mqs_dll.contract.abi import Operation
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.mpich.communicators import Communicators
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll.errors import MqsError
-from mqs_dll.escape import printable
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.escape import printable
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.fabric.ofi.library import VERSION_FUNCTION
-from mqs_dll.interface import TargetImage
 from mqs_dll.memory import WORD, Memory, bounded
 
 FABRICS, SHARED = b"I_MPI_FABRICS", b"I_MPI_SHM"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import PAGE, WORD, Memory
 from mqs_dll.mpi.elf import LoadedLibrary
 

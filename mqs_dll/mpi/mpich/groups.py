@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mqs_dll.abi import INVALID_RANK
 from mqs_dll.bounds import RANKS_OF_A_STEP
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract.abi import INVALID_RANK
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import views

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mqs_dll.contract.names import FILE_WORDS, window_words
 from mqs_dll.mpi.mpich.communicators import ALONE, Communicators, Entry
 from mqs_dll.mpi.mpich.files import Candidate, Files
 from mqs_dll.mpi.mpich.windows import Windows
-from mqs_dll.names import FILE_WORDS, window_words
 
 
 class InternalCommunicators:

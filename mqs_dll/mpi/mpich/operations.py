@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqs_dll import phrases
-from mqs_dll.abi import Operation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Operation
+from mqs_dll.contract.phrases import How
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.mpich import contexts, tags
-from mqs_dll.phrases import How
 
 NOT_KEPT = envelopes.NOT_KEPT
 BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll import phrases
-from mqs_dll.abi import UNKNOWN, Operation, Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import UNKNOWN, Operation, Status
+from mqs_dll.contract.phrases import How
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text
@@ -18,7 +19,6 @@ from mqs_dll.mpi.mpich import views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.requests import Kind
-from mqs_dll.phrases import How
 
 
 class Partitioned:

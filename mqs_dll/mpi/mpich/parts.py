@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from mqs_dll.errors import BrokenStructureError, LayoutError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import BLOCK, LARGEST_FETCH, Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from itertools import chain
 
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LoadedLibrary, places

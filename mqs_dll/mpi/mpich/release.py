@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import LARGEST_FETCH, Memory
 from mqs_dll.mpi.elf import LoadedLibrary
 

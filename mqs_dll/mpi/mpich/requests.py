@@ -9,7 +9,7 @@ from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
-from mqs_dll import phrases
+from mqs_dll.contract import phrases
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.mpich import handles, views

@@ -6,7 +6,7 @@ Source: src/include/mpir_tags.h, src/mpid/common/sched/mpidu_sched.c, src/mpi/co
 
 from __future__ import annotations
 
-from mqs_dll import phrases
+from mqs_dll.contract import phrases
 
 _BLOCKING = {
     1: "MPI_Barrier",

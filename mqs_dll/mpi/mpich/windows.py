@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Mapping, Sequence
 
-from mqs_dll.abi import Window
-from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.abi import Window
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.memory import WORD
 from mqs_dll.mpi.mpich import handles, views
 from mqs_dll.mpi.mpich.communicators import Entry

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqs_dll.abi import MpiFacts, Recognition, Window
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.abi import MpiFacts, Recognition, Window
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.base import Adapter, AttachedMpi
 from mqs_dll.mpi.ladder import Identity

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.phrases import Fate, How
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope, receive, send
@@ -23,7 +24,6 @@ from mqs_dll.mpi.openmpi.ofi import Ofi, Pattern
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import hidden
 from mqs_dll.mpi.openmpi.requests import PooledPml
-from mqs_dll.phrases import Fate, How
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
 HEAVY_SEND = 0

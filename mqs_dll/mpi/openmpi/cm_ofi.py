@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
+from mqs_dll.contract.phrases import How
 from mqs_dll.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
@@ -40,7 +41,6 @@ from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import hidden
 from mqs_dll.mpi.openmpi.unexpected import early_notes
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
-from mqs_dll.phrases import How
 
 LARGEST_REQUEST = 1024
 """Bytes of one of pml/cm's requests, with mtl/ofi's record (736 at most)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import SEVERAL_WORLDS, Label
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.abi import SEVERAL_WORLDS, Label
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.names import fit
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.groups import Groups, ProcName
 from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.names import fit
 
 NAME_BYTES = 64
 """MPI_MAX_OBJECT_NAME of Open MPI, and what its c_name holds at most, NUL included."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi import views

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from mqs_dll import phrases
-from mqs_dll.errors import MqsError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.openmpi import tags
-from mqs_dll.phrases import How
 
 # ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
 BUFFERED = 2

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from mqs_dll.abi import INVALID_RANK
 from mqs_dll.bounds import RANKS_OF_A_STEP
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract.abi import INVALID_RANK
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import Memory, remembered
 from mqs_dll.mpi.openmpi import views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import WORD, Memory
 
 

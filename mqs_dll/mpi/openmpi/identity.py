@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqs_dll.abi import MpiFacts, Recognition
-from mqs_dll.errors import (
+from mqs_dll.contract.abi import MpiFacts, Recognition
+from mqs_dll.contract.errors import (
     BrokenStructureError,
     FinalizedError,
     LayoutError,
     NotInitializedError,
     TargetReadError,
 )
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.layout import DEBUG_INFORMATION, Layouts, from_debugger
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.elf import LINKER_LIST, LoadedLibrary, library_at

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.contract.errors import MqsError, TargetReadError
+from mqs_dll.contract.names import FILE_WORDS, PART_WORDS, window_words
 from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.openmpi.heap import heap_bytes
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.windows import Windows
-from mqs_dll.names import FILE_WORDS, PART_WORDS, window_words
 
 MODULE_BYTES = 1024
 """How far into a module its communicator is looked for."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.names import fit
 from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.names import fit
 
 _TEXT = re.compile(
     rb"MPI[ _](?:COMM|COMMUNICATOR|INTERCOMM) \w+"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry

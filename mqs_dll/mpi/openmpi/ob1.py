@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll import phrases
-from mqs_dll.abi import UNKNOWN, Operation, Status
-from mqs_dll.errors import MqsError, TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import MqsError, TargetReadError
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.describe import buffer_text
@@ -23,7 +24,6 @@ from mqs_dll.mpi.openmpi.matching import Matching
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.requests import CANCELLED, PooledPml
 from mqs_dll.mpi.openmpi.unexpected import Unexpected
-from mqs_dll.phrases import How
 
 # ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
 PROBE = 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqs_dll.errors import LayoutError, MqsError, TargetReadError
+from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
 from mqs_dll.fabric.ofi.endpoint import ANY, Endpoint
 from mqs_dll.fabric.ofi.library import Kind, Library
 from mqs_dll.fabric.ofi.providers import find_endpoint

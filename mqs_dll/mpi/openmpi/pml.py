@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from mqs_dll import phrases
-from mqs_dll.errors import NoInformation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import NoInformation
 from mqs_dll.mpi.openmpi.communicators import Entry
 from mqs_dll.mpi.transport import HiddenTransport, Transport
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from mqs_dll.errors import MqsError
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import cm_views, views
 from mqs_dll.mpi.openmpi.groups import ProcName

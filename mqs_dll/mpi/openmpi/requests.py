@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.openmpi import cm_views, tags, views
 from mqs_dll.mpi.openmpi.communicators import Entry

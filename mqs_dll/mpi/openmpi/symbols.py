@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqs_dll.errors import LayoutError
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.errors import LayoutError
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory
 from mqs_dll.mpi.openmpi import views

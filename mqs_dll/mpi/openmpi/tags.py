@@ -5,7 +5,7 @@ Source: ompi/mca/coll/base/coll_tags.h of 4.1.0 to 4.1.8 and of 5.0.0 to 5.0.11.
 
 from __future__ import annotations
 
-from mqs_dll import phrases
+from mqs_dll.contract import phrases
 
 ANY_TAG = -1
 

@@ -5,7 +5,7 @@ Only that one is imported: a debugger's user waits for it.
 
 from __future__ import annotations
 
-from mqs_dll.errors import LayoutError
+from mqs_dll.contract.errors import LayoutError
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.parts import Parts
 from mqs_dll.mpi.openmpi.pml import Pml, hidden_pml

@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import LayoutError, MqsError, NoInformation, TargetReadError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, TargetReadError
+from mqs_dll.contract.interface import TargetImage
+from mqs_dll.contract.phrases import How
 from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.worker import Worker, find_worker, is_worker
-from mqs_dll.interface import TargetImage
 from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi import envelopes, stack
 from mqs_dll.mpi.communicators import world_rank
@@ -37,7 +38,6 @@ from mqs_dll.mpi.openmpi.processes import Processes
 from mqs_dll.mpi.openmpi.symbols import Symbols
 from mqs_dll.mpi.openmpi.unexpected import early_notes
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
-from mqs_dll.phrases import How
 
 LARGEST_REQUEST = 4096
 """Bytes of an ompi_request_t, which Open MPI has behind each request of UCX's; its class tells how many they are."""

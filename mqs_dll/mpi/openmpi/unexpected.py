@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence, Sized
 
-from mqs_dll.abi import Operation, Status
-from mqs_dll.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.abi import Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.mpi.communicators import world_rank
 from mqs_dll.mpi.envelopes import message, note
 from mqs_dll.mpi.openmpi import views

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mqs_dll.abi import Window
-from mqs_dll.errors import BrokenStructureError, MqsError, TargetReadError
+from mqs_dll.contract.abi import Window
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.memory import WORD
 from mqs_dll.mpi.openmpi import views
 from mqs_dll.mpi.openmpi.communicators import Entry

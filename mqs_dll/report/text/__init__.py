@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import CallStack, Job
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.report import process_text as process_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mqs_dll.escape import printable
+from mqs_dll.contract.escape import printable
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, CallStack
 from mqs_dll.job.snapshot import CommunicatorSnapshot

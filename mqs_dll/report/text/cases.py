@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
 from mqs_dll.report.names import CommunicatorNames
 from mqs_dll.report.words import MESSAGES, SURE, Rank, ranks_of, tag_words

@@ -9,7 +9,7 @@ from itertools import islice
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import fold

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import CallStack, Frame
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.report.terminal import indented

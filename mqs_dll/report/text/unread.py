@@ -9,11 +9,11 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.escape import printable, visible
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.contract.names import called
 from mqs_dll.job.facts import without_node
 from mqs_dll.job.records import Job, JobProcess, RankState
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
-from mqs_dll.names import called
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import indented

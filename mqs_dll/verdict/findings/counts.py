@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.verdict.called import stacks_of
 from mqs_dll.verdict.findings.common import Case, waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.common import waits as waits_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mqs_dll.abi import Queue
+from mqs_dll.contract.abi import Queue
 from mqs_dll.job.calls import COLLECTIVE, what_ends
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.results import Cause, Certainty, Finding

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.verdict.findings.common import Case, waits
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Pending, Standing, users

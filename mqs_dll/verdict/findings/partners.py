@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.calls import reaches_beyond
 from mqs_dll.job.facts import IS_ALONE
 from mqs_dll.job.records import RankState

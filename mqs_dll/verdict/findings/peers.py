@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mqs_dll.escape import visible
+from mqs_dll.contract.escape import visible
 from mqs_dll.job import calls
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.verdict.findings.common import Case, are, waits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mqs_dll.abi import Queue
-from mqs_dll.escape import visible
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.escape import visible
 from mqs_dll.job.facts import without_node
 from mqs_dll.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, waits

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from mqs_dll import phrases
-from mqs_dll.abi import Status
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Status
+from mqs_dll.contract.phrases import How, made_by, received_by
 from mqs_dll.job.records import Argument, CallStack, Frame, Job, Witness
-from mqs_dll.phrases import How, made_by, received_by
 from tests.support import made_up_job as made_up
 from tests.support.simulator.programs import ANY, Comm, Complete, Compute, Join
 from tests.support.simulator.running import Mpi

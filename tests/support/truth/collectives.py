@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mqs_dll.abi import Operation
+from mqs_dll.contract.abi import Operation
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from tests.support.truth.communicators import pair
 from tests.support.truth.written import TrueCollective, TrueCommunicator, Truth

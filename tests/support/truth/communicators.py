@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mqs_dll.abi import Label
+from mqs_dll.contract.abi import Label
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from tests.support.truth.written import TrueCommunicator, Truth
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mqs_dll.abi import Operation, Queue, Status
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.abi import Operation, Queue, Status
+from mqs_dll.contract.errors import TargetReadError
 from tests.support.rules import SAYS_UNKNOWN, Rules
 from tests.support.truth.written import TrueCommunicator, TrueOperation
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mqs_dll.abi import Operation, Queue
+from mqs_dll.contract.abi import Operation, Queue
 from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot
 from tests.support.rules import LABELS, SAYS_UNKNOWN
 from tests.support.truth.communicators import pair

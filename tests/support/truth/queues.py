@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mqs_dll.abi import Operation, Queue, Status
+from mqs_dll.contract.abi import Operation, Queue, Status
 from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot
 from tests.support.rules import BUFFERED
 from tests.support.truth.collectives import compare_collectives, compare_internal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mqs_dll.abi import Queue, Status
+from mqs_dll.contract.abi import Queue, Status
 from tests.support.rules import Rules, rules_of
 
 STATUS = {"pending": Status.PENDING, "matched": Status.MATCHED, "complete": Status.COMPLETE}

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from mqs_dll.contract.errors import JobError
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.proc import Stat, check_readable, read_status
-from mqs_dll.errors import JobError
 
 __all__ = ["FoundJob", "FoundRank", "FoundWorld", "find_job", "find_jobs"]
 

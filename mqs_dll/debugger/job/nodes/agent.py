@@ -24,6 +24,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import mqs_dll
+from mqs_dll.contract.errors import JobError, MqsError, NoSuchProcessError
 from mqs_dll.debugger import rights
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job import cores
@@ -36,7 +37,6 @@ from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
-from mqs_dll.errors import JobError, MqsError, NoSuchProcessError
 
 WATCH = 5.0
 """Seconds without a word for which ranks stand at most."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mqs_dll import __version__
+from mqs_dll.contract.errors import JobError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
@@ -25,7 +26,6 @@ from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
 from mqs_dll.debugger.job.nodes.wire import Part, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.ranks import How, unread
-from mqs_dll.errors import JobError
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.records import JobProcess, RankState
 

@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from mqs_dll.errors import NodesError
+from mqs_dll.contract.errors import NodesError
 
 _MODULES = ("mqs_dll", "drgn", "_drgn", "_drgn_util", "capstone", "pystack")
 _OPTIONAL = ("_drgn", "_drgn_util", "pystack")

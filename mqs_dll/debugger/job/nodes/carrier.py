@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from mqs_dll.contract.errors import NodesError
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.errors import NodesError
 
 CONNECT = 10.0
 """Seconds that ssh has to connect."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.errors import NodesError
+from mqs_dll.contract.errors import NodesError
 
 MOST = 1 << 16
 """Nodes of a job: more than any machine has."""

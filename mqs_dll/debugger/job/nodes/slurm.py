@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from mqs_dll.errors import NodesError
+from mqs_dll.contract.errors import NodesError
 
 _PATIENCE = 10.0
 """Seconds: slurmctld may be far away, or down."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 import drgn
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.modules import Process
-from mqs_dll.errors import TargetReadError
 
 Fetch = Callable[[int, int], bytes]
 """Returns so many bytes at an address, or raises TargetReadError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mqs_dll.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage
 from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role, constants, parameters
 from mqs_dll.job.records import Argument
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import drgn
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.modules import Modules
-from mqs_dll.errors import TargetReadError
 
 _SIZES_OF_REGISTERS = {drgn.Architecture.X86_64: 8 * 21, drgn.Architecture.AARCH64: 8 * 34}
 """Of the kernel's struct pt_regs, in bytes, which begins like the registers that ptrace gives."""

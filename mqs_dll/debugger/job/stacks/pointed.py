@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
-from mqs_dll.errors import TargetReadError
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, CallStack
 

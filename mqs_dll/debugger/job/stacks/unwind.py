@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import drgn
 
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
@@ -19,7 +20,6 @@ from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, pytho
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat
-from mqs_dll.errors import MqsError
 from mqs_dll.job.records import CallStack
 from mqs_dll.job.snapshot import Hidden
 

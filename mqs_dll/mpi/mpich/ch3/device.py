@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -38,7 +39,6 @@ from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import started
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
-from mqs_dll.phrases import How
 
 PACKED = 0x4C00010F
 LARGEST_EAGER = 1 << 17

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -25,7 +26,6 @@ from mqs_dll.mpi.mpich.links import in_list_order
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.persistent import send_call
 from mqs_dll.mpi.mpich.requests import Kind
-from mqs_dll.phrases import How
 
 OWN_RANK = 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqs_dll.abi import INVALID_RANK, Operation, Status
+from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank

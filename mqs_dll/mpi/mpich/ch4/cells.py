@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.elf import LoadedLibrary, places

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import Memory
 from mqs_dll.mpi.mpich.links import lists_of
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from mqs_dll.abi import Operation
-from mqs_dll.errors import MqsError, NoInformation, TargetReadError, TooMuchError
+from mqs_dll.contract.abi import Operation
+from mqs_dll.contract.errors import MqsError, NoInformation, TargetReadError, TooMuchError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich.ch4 import variables
 from mqs_dll.mpi.mpich.ch4.alone import Alone

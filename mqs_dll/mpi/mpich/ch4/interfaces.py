@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.fabric.ofi.endpoint import Endpoint
 from mqs_dll.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
 from mqs_dll.fabric.ofi.providers import find_endpoint

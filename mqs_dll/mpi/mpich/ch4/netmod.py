@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import MqsError, NoInformation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import MqsError, NoInformation
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -26,7 +27,6 @@ from mqs_dll.mpi.mpich.persistent import Started, send_call
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import Kind
 from mqs_dll.mpi.transport import NO_COMMUNICATOR
-from mqs_dll.phrases import How
 
 LOST = NoInformation(NO_COMMUNICATOR)
 

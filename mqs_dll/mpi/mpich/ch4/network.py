@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import NoInformation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import NoInformation
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
-from mqs_dll.phrases import How
 
 ON_ONE_NODE = "run the ranks on one node, where MPICH uses shared memory (without MPIR_CVAR_NOLOCAL)"
 OTHER_BUILD = "use an MPICH that has shared memory, like one that is configured with --with-device=ch4:ofi"

@@ -14,9 +14,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Status
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.envelopes import NOTHING, Envelope

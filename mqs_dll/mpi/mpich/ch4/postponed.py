@@ -10,7 +10,7 @@ import struct
 from contextlib import suppress
 from typing import NamedTuple
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.layout import Layouts
 from mqs_dll.memory import WORD, Memory, remembered
 from mqs_dll.mpi.mpich import views

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation
+from mqs_dll.contract.phrases import How
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.describe import DatatypeFacts, buffer_text
 from mqs_dll.mpi.envelopes import NOTHING, Envelope
@@ -21,7 +22,6 @@ from mqs_dll.mpi.mpich import operations, views
 from mqs_dll.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.mpi.mpich.communicators import Entry
 from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.phrases import How
 
 
 class Asked(NamedTuple):

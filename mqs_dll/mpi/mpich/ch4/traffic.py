@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mqs_dll.abi import UNKNOWN, Status
-from mqs_dll.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract.abi import UNKNOWN, Status
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.memory import remembered
 from mqs_dll.mpi.mpich import contexts, views
 from mqs_dll.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED

@@ -13,9 +13,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Status
-from mqs_dll.errors import LayoutError, MqsError, NoInformation
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
 from mqs_dll.fabric.ucx.pool import Received, Requests, Sent
 from mqs_dll.fabric.ucx.releases import VERSION_FUNCTION

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 
-from mqs_dll.errors import TargetReadError
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.memory import WORD
 from mqs_dll.mpi.elf import pieces
 from mqs_dll.mpi.mpich import views

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NoReturn
 
-from mqs_dll import phrases
-from mqs_dll.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.errors import BrokenStructureError, MqsError, NoInformation, TooMuchError
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TooMuchError
+from mqs_dll.contract.names import fit
+from mqs_dll.contract.phrases import How
 from mqs_dll.memory import remembered
 from mqs_dll.mpi import envelopes
 from mqs_dll.mpi.communicators import world_rank
@@ -25,8 +27,6 @@ from mqs_dll.mpi.mpich.partitioned import Partitioned
 from mqs_dll.mpi.mpich.parts import Parts
 from mqs_dll.mpi.mpich.process import WORLD
 from mqs_dll.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
-from mqs_dll.names import fit
-from mqs_dll.phrases import How
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mqs_dll.abi import INVALID_RANK
-from mqs_dll.errors import LayoutError, TargetReadError
+from mqs_dll.contract.abi import INVALID_RANK
+from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.fabric.ofi.endpoint import Endpoint
 from mqs_dll.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
 from mqs_dll.fabric.ofi.providers import find_endpoint

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import drgn
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
 from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
 from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
@@ -16,7 +17,6 @@ from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.modules import Modules, Process
-from mqs_dll.errors import TargetReadError
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, Witness
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.decode import ARGUMENTS
 from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function, TableError
@@ -20,7 +21,6 @@ from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, narrow, parts
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import Step
-from mqs_dll.errors import TargetReadError
 
 _FARTHEST = 8
 """Functions outside the caller that are asked at most for what they passed on."""

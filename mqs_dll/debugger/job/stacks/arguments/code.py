@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.arguments.decode import Instruction, decoder
 from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function, Functions
 from mqs_dll.debugger.job.stacks.arguments.values import Label
 from mqs_dll.debugger.job.stacks.callee import Fetch, through_x86_table
-from mqs_dll.errors import TargetReadError
 
 _LONGEST = 15
 """Bytes of an instruction."""

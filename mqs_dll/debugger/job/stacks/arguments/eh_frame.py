@@ -10,7 +10,7 @@ import struct
 from bisect import bisect_right
 from typing import NamedTuple
 
-from mqs_dll import elf_format
+from mqs_dll.contract import elf_format
 from mqs_dll.debugger.job.stacks.callee import Fetch
 
 _PT_GNU_EH_FRAME, _PT_GNU_RELRO = 0x6474E550, 0x6474E552

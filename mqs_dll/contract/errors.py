@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from mqs_dll.abi import ResultCode
+from mqs_dll.contract.abi import ResultCode
 
 
 class MqsError(Exception):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mqs_dll.abi import NAME_SIZE, Label
+from mqs_dll.contract.abi import NAME_SIZE, Label
 
 MAX_NAME_BYTES = NAME_SIZE - 1
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from mqs_dll.abi import Communicator, Label, Operation, Queue, TypeSizes
+from mqs_dll.contract.abi import Communicator, Label, Operation, Queue, TypeSizes
 
 TypeHandle = Any
 """A type of the target as the debugger names it: opaque, never NULL or None."""
