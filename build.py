@@ -70,7 +70,7 @@ int mqs_start_cffi(void)
 
 def declarations() -> str:
     """Return what cffi has to know: the types of mqs_interface.h, and the functions of glue.h."""
-    from mqs_dll.library_path import declarations as interface
+    from mqs_dll.debugger.library_path import declarations as interface
 
     types, _ = interface()
     functions = (ROOT / "csrc/glue.h").read_text()
@@ -84,7 +84,7 @@ def generate() -> str:
     ffi = cffi.FFI()
     ffi.cdef(declarations())
     ffi.embedding_api("")
-    ffi.embedding_init_code("# csrc/python_start.c imports mqs_dll._glue itself, to see why when it fails.")
+    ffi.embedding_init_code("# csrc/python_start.c imports mqs_dll.library._glue itself, to see why when it fails.")
     ffi.set_source(EMBEDDED_MODULE, PREAMBLE)
     return HEADLINE.format(cffi=cffi.__version__) + emitted(ffi.emit_c_code)
 
@@ -93,7 +93,7 @@ def declared() -> str:
     """Return the Python source of the debugger's side of the interface, with the C library's malloc and free."""
     import cffi
 
-    from mqs_dll.library_path import declarations as interface
+    from mqs_dll.debugger.library_path import declarations as interface
 
     ffi = cffi.FFI()
     ffi.cdef("".join(interface()) + "void *malloc(unsigned long); void free(void *);")

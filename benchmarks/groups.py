@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mqs_dll.mpi.openmpi.groups import Groups
+from mqs_dll.library.mpi.openmpi.groups import Groups
 from tests.support.made_up_groups import CHILD, bitmap, groups_of, ranges, strided
 
 FEW, MANY = 100_000, 1_000_000

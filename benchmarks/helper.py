@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sweep import LOADS, SMALLEST_FETCHES
-from mqs_dll import library_path
+from mqs_dll.debugger import library_path
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis

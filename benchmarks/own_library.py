@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mqs_dll.profiles import FOLDER
+from mqs_dll.library.layouts.profiles import FOLDER
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/libompi_dbg_msgq.so")
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import own_library
-from mqs_dll import library_path
+from mqs_dll.debugger import library_path
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, Transport, find_mpis

@@ -1,4 +1,4 @@
-/* The two directions between python_start.c and mqs_dll/_glue.py. build.py gives this file to cffi too. */
+/* The two directions between python_start.c and mqs_dll/library/_glue.py. build.py gives this file to cffi too. */
 #ifndef MQS_GLUE_H
 #define MQS_GLUE_H
 

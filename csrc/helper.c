@@ -1,4 +1,4 @@
-/* The Python side of libmqs in a process of its own (mqs_dll/helper.py), for hosts in which our Python can't run.
+/* The Python side of libmqs in a process of its own (mqs_dll/library/helper.py), where our Python can't run in the host.
  *
  * A socket pair carries frames of a header and bytes. A call is a frame to the helper, which may ask for the debugger's
  * callbacks, a frame each, before it answers. One call at a time; the callbacks run in the thread that calls.
@@ -40,7 +40,7 @@
 #error "MQS_PYTHON_EXECUTABLE: the Python that libmqs is built with; empty where it is for any"
 #endif
 
-/* mqs_dll/helper.py has the same numbers. */
+/* mqs_dll/library/helper.py has the same numbers. */
 enum call {
     ANSWER,
     ERROR_STRING,
@@ -628,7 +628,7 @@ static int connect_with_any(void)
     snprintf(prefix, sizeof prefix, "%s", library->path);
     slash = strrchr(prefix, '/');
     *slash = '\0';
-    snprintf(module, sizeof module, "%s/helper_start.py", prefix);
+    snprintf(module, sizeof module, "%s/library/helper_start.py", prefix);
     if (access(module, R_OK) != 0) {
         snprintf(failure, sizeof failure, "libmqs's Python packages do not lie beside it: there is no %.900s", module);
         return 0;

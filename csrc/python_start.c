@@ -323,13 +323,13 @@ static int start_cffi(void)
 
 static int load_glue(void)
 {
-    PyObject *glue = PyImport_ImportModule("mqs_dll._glue");
+    PyObject *glue = PyImport_ImportModule("mqs_dll.library._glue");
 
     if (glue == NULL) {
-        return fail_with_exception("mqs_dll._glue does not load");
+        return fail_with_exception("mqs_dll.library._glue does not load");
     }
     Py_DECREF(glue);
-    return atomic_load(&glue_is_ready) ? mqs_ok : fail(mqs_start_error, "mqs_dll._glue did not attach its functions");
+    return atomic_load(&glue_is_ready) ? mqs_ok : fail(mqs_start_error, "mqs_dll.library._glue did not attach its functions");
 }
 
 /* ---------------------------------------------------------------- start */

@@ -16,7 +16,7 @@ extern "C" {
 /* What mqs_version_compatibility() must answer. */
 #define MQS_INTERFACE_COMPATIBILITY 2
 
-/* The types. mqs_dll/library_path.py hands the lines from here to the last #ifdef to cffi, so they hold no macros. */
+/* The types. mqs_dll/debugger/library_path.py hands the lines from here to the last #ifdef to cffi, so they hold no macros. */
 
 typedef unsigned long mqs_taddr_t; /* An address in the target process. */
 typedef long mqs_tword_t;          /* A word of the target process. */

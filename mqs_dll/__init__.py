@@ -1,6 +1,6 @@
 """libmqs: the message queues of a hung MPI program, through the MQS interface of 1999.
 
-``mqs_dll`` is the logic of ``libmqs.so`` (session.py and below) and the debugger side of the command ``mqs``.
+``mqs_dll`` is the logic of ``libmqs.so`` (library/) and the debugger side of the command ``mqs``.
 docs/architecture.md is the map. The Python interface is api.py: import its names from here. They are looked up when
 they are used, because ``libmqs.so`` imports this package inside a debugger, and needs none of them there.
 """

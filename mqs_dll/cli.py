@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from mqs_dll import __version__, library_path
+from mqs_dll import __version__
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.contract.errors import DllError, LimitError, MqsError
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.limit import EXIT_LIMIT
 
 EXIT_SHOWN = 0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.jobs import Compiler
 from tests.support.matrix import Matrix
 from tests.support.mpis import find_mpis

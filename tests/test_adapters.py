@@ -9,13 +9,13 @@ import pytest
 
 from mqs_dll.contract.abi import NUMBER_BITS, UNKNOWN, Label, MpiFacts, Operation, Queue, Status, Window
 from mqs_dll.contract.errors import BrokenStructureError, NoInformation
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi import base
-from mqs_dll.mpi.base import AttachedMpi, DatatypeReader
-from mqs_dll.mpi.communicators import CommunicatorEntry, join_id
-from mqs_dll.mpi.ladder import Identity
-from mqs_dll.mpi.transport import Transport
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi import base
+from mqs_dll.library.mpi.base import AttachedMpi, DatatypeReader
+from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
+from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.transport import Transport
 from tests.support.memory_image import MemoryImage
 
 

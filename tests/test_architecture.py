@@ -8,47 +8,42 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "mqs_dll"
+LIBRARY = "mqs_dll.library."
 MODULES = {
     ".".join(("mqs_dll", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
     if not path.with_suffix(".pyi").exists()  # cffi writes those that have a stub
 }
 
-BELOW = {"contract": ("contract",), "library_path": ("contract",)}
-"""What both sides stand on."""
-LIBRARY = {
-    "bounds": ("contract",),
-    "layout": ("contract",),
-    "memory": ("bounds", "contract"),
-    "profiles": ("contract", "layout"),
-    "view": ("contract", "layout", "memory"),
-    "fabric": ("contract", "layout", "memory", "profiles", "view", "fabric"),
-    "mpi": ("contract", "bounds", "fabric", "layout", "memory", "profiles", "view", "mpi"),
-    "session": ("contract", "memory", "mpi"),
-    "service": ("contract", "session"),
-    "_glue": ("contract", "service"),
-    "helper": ("contract", "service"),
-    "helper_start": ("helper",),
-}
-DEBUGGER = {
-    "job": (*BELOW, "job"),
-    "debugger": (*BELOW, "job", "debugger"),
-    "verdict": (*BELOW, "job", "verdict"),
-    "report": (*BELOW, "job", "debugger", "verdict", "report"),
-}
-ALL = (*BELOW, *LIBRARY, *DEBUGGER)
-COMPOSING = {
-    "calibrate": (*ALL, "calibrate"),
-    "commands": (*ALL, "calibrate", "commands"),
-    "gdb": (*ALL, "commands", "gdb"),
-    "api": (*ALL, "commands"),
+MAY_IMPORT = {
+    "contract": (),
+    "library": ("contract",),
+    "job": ("contract",),
+    "debugger": ("contract", "job"),
+    "verdict": ("contract", "job"),
+    "report": ("contract", "job", "debugger", "verdict"),
+    "calibrate": ("contract", "library", "debugger", "job"),
+    "commands": ("contract", "library", "debugger", "job", "verdict", "report", "calibrate"),
+    "gdb": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),
+    "api": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),
     "": ("api",),
-    "cli": (*ALL, "commands"),
+    "cli": ("contract", "debugger", "commands", "report"),
     "__main__": ("cli",),
 }
-"""What knows both sides; "" is the package itself, which anybody may ask for its version."""
-MAY_IMPORT: dict[str, tuple[str, ...]] = {**BELOW, **LIBRARY, **DEBUGGER, **COMPOSING}
-"""What each room may import of libmqs."""
+"""What each folder may import of libmqs beside itself; "" is the package, which anybody may ask for its version."""
+WITHIN_LIBRARY = {
+    "bounds": (),
+    "memory": ("bounds",),
+    "layouts": ("memory",),
+    "fabric": ("layouts", "memory"),
+    "mpi": ("bounds", "fabric", "layouts", "memory"),
+    "session": ("memory", "mpi"),
+    "service": ("session",),
+    "_glue": ("service",),
+    "helper": ("service",),
+    "helper_start": ("helper",),
+}
+"""The same of the modules and folders of mqs_dll/library."""
 
 
 def _imports(path: Path) -> set[str]:
@@ -62,7 +57,7 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-def _room(module: str) -> str:
+def _folder(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
@@ -71,16 +66,27 @@ def _own_imports(module: str) -> set[str]:
     return {name for name in _imports(MODULES[module]) if name in MODULES and name != module}
 
 
-def test_every_room_imports_downwards_only() -> None:
-    """Each room knows the ones below it alone: the two sides never meet, and a verdict knows no report."""
-    assert {_room(module) for module in MODULES} == MAY_IMPORT.keys()
-    upwards = [
+def test_every_folder_imports_downwards_only() -> None:
+    """Each folder knows the ones below it alone: the two sides never meet, and a verdict knows no report."""
+    assert {_folder(module) for module in MODULES} == MAY_IMPORT.keys()
+    within = {name.removeprefix(LIBRARY): path for name, path in MODULES.items() if name.startswith(LIBRARY)}
+    assert {name.partition(".")[0] for name in within} == WITHIN_LIBRARY.keys()
+    assert _upwards("mqs_dll.", MAY_IMPORT) + _upwards(LIBRARY, WITHIN_LIBRARY) == []
+
+
+def _upwards(prefix: str, may_import: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return what imports beyond a table of what lies behind a prefix."""
+
+    def part(module: str) -> str:
+        return module.removeprefix(prefix).partition(".")[0] if module != "mqs_dll" else ""
+
+    return [
         f"{module} imports {name}"
         for module in MODULES
+        if module.startswith(prefix) or module == prefix[:-1]
         for name in sorted(_own_imports(module) - {"mqs_dll"})
-        if _room(name) not in MAY_IMPORT[_room(module)]
+        if name.startswith(prefix) and part(name) not in (part(module), *may_import[part(module)])
     ]
-    assert upwards == []
 
 
 def test_the_map_names_every_room_and_none_that_is_gone() -> None:
@@ -107,7 +113,7 @@ def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone() -
     outside = [
         f"{module} imports {name}"
         for module, path in MODULES.items()
-        if _room(module) in {*BELOW, *LIBRARY}
+        if _folder(module) in {"contract", "library"}
         for name in sorted(_imports(path))
         if name.partition(".")[0] not in known
     ]
@@ -117,7 +123,7 @@ def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone() -
 def test_only_the_glue_knows_the_embedded_ffi() -> None:
     """One module touches C pointers on the library side."""
     knowing = {module for module, path in MODULES.items() if "mqs_dll._libmqs" in _imports(path)}
-    assert knowing == {"mqs_dll._glue"}
+    assert knowing == {"mqs_dll.library._glue"}
 
 
 def _public_definitions() -> list[tuple[str, str, str | None]]:

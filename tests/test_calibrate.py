@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import mqs_dll
-from mqs_dll import cli, library_path, profiles
+from mqs_dll import cli
 from mqs_dll.calibrate import fabric, launch
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison
@@ -29,10 +29,12 @@ from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
 from mqs_dll.contract.errors import CalibrationError
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.proc import mappings
-from mqs_dll.fabric.ofi import releases as ofi
-from mqs_dll.fabric.ucx import releases as ucx
-from mqs_dll.layout import Layouts, StructLayout
+from mqs_dll.library.fabric.ofi import releases as ofi
+from mqs_dll.library.fabric.ucx import releases as ucx
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
 from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
 from tests.support.targets import ctrl_c_at, wait_until

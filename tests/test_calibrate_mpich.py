@@ -25,9 +25,9 @@ from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRID
 from mqs_dll.calibrate.mpich.runs import NODES, OTHERS
 from mqs_dll.calibrate.solver import Unsolved
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.layout import Layouts
-from mqs_dll.mpi.mpich import handles
-from mqs_dll.profiles import FOLDER, load, parse
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import FOLDER, load, parse
+from mqs_dll.library.mpi.mpich import handles
 from tests.support import late_node
 from tests.support.mpis import mpichs
 from tests.support.wheels import WHEELS_DIRECTORY

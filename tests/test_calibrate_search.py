@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from mqs_dll.calibrate.search import NOTHING, Score, near, proven
-from mqs_dll.layout import Layouts, StructLayout
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
 
 Offsets = Mapping[str, Mapping[str, int]]
 

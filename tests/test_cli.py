@@ -20,9 +20,9 @@ import jsonschema
 import pytest
 
 import mqs_dll.report
-from mqs_dll import __main__, __version__, cli, library_path
+from mqs_dll import __main__, __version__, cli
 from mqs_dll.contract.escape import printable
-from mqs_dll.debugger import collect
+from mqs_dll.debugger import collect, library_path
 from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
 from tests.support.jobs import TAG, Compiler, processes_with_tag

@@ -30,8 +30,8 @@ from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.job.facts import MOST_RANKS
 from mqs_dll.job.records import RankState
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Snapshot
+from mqs_dll.library.session import Library
 from mqs_dll.report import process_json as report
-from mqs_dll.session import Library
 from tests.support.cores import (
     ALL_BUT_OWN_MEMORY,
     AS_USUAL,

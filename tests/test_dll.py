@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.commands.which_library import choose_library, named_by_mpi, open_library, opener, windows
 from mqs_dll.contract.abi import Communicator, Operation, Queue, ResultCode, Status
 from mqs_dll.contract.errors import (
@@ -27,14 +26,14 @@ from mqs_dll.contract.errors import (
     UnknownMpiError,
 )
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
-from mqs_dll.debugger import callbacks, dll
+from mqs_dll.debugger import callbacks, dll, library_path
 from mqs_dll.debugger.c_interface import ffi
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CoreView, Hidden, QueueSnapshot
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.targets import Plan, compile_target, compile_vendor, running, states
 from tests.support.ways import run_host

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.commands.which_library import AUTO, open_library
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.collect import take_snapshot
 from mqs_dll.debugger.live import LiveProcess
 from tests.support.jobs import Compiler, running

@@ -18,16 +18,17 @@ import pytest
 from rich.console import Console
 
 import mqs_dll.report
-from mqs_dll import cli, profiles
+from mqs_dll import cli
 from mqs_dll.commands.doctor import advice, process, report
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveImage
-from mqs_dll.layout import DEBUG_INFORMATION
-from mqs_dll.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import DEBUG_INFORMATION
+from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from tests.support.jobs import Compiler
 from tests.support.jobs import running as running_job
 from tests.support.mpis import CM_CONTEXTS, OB1, Mpi, find_mpis

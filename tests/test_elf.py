@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.elf import LoadedLibrary, Segment, library_at, places
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, Segment, library_at, places
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x7F0000000000

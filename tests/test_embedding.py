@@ -20,9 +20,11 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import __version__, library_path, service
+from mqs_dll import __version__
 from mqs_dll.contract import errors
 from mqs_dll.contract.abi import ResultCode
+from mqs_dll.debugger import library_path
+from mqs_dll.library import service
 from tests.support.embedding import (
     ENVIRONMENT,
     MADE_UP,
@@ -208,7 +210,7 @@ def test_a_glue_that_attaches_nothing_is_an_error(tmp_path: Path) -> None:
 @embedded
 def test_nothing_in_the_library_can_print(tmp_path: Path) -> None:
     """What Python code prints or warns of inside the library's own interpreter is seen by nobody."""
-    glue = (libmqs().parent / "_glue.py").read_text()
+    glue = (libmqs().parent / "library/_glue.py").read_text()
     noise = "\nimport sys, warnings\nprint('seen')\nprint('seen', file=sys.stderr)\nwarnings.warn('seen')\n"
     assert WORKING_VERSION.fullmatch(version_of(copy_of_package(tmp_path, _glue=glue + noise)))
 
@@ -230,7 +232,7 @@ def test_a_missing_package_is_an_error(tmp_path: Path, side: str) -> None:
     """Libraries that were copied without their package answer 101 and say what they looked for, and where."""
     for name in ("libmqs.so", "libmqs_python.so"):
         shutil.copy(libmqs().with_name(name), tmp_path)
-    reason = "no module mqs_dll in " if side == "embedded" else f"there is no {tmp_path}/helper_start.py"
+    reason = "no module mqs_dll in " if side == "embedded" else f"there is no {tmp_path}/library/helper_start.py"
     assert_every_call_fails(tmp_path / "libmqs.so", errors.StartError.code, reason)
 
 
@@ -246,7 +248,7 @@ def test_nothing_is_run_where_everybody_may_write(tmp_path: Path) -> None:
 @embedded
 def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
     """When one function has no Python, every call answers 101 and names it: cffi would print, and answer mqs_ok."""
-    glue = (libmqs().parent / "_glue.py").read_text()
+    glue = (libmqs().parent / "library/_glue.py").read_text()
     function = "def mqspy_update_communicator_list"
     assert f"@_answers\n{function}" in glue
     library = copy_of_package(tmp_path, _glue=glue.replace(f"@_answers\n{function}", function))
@@ -257,7 +259,7 @@ def test_a_function_that_was_never_attached_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["None", "0", "'text'", "1 << 40"])
 def test_an_answer_that_is_none_is_no_success(answer: str, tmp_path: Path) -> None:
     """A function whose Python gives nothing that C can read answers 101, not cffi's 0, which is mqs_ok."""
-    glue = (libmqs().parent / "_glue.py").read_text()
+    glue = (libmqs().parent / "library/_glue.py").read_text()
     call = "    _service.update_communicator_list(token)\n    return OK"
     assert call in glue
     library = copy_of_package(tmp_path, _glue=glue.replace(call, f"    return {answer}"), session=MADE_UP)
@@ -757,7 +759,7 @@ def test_failures_have_their_code_and_their_details(made_up: Path) -> None:
 
 def helpers(library: Path) -> list[int]:
     """Return the helper processes of a copy of libmqs."""
-    program = os.fsencode(library.with_name("helper_start.py"))
+    program = os.fsencode(library.with_name("library") / "helper_start.py")
     return [
         int(each.parent.name) for each in Path("/proc").glob("[0-9]*/cmdline") if program in read(each).split(b"\0")
     ]
@@ -777,7 +779,7 @@ def find_helper(library: Path) -> str:
 from pathlib import Path
 def is_helper(path):
     try:
-        return {os.fsencode(library.with_name("helper_start.py"))!r} in path.read_bytes().split(b"\\0")
+        return {os.fsencode(library.with_name("library") / "helper_start.py")!r} in path.read_bytes().split(b"\\0")
     except OSError:
         return False
 (helper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if is_helper(path)]
@@ -869,7 +871,7 @@ def test_a_fork_while_a_helper_is_started_has_none_of_its_channel(made_up: Path)
 def test_a_timer_of_the_hosts_does_not_make_a_start_last_longer(tmp_path: Path) -> None:
     """A helper that says nothing is given up after 30 s, however many signals arrive at the host."""
     library = copy_of_package(tmp_path, session=MADE_UP)
-    library.with_name("helper_start.py").write_text("import time; time.sleep(90)")
+    (library.with_name("library") / "helper_start.py").write_text("import time; time.sleep(90)")
     prepare = """
 import signal, time
 signal.signal(signal.SIGALRM, lambda *_: None)
@@ -962,7 +964,7 @@ def test_a_helper_that_cannot_start_is_tried_again_with_the_next_image(tmp_path:
     """Other calls don't try: they fail at once, with the sentence of the attempt."""
     library = copy_of_package(tmp_path, session=MADE_UP)
     tries = tmp_path / "tries"
-    start = library.with_name("helper_start.py")
+    start = library.with_name("library") / "helper_start.py"
     start.write_text(f"open({str(tries)!r}, 'a').write('x')")
     results = misuse(library, [SET_UP[0], *CALLS_ON_A_PROCESS, *SET_UP[1:], "get_communicator", "version_string"])[1:]
     assert set(codes(results)) == {errors.StartError.code}

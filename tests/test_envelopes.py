@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqs_dll.contract.abi import Status
-from mqs_dll.mpi.envelopes import NOTHING, Envelope, message, note, receive, send
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, message, note, receive, send
 
 PEERS = (7, 5, -1)
 """MPI_COMM_WORLD ranks of a communicator, the last process is of another job."""

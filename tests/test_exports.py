@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.contract import abi, errors
+from mqs_dll.debugger import library_path
 from tests.support.embedding import PROGRAMS, ROOT, WARNINGS, compile_program, libmqs, misuse
 
 HEADER = library_path.header().read_text()

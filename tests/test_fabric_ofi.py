@@ -8,21 +8,21 @@ import pytest
 
 from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.fabric.ofi import releases, views
-from mqs_dll.fabric.ofi.endpoint import Endpoint
-from mqs_dll.fabric.ofi.library import VERSION_FUNCTION
-from mqs_dll.fabric.ofi.rxm import OldRxm
-from mqs_dll.fabric.ofi.srx import Rxm
-from mqs_dll.fabric.ofi.tcp import Tcp
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi import identity
-from mqs_dll.mpi.openmpi.ofi import find_own_endpoint
-from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.profiles import shipped
-from mqs_dll.view import wanted_members
+from mqs_dll.library.fabric.ofi import releases, views
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint
+from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION
+from mqs_dll.library.fabric.ofi.rxm import OldRxm
+from mqs_dll.library.fabric.ofi.srx import Rxm
+from mqs_dll.library.fabric.ofi.tcp import Tcp
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.view import wanted_members
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.openmpi import identity
+from mqs_dll.library.mpi.openmpi.ofi import find_own_endpoint
+from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, processes_with_tag, running
 from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
 from tests.support.scenes import DOZEN, Scene, scenes

@@ -16,8 +16,9 @@ from mqs_dll.commands.doctor import process
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError
-from mqs_dll.fabric.ucx import releases, views
-from mqs_dll.fabric.ucx.matching import (
+from mqs_dll.job.snapshot import Snapshot
+from mqs_dll.library.fabric.ucx import releases, views
+from mqs_dll.library.fabric.ucx.matching import (
     ALL_BITS,
     COMPLETED,
     EAGER,
@@ -28,16 +29,15 @@ from mqs_dll.fabric.ucx.matching import (
     RENDEZVOUS,
     Matching,
 )
-from mqs_dll.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
-from mqs_dll.fabric.ucx.worker import HANDLE, Worker, find_worker
-from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.memory import WORD, Memory
-from mqs_dll.mpi.openmpi.ucx import SLOT_BITS, SOURCE, find_own_worker
-from mqs_dll.mpi.transport import NO_COMMUNICATOR
-from mqs_dll.profiles import SCHEMA
+from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
+from mqs_dll.library.fabric.ucx.worker import HANDLE, Worker, find_worker
+from mqs_dll.library.layouts.profiles import SCHEMA
+from mqs_dll.library.layouts.view import View
+from mqs_dll.library.memory import WORD, Memory
+from mqs_dll.library.mpi.openmpi.ucx import SLOT_BITS, SOURCE, find_own_worker
+from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Standing
-from mqs_dll.view import View
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, find_mpis, open_mpis
 from tests.support.scenes import DOZEN, RECEIVES, Scene, scenes

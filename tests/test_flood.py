@@ -14,8 +14,8 @@ from mqs_dll.debugger.collect import TOO_LONG, OpenQueues
 from mqs_dll.debugger.job.find import find_job
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.job.snapshot import QueueSnapshot
-from mqs_dll.mpi.mpich import requests
-from mqs_dll.session import Library
+from mqs_dll.library.mpi.mpich import requests
+from mqs_dll.library.session import Library
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.findings import remarks
 from mqs_dll.verdict.results import Cause, Certainty, Outcome, WaitKind

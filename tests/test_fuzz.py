@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from mqs_dll.contract.abi import Communicator
 from mqs_dll.contract.errors import BrokenStructureError, InternalError, MqsError
-from mqs_dll.session import ProcessSession
+from mqs_dll.library.session import ProcessSession
 from tests.support import harm
 from tests.support.limited import limited_memory
 from tests.support.scenes import DOZEN, Scene, scenes

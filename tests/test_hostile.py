@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from mqs_dll import bounds
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import (
     BadCallError,
@@ -16,10 +15,11 @@ from mqs_dll.contract.errors import (
     TargetReadError,
     TooMuchError,
 )
-from mqs_dll.mpi.openmpi import views
-from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
-from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library import bounds
+from mqs_dll.library.mpi.openmpi import views
+from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
+from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.mpis import OB1, open_mpis
 from tests.support.scenes import DOZEN, scenes
 from tests.support.sweep import sweep

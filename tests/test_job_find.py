@@ -31,7 +31,7 @@ from mqs_dll.debugger.job.nodes import hosts
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.proc import Stat
 from mqs_dll.job.records import RankState
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 from mqs_dll.verdict.conclude import conclude
 from tests.support.jobs import TAG, Compiler, Job, private_files, running
 from tests.support.mpis import Mpi, find_mpis

@@ -44,7 +44,7 @@ from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stop import all_stopped, stopped
 from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
-from mqs_dll.session import ImageSession, Library, ProcessSession
+from mqs_dll.library.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause
 from tests.support import jobs

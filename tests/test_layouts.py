@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mqs_dll.contract.errors import LayoutError
-from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
-from mqs_dll.mpi.openmpi import views
-from mqs_dll.profiles import shipped
-from mqs_dll.session import Library, ProcessSession
-from mqs_dll.view import wanted_members
+from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, StructLayout
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.view import wanted_members
+from mqs_dll.library.mpi.openmpi import views
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.mpis import OB1, open_mpis
 from tests.support.scenes import DOZEN, scenes
 from tests.support.tampered import Tampered

@@ -453,7 +453,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, start_time, thread_ids
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.contract.errors import NoSuchProcessError
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 
 def begin():
     process = subprocess.Popen([sys.argv[1], "threads"], stdout=subprocess.PIPE)

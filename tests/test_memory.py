@@ -7,12 +7,12 @@ from contextlib import suppress
 
 import pytest
 
-from mqs_dll import bounds
-from mqs_dll.bounds import BYTES_OF_A_STEP, MOST_STEPS
 from mqs_dll.contract.abi import TypeSizes
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
-from mqs_dll.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
-from mqs_dll.mpi import stack
+from mqs_dll.library import bounds
+from mqs_dll.library.bounds import BYTES_OF_A_STEP, MOST_STEPS
+from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
+from mqs_dll.library.mpi import stack
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x10000

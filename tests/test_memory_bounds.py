@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import bounds
 from mqs_dll.contract.errors import SavedFileError, TooMuchError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.debugger.job import json_room, saved
-from mqs_dll.memory import MOST_KEPT, Memory
-from mqs_dll.session import Library
+from mqs_dll.library import bounds
+from mqs_dll.library.memory import MOST_KEPT, Memory
+from mqs_dll.library.session import Library
 from tests.support.hostile_inputs import BASE, INPUTS, Endless
 from tests.support.memory_image import MemoryImage
 from tests.support.synthetic_job import ring

@@ -15,12 +15,12 @@ from mqs_dll.contract.errors import TooMuchError
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot
-from mqs_dll.memory import PAGE
-from mqs_dll.mpi.mpich import handles
-from mqs_dll.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.mpi.mpich.ch4 import interfaces, ucx
-from mqs_dll.mpi.mpich.pools import MOST_BLOCKS
-from mqs_dll.session import Library
+from mqs_dll.library.memory import PAGE
+from mqs_dll.library.mpi.mpich import handles
+from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.library.mpi.mpich.ch4 import interfaces, ucx
+from mqs_dll.library.mpi.mpich.pools import MOST_BLOCKS
+from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import (
     CH3,

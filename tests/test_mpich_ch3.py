@@ -7,12 +7,12 @@ import pytest
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.adapter import select
-from mqs_dll.mpi.mpich.buffered import HEADER_WORDS
-from mqs_dll.mpi.mpich.ch3 import Ch3
-from mqs_dll.mpi.mpich.links import lists_of
-from mqs_dll.mpi.mpich.requests import Kind, OfRequest
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.adapter import select
+from mqs_dll.library.mpi.mpich.buffered import HEADER_WORDS
+from mqs_dll.library.mpi.mpich.ch3 import Ch3
+from mqs_dll.library.mpi.mpich.links import lists_of
+from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
 
 ANY_SOURCE = 0xFFFE

@@ -10,16 +10,16 @@ import pytest
 
 from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, NoInformation
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.adapter import select
-from mqs_dll.mpi.mpich.ch4 import Ch4
-from mqs_dll.mpi.mpich.ch4.cells import Cells
-from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.requests import Kind
-from mqs_dll.profiles import available
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import available
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.adapter import select
+from mqs_dll.library.mpi.mpich.ch4 import Ch4
+from mqs_dll.library.mpi.mpich.ch4.cells import Cells
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.requests import Kind
 from tests.support.memory_image import MemoryImage
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, REQUESTS, MpichProcess
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from mqs_dll.memory import PAGE, WORD, Memory
-from mqs_dll.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.mpi.mpich.files import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
+from mqs_dll.library.memory import PAGE, WORD, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.mpich.files import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
 from tests.support.memory_image import MemoryImage
 
 COMMUNICATOR = 0x10_0000

@@ -13,13 +13,13 @@ import pytest
 from mqs_dll.contract.abi import LayoutOrigin
 from mqs_dll.contract.errors import FinalizedError, LayoutError, NotInitializedError, TargetReadError
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.layout import DEBUG_INFORMATION, StructLayout
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.mpich import handles, pools, views
-from mqs_dll.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.mpi.mpich.process import find_process
-from mqs_dll.profiles import FOLDER, load, shipped
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, StructLayout
+from mqs_dll.library.layouts.profiles import FOLDER, load, shipped
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.mpich import handles, pools, views
+from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.library.mpi.mpich.process import find_process
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import Mpi, mpichs
 from tests.support.tampered import Tampered

@@ -12,12 +12,12 @@ import pytest
 from mqs_dll.contract.abi import Operation, Queue, Status
 from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.adapter import select
-from mqs_dll.mpi.mpich.environment import shares_memory
-from mqs_dll.mpi.mpich.intel import Intel
-from mqs_dll.mpi.mpich.requests import Kind
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.adapter import select
+from mqs_dll.library.mpi.mpich.environment import shares_memory
+from mqs_dll.library.mpi.mpich.intel import Intel
+from mqs_dll.library.mpi.mpich.requests import Kind
 from tests.support.jobs import Compiler, running
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
 
-from mqs_dll.mpi.mpich import views
-from mqs_dll.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.mpi.mpich.files import Files
-from mqs_dll.mpi.mpich.internal import InternalCommunicators
-from mqs_dll.mpi.mpich.windows import Windows
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.communicators import Communicators, Entry
+from mqs_dll.library.mpi.mpich.files import Files
+from mqs_dll.library.mpi.mpich.internal import InternalCommunicators
+from mqs_dll.library.mpi.mpich.windows import Windows
 from tests.support.mpich_process import MpichProcess, layouts_with
 
 

@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
-from mqs_dll.layout import Layouts, StructLayout
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.mpi.mpich import handles, pools, views
-from mqs_dll.mpi.mpich.groups import Ranks
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.mpich import handles, pools, views
+from mqs_dll.library.mpi.mpich.groups import Ranks
 from tests.support.memory_image import MemoryImage
 
 DATA = 0x7F0000000000

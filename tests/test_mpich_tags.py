@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll.mpi.mpich import contexts, tags
+from mqs_dll.library.mpi.mpich import contexts, tags
 
 
 @pytest.mark.parametrize(

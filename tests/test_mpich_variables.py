@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.mpi.mpich.ch4.variables import HEADERS, STRIDES, find, processes
-from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.release import Release
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.mpich.ch4.variables import HEADERS, STRIDES, find, processes
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.release import Release
 from tests.support.memory_image import MemoryImage
 from tests.support.mpich_process import MpichProcess, layouts_with
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.contract.abi import Communicator
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.job.snapshot import Hidden
-from mqs_dll.mpi import MPICH, OPEN_MPI
-from mqs_dll.session import Library
+from mqs_dll.library.mpi import MPICH, OPEN_MPI
+from mqs_dll.library.session import Library
 from tests.support.mpis import NETMOD_UCX, OB1, OFI_TCP, ONLY_UCX, SHM, UCX
 from tests.support.scenes import COMMUNICATORS, DIRECT, TRAFFIC, Scene, places, scenes
 from tests.support.ways import run_host, seen_by_host

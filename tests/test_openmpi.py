@@ -11,8 +11,8 @@ from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.contract.phrases import Words, read
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
-from mqs_dll.profiles import shipped
-from mqs_dll.session import Library
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.session import Library
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.scenes import BLOCKED, DIRECT, Parameters, Scene, look, places, scenes

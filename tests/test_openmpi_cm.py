@@ -16,18 +16,18 @@ from mqs_dll.contract.abi import Operation, Queue, Status
 from mqs_dll.contract.errors import LayoutError, NoInformation
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.ladder import Identity
-from mqs_dll.mpi.openmpi import cm_views, identity, ofi, transports, views
-from mqs_dll.mpi.openmpi.adapter import AttachedOpenMpi
-from mqs_dll.mpi.openmpi.cm import Cm
-from mqs_dll.mpi.openmpi.communicators import Entry
-from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.mpi.openmpi.pml import Pml
-from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.profiles import shipped
-from mqs_dll.view import View, wanted_members
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.view import View, wanted_members
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.openmpi import cm_views, identity, ofi, transports, views
+from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
+from mqs_dll.library.mpi.openmpi.cm import Cm
+from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.pml import Pml
+from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
 from tests.support.truth.partly import compare_partly

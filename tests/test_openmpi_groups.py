@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED, Groups
+from mqs_dll.library.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED, Groups
 from tests.support.made_up_groups import CHILD, TABLE, bitmap, groups_of, ranges, strided
 
 

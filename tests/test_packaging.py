@@ -93,7 +93,7 @@ def test_the_debugger_side_works_where_the_wheel_is_unpacked(wheel: Path, tmp_pa
     """Installed, the debugger side has its declarations from the header in the package, and drives libmqs.so."""
     zipfile.ZipFile(wheel).extractall(tmp_path)
     script = (
-        "from mqs_dll import library_path; from mqs_dll.debugger.dll import DynamicLibrary;"
+        "from mqs_dll.debugger import library_path; from mqs_dll.debugger.dll import DynamicLibrary;"
         "print(library_path.header(), DynamicLibrary(library_path.library()).version_string())"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -243,7 +243,7 @@ def test_a_generated_file_out_of_date_is_found(sources: Path, tmp_path: Path) ->
 
 def test_a_missing_library_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where libmqs.so was not built, the paths of library_path are errors that say what to run."""
-    from mqs_dll import library_path
+    from mqs_dll.debugger import library_path
 
     monkeypatch.setattr(library_path, "PACKAGE", tmp_path / "mqs_dll")
     for path in (library_path.library, library_path.dll_name_library, library_path.header):

@@ -17,12 +17,12 @@ from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.contract.errors import LayoutError
-from mqs_dll.mpi.elf import LoadedLibrary
-from mqs_dll.mpi.ladder import nearest_first, of_machine
-from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
-from mqs_dll.mpi.openmpi.views import Group
-from mqs_dll.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
-from mqs_dll.view import wanted_members
+from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
+from mqs_dll.library.layouts.view import wanted_members
+from mqs_dll.library.mpi.elf import LoadedLibrary
+from mqs_dll.library.mpi.ladder import nearest_first, of_machine
+from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
+from mqs_dll.library.mpi.openmpi.views import Group
 
 FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
 MACHINES = ("x86_64", "aarch64")

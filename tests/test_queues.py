@@ -9,15 +9,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import InternalError
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 from tests.conftest import LEFT_OUT
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.matrix import FILE, Matrix

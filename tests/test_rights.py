@@ -22,11 +22,10 @@ from typing import Any
 import pytest
 
 import mqs_dll
-from mqs_dll import library_path
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.contract.errors import CalibrationError, ForeignError, NoSuchProcessError, NotPermittedError, StopError
-from mqs_dll.debugger import holder, live
+from mqs_dll.debugger import holder, library_path, live
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.find.proctable import read_proctable

@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.contract.abi import Queue
 from mqs_dll.job.snapshot import CommunicatorSnapshot
-from mqs_dll.mpi.openmpi.communicators import FOLDED
+from mqs_dll.library.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.ways import Seen, look_direct

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import profiles
 from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import Mpich
-from mqs_dll.layout import Layouts, StructLayout
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from tools import shipped_profile
 
 WITH_DEBUG_INFORMATION = "MQS_TEST_MPICH_DEBUG_PREFIX"

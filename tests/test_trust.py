@@ -179,7 +179,7 @@ def test_a_python_that_others_can_change_is_not_run(plant: Plant, tree: Tree) ->
 def test_where_no_python_works_a_sentence_says_which_were_not_run(plant: Plant, tree: Tree) -> None:
     """The failure names what was refused, and why, behind what was tried."""
     reason = plant(tree)
-    start = tree.package / "helper_start.py"
+    start = tree.package / "library/helper_start.py"
     start.write_text("")
     code, text = tree.version()
     assert code == errors.StartError.code
@@ -259,7 +259,7 @@ def test_nothing_is_run_where_everybody_may_replace_libmqs(what: str, side: str,
 
 def test_a_program_of_the_helpers_that_others_can_change_is_not_run(tree: Tree) -> None:
     """helper_start.py, to which every user may write, or which is another user's."""
-    start = tree.package / "helper_start.py"
+    start = tree.package / "library/helper_start.py"
     start.chmod(0o666)
     assert f"are not run: every user may write to {start}" in tree.version()[1]
     start.chmod(0o644)

@@ -10,9 +10,9 @@ import pytest
 
 from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi.parts import Parts
-from mqs_dll.session import Library
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.session import Library
 from tests.support.mpis import INTEL_OFI, UCX, mpichs, open_mpis
 from tests.support.scenes import DOZEN, OVER_LIBRARY, SENDS, UNEXPECTED, scenes
 from tests.support.tampered import Tampered, look, reasons

@@ -8,9 +8,9 @@ import pytest
 
 from mqs_dll.contract.abi import LayoutOrigin
 from mqs_dll.contract.errors import LayoutError
-from mqs_dll.layout import DEBUG_INFORMATION, Layouts, StructLayout, from_debugger
-from mqs_dll.memory import Memory
-from mqs_dll.view import View, chars, inside, int32, pointer, uint8, uint16, wanted_members
+from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, Layouts, StructLayout, from_debugger
+from mqs_dll.library.layouts.view import View, chars, inside, int32, pointer, uint8, uint16, wanted_members
+from mqs_dll.library.memory import Memory
 from tests.support.memory_image import MemoryImage, NoSymbols
 
 BASE = 0x20000

@@ -216,7 +216,7 @@ def test_the_library_works_on_another_machine(side: str, other: OtherMachine, tm
     (told,) = other.misuse(package / "libmqs.so", ["version_string"], side)
     where = "" if side == "embedded" else ", in a process of its own"
     assert re.fullmatch(rf"libmqs {re.escape(__version__)} \(Python 3\.\d+\.\d+{where}\)", told["text"])
-    (package / "session.py").write_text(MADE_UP)
+    (package / "library/session.py").write_text(MADE_UP)
     commands = ["dll_taddr_width", "setup_basic_callbacks", "setup_image", "image_has_queues", "setup_process"]
     commands += ["process_has_queues", "update_communicator_list", "setup_communicator_iterator", "get_communicator"]
     commands += ["get_comm_group", "next_communicator", "setup_operation_iterator:0", "next_operation"]

@@ -6,7 +6,7 @@ import pytest
 
 from mqs_dll.contract.abi import Window
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import drgn
 
-from mqs_dll import profiles
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.discovery import find
@@ -30,8 +29,9 @@ from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate
 from mqs_dll.contract.errors import CalibrationError, MqsError
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.layout import DEBUG_INFORMATION, Layouts, StructLayout
-from mqs_dll.view import View, wanted_members
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, Layouts, StructLayout
+from mqs_dll.library.layouts.view import View, wanted_members
 
 # ---------------------------------------------------------------- what is shipped
 

@@ -584,11 +584,12 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 #define _CFFI_MODULE_NAME  "mqs_dll._libmqs"
 static const char _CFFI_PYTHON_STARTUP_CODE[] = {
 // # NB. this is not a string because of a size limit in MSVC
-// '# csrc/python_start.c imports mqs_dll._glue itself, to see why when it fails.\n
+// '# csrc/python_start.c imports mqs_dll.library._glue itself, to see why when it fails.\n
 35,32,99,115,114,99,47,112,121,116,104,111,110,95,115,116,97,114,116,46,99,32,
-105,109,112,111,114,116,115,32,109,113,115,95,100,108,108,46,95,103,108,117,
-101,32,105,116,115,101,108,102,44,32,116,111,32,115,101,101,32,119,104,121,32,
-119,104,101,110,32,105,116,32,102,97,105,108,115,46,10,
+105,109,112,111,114,116,115,32,109,113,115,95,100,108,108,46,108,105,98,114,
+97,114,121,46,95,103,108,117,101,32,105,116,115,101,108,102,44,32,116,111,32,
+115,101,101,32,119,104,121,32,119,104,101,110,32,105,116,32,102,97,105,108,115,
+46,10,
 0 };
 #ifdef PYPY_VERSION
 # define _CFFI_PYTHON_STARTUP_FUNC  _cffi_pypyinit__libmqs

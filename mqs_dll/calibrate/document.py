@@ -1,4 +1,4 @@
-"""Writes what was found as a profile (schema of mqs_dll/profiles.py), and compares it with what libmqs has."""
+"""Writes what was found as a profile (schema of library/layouts/profiles.py), and compares it with what libmqs has."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from mqs_dll import __version__, profiles
+from mqs_dll import __version__
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.files import write_whole
-from mqs_dll.layout import Layouts, StructLayout
-from mqs_dll.profiles import SCHEMA, Profile, parse
-from mqs_dll.view import View, wanted_members
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
+from mqs_dll.library.layouts.profiles import SCHEMA, Profile, parse
+from mqs_dll.library.layouts.view import View, wanted_members
 
 
 @dataclass(frozen=True)

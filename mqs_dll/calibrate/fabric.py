@@ -17,7 +17,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqs_dll import profiles
 from mqs_dll.calibrate import search
 from mqs_dll.calibrate.bindings import Mpi
 from mqs_dll.calibrate.document import Subject, profile_of
@@ -33,12 +32,13 @@ from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.limit import Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import all_stopped
-from mqs_dll.fabric.ofi import releases as ofi
-from mqs_dll.fabric.ucx import releases as ucx
 from mqs_dll.job.snapshot import CoreView
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.fabric.ofi import releases as ofi
+from mqs_dll.library.fabric.ucx import releases as ucx
+from mqs_dll.library.layouts import profiles
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.session import Library, ProcessSession
 
 WAITING, TALKING = "calibrate: receives", "calibrate: messages"
 """Names of the communicators: on the one nothing is sent, on the other nothing received."""

@@ -12,7 +12,7 @@ from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.ledger import Ledger
-from mqs_dll.view import View
+from mqs_dll.library.layouts.view import View
 
 Tell = Callable[[str], None]
 """Says in a few words what takes a while."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from mqs_dll.calibrate.dump import Dump, Entry
 from mqs_dll.calibrate.solver import Sighting, Solved, solve
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.view import View, wanted_members
+from mqs_dll.library.layouts.view import View, wanted_members
 
 SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
 

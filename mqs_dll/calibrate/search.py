@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mqs_dll.layout import Layouts, StructLayout
+from mqs_dll.library.layouts.layout import Layouts, StructLayout
 
 Score = Callable[[Layouts], int]
 """Tells how much layouts show right, NOTHING where they aren't believed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mqs_dll.calibrate.dump import Dump, UnreadableError
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.bases import OfThisMachine
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.elf import library_at
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.elf import library_at
 
 
 class DumpProcess(OfThisMachine):

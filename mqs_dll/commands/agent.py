@@ -16,7 +16,7 @@ from mqs_dll.commands import show, which_library
 
 EXIT_DONE = 0
 
-_ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll._", "mqs_dll.helper", "mqs_dll.libmqs")
+_ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll._", "mqs_dll.library.helper", "mqs_dll.libmqs")
 """Modules that run in other processes."""
 _OTHERS = ("capstone", "pystack.engine")
 """Modules that ours import when they are needed, where they are installed."""
@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
 
 def prepare() -> None:
     """Import and read what may be needed: this process is about to lose the right to read root's folders."""
-    from mqs_dll import profiles
     from mqs_dll.debugger.job.stacks.arguments import remember
     from mqs_dll.job import bindings
+    from mqs_dll.library.layouts import profiles
 
     for module in pkgutil.walk_packages(mqs_dll.__path__, "mqs_dll."):
         if not module.name.startswith(_ELSEWHERE):

@@ -194,7 +194,7 @@ def _profiles_in(folder: Path) -> Iterator[None]:
 def _conclude(options: argparse.Namespace, learned: Learned) -> int:
     """Compare or write, and print."""
     from mqs_dll.calibrate.document import comparison, document, known, write, write_for_user
-    from mqs_dll.profiles import parse
+    from mqs_dll.library.layouts.profiles import parse
 
     solution = learned.solution
     subject = replace(solution.subject, name=options.name or solution.subject.name_of_build)

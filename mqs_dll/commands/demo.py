@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mqs_dll import library_path
 from mqs_dll.commands import demo_rank, which_library
 from mqs_dll.contract.errors import DemoError
+from mqs_dll.debugger import library_path
 
 DESCRIPTION = f"""\
 A job of three ranks that hangs. Each has two communicators besides MPI_COMM_WORLD, "halo exchange" and "results".

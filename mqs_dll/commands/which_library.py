@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from mqs_dll import library_path
 from mqs_dll.contract.errors import DllError, MqsError, TargetReadError, UnknownMpiError
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.strings import string_at
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mqs_dll.debugger.collect import LookFurther, OpenQueues
     from mqs_dll.debugger.dll import DynamicLibrary
     from mqs_dll.job.snapshot import Hidden
-    from mqs_dll.session import ProcessSession
+    from mqs_dll.library.session import ProcessSession
 
 Item = TypeVar("Item")
 
@@ -64,7 +64,7 @@ def opener(
         raise UnknownMpiError("the queues were left aside (--no-queues)")
 
     def open_core(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
-        from mqs_dll.session import Library
+        from mqs_dll.library.session import Library
 
         return Library(show_internal=show_internal), None
 
@@ -112,7 +112,7 @@ def windows() -> LookFurther:
 
 def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession:
     """Return what the Python core makes of a process: the session that reads it, or one of its own, not yet begun."""
-    from mqs_dll.session import Library, ProcessSession
+    from mqs_dll.library.session import Library, ProcessSession
 
     return queues if isinstance(queues, ProcessSession) else Library().setup_image(target.image).setup_process(target)
 

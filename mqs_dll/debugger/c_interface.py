@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mqs_dll import library_path
+from mqs_dll.debugger import library_path
 
 try:
     from mqs_dll.debugger import _declared

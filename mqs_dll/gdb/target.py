@@ -12,7 +12,7 @@ from mqs_dll.contract.errors import ProcessError, TargetReadError
 from mqs_dll.debugger.bases import ReadInOnePiece
 from mqs_dll.debugger.collect import Look, LookFurther
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 
 
 class GdbImage:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.contract.errors import DllError
+from mqs_dll.debugger import library_path
 
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / "tests/host"
@@ -91,11 +91,11 @@ def misuse(
 
 
 def copy_of_package(folder: Path, **replaced: str) -> Path:
-    """Copy mqs_dll with libmqs.so into ``folder``, some modules with another text; return the copied library."""
+    """Copy mqs_dll into ``folder``, some modules of mqs_dll.library with another text; return the copied libmqs.so."""
     package = folder / "mqs_dll"
     shutil.copytree(libmqs().parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     for module, text in replaced.items():
-        (package / f"{module}.py").write_text(text)
+        (package / "library" / f"{module}.py").write_text(text)
     return package / "libmqs.so"
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies
 
 from mqs_dll.contract.abi import TEXT_LINES, TEXT_SIZE, Communicator, Label, Operation, Queue, Status
 from mqs_dll.contract.errors import InternalError, MqsError
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.communicators import join_id
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.communicators import join_id
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.mpis import (
     CM,
     CM_RXM,

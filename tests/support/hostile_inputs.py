@@ -29,15 +29,15 @@ from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.proc import read_file
 from mqs_dll.job.records import JobProcess, RankState
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.mpich import views as mpich_views
-from mqs_dll.mpi.mpich.groups import LARGEST_GROUP, Ranks
-from mqs_dll.mpi.openmpi import groups as openmpi_groups
-from mqs_dll.mpi.openmpi import views
-from mqs_dll.mpi.openmpi.containers import Containers
-from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.profiles import shipped
-from mqs_dll.view import View
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.view import View
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.mpich import views as mpich_views
+from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP, Ranks
+from mqs_dll.library.mpi.openmpi import groups as openmpi_groups
+from mqs_dll.library.mpi.openmpi import views
+from mqs_dll.library.mpi.openmpi.containers import Containers
+from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support import made_up_groups
 from tests.support.made_up_groups import CHILD, groups_of
 from tests.support.made_up_job import job, rank

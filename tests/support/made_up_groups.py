@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import Memory
-from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED, Groups
-from mqs_dll.mpi.openmpi.symbols import Symbols
-from mqs_dll.profiles import shipped
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED, Groups
+from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.memory_image import MemoryImage, NoSymbols
 
 PROFILE = "openmpi-4.1-x86_64"

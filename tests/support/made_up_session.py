@@ -1,4 +1,4 @@
-"""Stands in for mqs_dll/session.py in a copy of the package: an MQS library with made-up communicators.
+"""Stands in for mqs_dll/library/session.py in a copy of the package: an MQS library with made-up communicators.
 
 So the border to C can be tested, with values that no MPI would give, where there is no MPI.
 """

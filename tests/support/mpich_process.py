@@ -5,19 +5,19 @@ from __future__ import annotations
 import struct
 from typing import cast
 
-from mqs_dll.layout import Layouts
-from mqs_dll.memory import PAGE, Memory
-from mqs_dll.mpi.elf import LoadedLibrary
-from mqs_dll.mpi.mpich import handles, views
-from mqs_dll.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.mpi.mpich.groups import Ranks
-from mqs_dll.mpi.mpich.parts import Parts
-from mqs_dll.mpi.mpich.pools import Pools
-from mqs_dll.mpi.mpich.process import WORLD
-from mqs_dll.mpi.mpich.release import Release
-from mqs_dll.mpi.mpich.requests import Kind, kinds_of
-from mqs_dll.profiles import available
-from mqs_dll.view import View
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import available
+from mqs_dll.library.layouts.view import View
+from mqs_dll.library.memory import PAGE, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary
+from mqs_dll.library.mpi.mpich import handles, views
+from mqs_dll.library.mpi.mpich.communicators import Communicators, Entry
+from mqs_dll.library.mpi.mpich.groups import Ranks
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.pools import Pools
+from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.release import Release
+from mqs_dll.library.mpi.mpich.requests import Kind, kinds_of
 from tests.support.memory_image import MemoryImage, NoSymbols
 
 REQUESTS = 0x7F0000000000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqs_dll.contract.abi import Operation, Queue
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.session import ProcessSession
+from mqs_dll.library.session import ProcessSession
 
 
 def sweep(process: ProcessSession) -> dict[bytes, dict[Queue, tuple[list[Operation], MqsError | None]]]:

@@ -10,8 +10,8 @@ from mqs_dll.contract.interface import TargetProcess
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.memory import PAGE
-from mqs_dll.session import Library
+from mqs_dll.library.memory import PAGE
+from mqs_dll.library.session import Library
 
 
 class Tampered(CountingProcess):

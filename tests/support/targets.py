@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mqs_dll import library_path
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.layout import StructLayout
+from mqs_dll.debugger import library_path
+from mqs_dll.library.layouts.layout import StructLayout
 
 Seen = TypeVar("Seen")
 

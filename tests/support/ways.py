@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqs_dll import library_path
 from mqs_dll.contract.abi import Communicator, Label, LayoutOrigin, Operation, Queue, Status
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.collect import Look as OneLook
 from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.dll import DynamicLibrary
@@ -25,7 +25,7 @@ from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.session import Library, ProcessSession
 from tests.support.embedding import program
 
 HOST_SECONDS = 60

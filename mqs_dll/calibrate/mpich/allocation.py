@@ -18,7 +18,7 @@ from mqs_dll.calibrate.ledger import Place, Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, HEAD, INDEX_BITS, Array, PoolLedger, find_number
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.mpi.mpich import handles
+from mqs_dll.library.mpi.mpich import handles
 
 RECORD = "MPIR_Object_alloc_t"
 OP = 6

@@ -20,7 +20,7 @@ from mqs_dll.calibrate.mpich.requests import (
     unexpected,
 )
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
-from mqs_dll.mpi.mpich import handles
+from mqs_dll.library.mpi.mpich import handles
 
 EXTENSION = "MPIDIG_req_ext_t"
 EXTENDED = "dev.ch4.am.req"

@@ -12,8 +12,8 @@ from mqs_dll.calibrate.ledger import Row, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
 from mqs_dll.calibrate.solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.mpi.mpich import handles
-from mqs_dll.mpi.mpich.views import CONTEXT_ID
+from mqs_dll.library.mpi.mpich import handles
+from mqs_dll.library.mpi.mpich.views import CONTEXT_ID
 
 COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"

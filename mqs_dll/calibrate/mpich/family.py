@@ -18,9 +18,9 @@ from mqs_dll.calibrate.mpich.identity import Device, kind_of, subject_of
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import PROGRAM
 from mqs_dll.calibrate.mpich.runs import FABRICS, JOBS, OTHERS, OTHERS_OF_INTEL, PLAIN
-from mqs_dll.mpi import MPICH
-from mqs_dll.mpi.mpich import views
-from mqs_dll.view import View
+from mqs_dll.library.layouts.view import View
+from mqs_dll.library.mpi import MPICH
+from mqs_dll.library.mpi.mpich import views
 
 Step = Callable[[PoolLedger], None]
 

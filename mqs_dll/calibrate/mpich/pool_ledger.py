@@ -11,7 +11,7 @@ from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.mpi.mpich import handles, views
+from mqs_dll.library.mpi.mpich import handles, views
 
 HEAD = "MPIR_Handle_common"
 

@@ -23,7 +23,7 @@ from mqs_dll.calibrate.dump import PAGE
 from mqs_dll.calibrate.launch import SHARED_MEMORY, python_code
 from mqs_dll.calibrate.rank import Entry, Rank
 from mqs_dll.debugger.proc import Mapping, mappings
-from mqs_dll.mpi import MPICH
+from mqs_dll.library.mpi import MPICH
 
 PROGRAM = "mqs_dll.calibrate.mpich.program"
 SETTLED_SECONDS = 0.5

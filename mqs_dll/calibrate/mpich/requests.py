@@ -14,7 +14,7 @@ from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, is_near
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.mpi.mpich import handles
+from mqs_dll.library.mpi.mpich import handles
 
 REQUEST = "MPIR_Request"
 KINDS = {"send": 1, "receive": 2, "persistent send": 3, "persistent receive": 4}

@@ -9,7 +9,7 @@ from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, within
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.openmpi.requests import MODES, live
 from mqs_dll.calibrate.solver import solve
-from mqs_dll.mpi.openmpi.cm import CONVERTOR_SEND
+from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND
 
 REQUEST = "mca_pml_cm_request_t"
 SEND = "mca_pml_cm_send_request_t"

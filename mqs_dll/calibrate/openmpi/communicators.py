@@ -9,8 +9,8 @@ from mqs_dll.calibrate.dump import WORD, Dump, Entry, UnreadableError
 from mqs_dll.calibrate.ledger import Row
 from mqs_dll.calibrate.openmpi.opal import text_behind
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.mpi.openmpi.communicators import INTER, NAME_IS_SET
-from mqs_dll.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED
+from mqs_dll.library.mpi.openmpi.communicators import INTER, NAME_IS_SET
+from mqs_dll.library.mpi.openmpi.groups import BITMAP, SPORADIC, STRIDED
 
 # ompi/communicator/communicator.h and ompi/group/group.h, the same in 4.1 and 5.0
 INTRINSIC = 0x4

@@ -13,9 +13,9 @@ from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal
 from mqs_dll.calibrate.openmpi.identity import subject_of
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.openmpi.runs import FABRICS, RUNS
-from mqs_dll.mpi.openmpi import cm_views, views
-from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
-from mqs_dll.view import wanted_members
+from mqs_dll.library.layouts.view import wanted_members
+from mqs_dll.library.mpi.openmpi import cm_views, views
+from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 
 STEPS: tuple[Callable[[OpalLedger], None], ...] = (
     opal.find_classes,

@@ -8,7 +8,7 @@ from mqs_dll.calibrate.dump import WORD, Dump, Entry
 from mqs_dll.calibrate.ledger import Place, Row
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Solved
-from mqs_dll.mpi.openmpi.datatypes import PREDEFINED
+from mqs_dll.library.mpi.openmpi.datatypes import PREDEFINED
 
 COMMITTED = 0x4  # OPAL_DATATYPE_FLAG_COMMITTED (opal/datatype/opal_datatype.h)
 

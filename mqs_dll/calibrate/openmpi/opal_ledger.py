@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from mqs_dll.calibrate.dump import LONGEST_LIST, WORD, Dump, UnreadableError
 from mqs_dll.calibrate.ledger import INSIDE, SIZES, Ledger, NotFoundYet, Place
 from mqs_dll.calibrate.solver import Sighting
-from mqs_dll.mpi.openmpi.identity import ALL_VIEWS
+from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 
 
 class OpalLedger(Ledger):

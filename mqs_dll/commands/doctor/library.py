@@ -9,7 +9,7 @@ from mqs_dll.commands.doctor import advice
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Verdict
 from mqs_dll.contract.errors import FileError, MqsError, UnknownMpiError
 from mqs_dll.debugger.library_file import FileProcess
-from mqs_dll.session import Library
+from mqs_dll.library.session import Library
 
 
 def diagnose(path: Path) -> Diagnosis:

@@ -15,7 +15,7 @@ from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
-from mqs_dll.session import Library, ProcessSession
+from mqs_dll.library.session import Library, ProcessSession
 
 _GROUPS = "groups"
 

@@ -1,0 +1,161 @@
+"""rxm, which makes an endpoint of another provider's connections ("tcp;ofi_rxm"): its sends; before 2.0 its two lists.
+
+Source: prov/rxm/src/rxm.h, rxm_tagged.c, rxm_cq.c, include/ofi_proto.h of 1.17.0 and 1.22.0; of sends live processes,
+also of 2.5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
+from mqs_dll.library.fabric.ofi import lists, views
+from mqs_dll.library.fabric.ofi.buffers import Buffers
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
+from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import Memory, remembered
+
+TAGGED = 2
+"""RXM_RECV_QUEUE_TAGGED."""
+
+MOST_PIECES = 4
+"""RXM_IOV_LIMIT."""
+
+REMOTE_CQ_DATA = 1 << 17
+
+# op of a header
+TAGGED_MESSAGE = 1
+
+# type of the header before that one
+EAGER, SEGMENT, RENDEZVOUS = 0, 1, 2
+
+
+class Sends:
+    """The sends of an endpoint of rxm, of any release: those that it copies at once leave no trace.
+
+    The others are in a pool until the receiver has fetched them; to whom they go isn't kept beside them.
+    """
+
+    def __init__(self, memory: Memory, layouts: Layouts, endpoint: int) -> None:
+        self._memory = memory
+        self._endpoint = endpoint
+        self._sends_of = views.RxmSends.bind(layouts)
+        self._send = views.RxmSend.bind(layouts)
+        self._buffers = Buffers(memory, layouts)
+
+    def read(self) -> list[Sent]:
+        """Return the sends that are not done; of one that goes in several packets the first.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the pool contradicts itself, or can't be read.
+        """
+        found = self._found()
+        if isinstance(found, MqsError):
+            raise found
+        return found
+
+    @remembered
+    def _found(self) -> list[Sent] | BrokenStructureError | TargetReadError:
+        """Return them, or why they aren't known: the pool takes a thousand fetches, which one failure is enough for."""
+        try:
+            return self._read()
+        except (BrokenStructureError, TargetReadError) as error:
+            return error
+
+    def _read(self) -> list[Sent]:
+        pool = self._sends_of.at(self._memory, self._endpoint).tx_pool
+        found: dict[int, Sent] = {}
+        for address in self._buffers.used(pool, "rxm's pool of sends"):
+            send = self._send.at(self._memory, address)
+            if send.op == TAGGED_MESSAGE:
+                data = send.data if send.flags & REMOTE_CQ_DATA else None
+                values = address, send.tag, ANY, data, send.size, 0, send.context
+                found.setdefault(send.context, Sent(*values, waits_for_ack=False))
+        return list(found.values())
+
+
+class OldRxm(Endpoint):
+    """An endpoint of rxm."""
+
+    provider = "ofi_rxm"
+    checks = (
+        "the endpoint is of the MPI's domain, and its queue of tagged messages refers to it",
+        "the ends of its lists refer to the lists",
+    )
+    orders_sources = True
+    numbers_receives = False
+
+    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare what an endpoint shows of itself.
+
+        Raises:
+            LayoutError: it isn't one of rxm, or has another layout.
+            TargetReadError: what must be there can't be read.
+        """
+        self._memory = memory = library.memory
+        self.release = library.name
+        self._queue_of = views.RxmQueue.bind(layouts)
+        self._entry = views.RxmEntry.bind(layouts)
+        self._message = views.RxmMessage.bind(layouts)
+        self._sends = Sends(memory, layouts, endpoint)
+        self._queue = endpoint + views.OldRxmEndpoint.bind(layouts).constant("trecv_queue")
+        if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
+            raise LayoutError("it is of another domain")
+        queue = self._queue_of.at(memory, self._queue)
+        if queue.rxm_ep != endpoint or queue.type != TAGGED:
+            raise LayoutError("it has no queue of tagged receives")
+        if not all(lists.is_dlist(memory, self._queue + each) for each in (queue.recv_list, queue.unexp_msg_list)):
+            raise LayoutError("its lists have no heads where they should")
+
+    def posted(self) -> list[Posted]:
+        """Return the receives that wait, as they stand in their list: in the order of posting."""
+        memory = self._memory
+        queue = self._queue_of.at(memory, self._queue)
+        found: list[Posted] = []
+        for address in lists.dlist(memory, self._queue + queue.recv_list, "rxm's list of receives"):
+            entry = self._entry.at(memory, address)
+            if entry.recv_queue != self._queue or entry.pieces > MOST_PIECES:
+                raise BrokenStructureError(f"there is no receive of rxm's at {address:#x}")
+            words = memory.pointers(address + entry.iov, 2 * entry.pieces)
+            found.append(
+                Posted(
+                    address,
+                    entry.tag,
+                    entry.ignore,
+                    entry.addr,
+                    len(found),
+                    words[0] if words else 0,
+                    sum(words[1::2]),
+                    entry.pieces > 1,
+                    entry.context,
+                )
+            )
+        return found
+
+    def arrived(self) -> Iterator[Arrived]:
+        """Yield the messages as they came; of one that comes in several packets the first stands for it."""
+        memory = self._memory
+        queue = self._queue_of.at(memory, self._queue)
+        link = self._message.constant("unexp_msg")
+        for each in lists.dlist(memory, self._queue + queue.unexp_msg_list, "rxm's list of messages"):
+            message = self._message.at(memory, each - link)
+            if message.header_tag != message.tag or message.op != TAGGED_MESSAGE:
+                raise BrokenStructureError(f"there is no message of rxm's at {message.address:#x}")
+            if message.kind == SEGMENT and message.segment:
+                continue
+            here = message.size if message.kind == EAGER else 0
+            yield Arrived(
+                message.tag,
+                message.addr,
+                message.data if message.flags & REMOTE_CQ_DATA else None,
+                message.size,
+                here,
+                message.payload if here else 0,
+                claimed=False,
+                rendezvous=message.kind == RENDEZVOUS,
+            )
+
+    def sends(self) -> list[Sent]:
+        """Return the sends in the pool."""
+        return self._sends.read()

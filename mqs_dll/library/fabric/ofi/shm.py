@@ -1,0 +1,96 @@
+"""The provider shm ("smr" in its sources): util_srx matches; sends are in a pool until the receiver has taken them.
+
+1.22 has an array of commands with a list of the free ones, 2.5 a pool of records, each with the address of a command.
+Source: prov/shm/src/smr.h, prov/util/src/util_shm.h, util_buf.c, include/ofi_mem.h of 1.22.0 and 2.5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.library.fabric.ofi import views
+from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Sent
+from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.srx import SharedReceives
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import WORD
+
+TAGGED = 1
+"""ofi_op_tagged, of a command."""
+
+WHAT = "shm's pool of sends"
+
+SEND = 0
+"""Type of a record in the pool."""
+
+HAS_DATA = 0x1
+"""Of a command's flags: SMR_REMOTE_CQ_DATA."""
+
+STACK_ENTRY_BYTES = 432
+"""From one element of the array of 1.22 to the next; the link of a free one is its second word, the entry behind it."""
+
+
+class Shm(SharedReceives):
+    """An endpoint of shm."""
+
+    provider = "shm"
+    view = views.ShmEndpoint
+
+    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare, as any other; and find where its sends are.
+
+        Raises:
+            LayoutError: it isn't one of shm, or has another layout.
+            TargetReadError: what must be there can't be read.
+        """
+        super().__init__(library, layouts, endpoint, domain)
+        self._shm = views.ShmEndpoint.bind(layouts)
+        self._command = views.ShmCommand.bind(layouts)
+        self._in_array = "smr_tx_fs" in layouts
+        if self._in_array:
+            self._stack = views.ShmStack.bind(layouts)
+            self._entry_of = views.ShmEntry.bind(layouts)
+        else:
+            self._buffers = Buffers(library.memory, layouts)
+            self._record = views.ShmRecord.bind(layouts)
+            self._receiver = views.ShmReceiver.bind(layouts)
+
+    def sends(self) -> list[Sent]:
+        """Return the sends in the pool.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the pool contradicts itself, or can't be read.
+        """
+        pool = self._shm.at(self._memory, self._endpoint).sends
+        found = self._of_array(pool) if self._in_array else self._of_pool(pool)
+        return sorted(found, key=lambda each: each.destination)
+
+    def _of_array(self, address: int) -> Iterator[Sent]:
+        stack = self._stack.at(self._memory, address)
+        free = free_links(self._memory, stack.free, stack.size, WHAT)
+        for index in range(stack.size):
+            element = address + stack.entries + STACK_ENTRY_BYTES * index
+            if element + WORD not in free:
+                entry = self._entry_of.at(self._memory, element + 2 * WORD)
+                buffer, _ = self._memory.pointers(entry.address + entry.iov, 2)
+                sent = self._sent(entry.address, entry.address, buffer, entry.context)
+                if sent is not None:
+                    yield sent._replace(destination=entry.peer_id)
+
+    def _of_pool(self, address: int) -> Iterator[Sent]:
+        for element in self._buffers.used(address, WHAT):
+            record = self._record.at(self._memory, element)
+            if record.type == SEND:
+                buffer, _ = self._memory.pointers(element + record.iov, 2)
+                sent = self._sent(element, record.cmd, buffer, record.comp_ctx)
+                if sent is not None:
+                    yield sent._replace(destination=self._receiver.at(self._memory, record.cmd).tx_id)
+
+    def _sent(self, address: int, command_address: int, buffer: int, context: int) -> Sent | None:
+        """Return what a command sends, None for what has no tag."""
+        command = self._command.at(self._memory, command_address)
+        if command.op != TAGGED:
+            return None
+        data = command.data if command.flags & HAS_DATA else None
+        return Sent(address, command.tag, ANY, data, command.size, buffer, context, waits_for_ack=False)

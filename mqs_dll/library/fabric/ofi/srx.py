@@ -1,0 +1,181 @@
+"""util_srx, by which several providers match: shm, sm2, and since 2.0 rxm over any other one.
+
+Receives from one process hang in a queue of it, those from anybody in one queue; all have numbers in the order of
+posting. Messages hang in a queue of their sender.
+Source: prov/util/src/util_srx.c, include/ofi_util.h, include/rdma/providers/fi_peer.h of 1.22.0 and 2.5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
+from mqs_dll.library.fabric.ofi import lists, views
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent, check_order
+from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.rxm import Sends
+from mqs_dll.library.layouts.layout import Layouts
+
+PEER_BYTES = 56
+"""sizeof(struct util_unexp_peer)."""
+
+MOST_PIECES = 64
+
+EAGER = 0
+"""Type of a packet of rxm's."""
+
+REMOTE_CQ_DATA = 1 << 17
+"""FI_REMOTE_CQ_DATA, in the flags of a message."""
+
+
+class SharedReceives(Endpoint):
+    """An endpoint that keeps its queues so."""
+
+    checks = (
+        "the endpoint is of the MPI's domain, and its queues are shared receives",
+        "the arrays of its queues and of its messages have items of 16 and 56 bytes",
+        "the ends of its lists refer to the lists",
+    )
+    orders_sources = False
+    numbers_receives = True
+    view: ClassVar[type[views.WithSrx]]
+    """Where the endpoint names its queues."""
+
+    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare what an endpoint shows of itself.
+
+        Raises:
+            LayoutError: it isn't one of this provider, or has another layout.
+            TargetReadError: what must be there can't be read.
+        """
+        self._memory = memory = library.memory
+        self.release = library.name
+        self._endpoint = endpoint
+        self._srx_of = self.view.bind(layouts)
+        self._receives = views.UtilSrx.bind(layouts)
+        self._peer_of = views.UtilPeer.bind(layouts)
+        self._entry = views.UtilEntry.bind(layouts)
+        if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
+            raise LayoutError("it is of another domain")
+        if library.kind(self._srx_of.at(memory, endpoint).srx) is not Kind.SHARED_RECEIVES:
+            raise LayoutError("it has no shared receives")
+        srx = self._srx()
+        arrays = (srx.src_trecv_queues, lists.SLIST_BYTES), (srx.src_unexp_peers, PEER_BYTES)
+        if any(lists.item_size(memory, srx.address + array) != size for array, size in arrays):
+            raise LayoutError("its queues have items of other sizes")
+        if not all(
+            lists.is_dlist(memory, srx.address + each) for each in (srx.unspec_unexp_tag_queue, srx.unexp_peers)
+        ):
+            raise LayoutError("its lists have no heads where they should")
+
+    def _srx(self) -> views.UtilSrx:
+        return self._receives.at(self._memory, self._srx_of.at(self._memory, self._endpoint).srx)
+
+    def posted(self) -> list[Posted]:
+        """Return the receives that wait by their numbers."""
+        memory = self._memory
+        srx = self._srx()
+        what = f"a queue of {self.provider}'s receives"
+        found = [self._posted(link, ANY) for link in lists.slist(memory, srx.address + srx.tag_queue, what)]
+        for source, queue in lists.items(memory, srx.address + srx.src_trecv_queues, lists.SLIST_BYTES, 0):
+            for link in lists.slist(memory, queue, what):
+                found.append(self._posted(link, source))
+        return check_order(found, srx.rx_seq_no)
+
+    def _posted(self, address: int, source: int) -> Posted:
+        entry = self._entry.at(self._memory, address)
+        if (source not in (ANY, entry.addr)) or entry.count > MOST_PIECES:
+            raise BrokenStructureError(f"there is no receive of {self.provider}'s at {address:#x}")
+        words = self._memory.pointers(entry.iov, 2 * entry.count)
+        return Posted(
+            address,
+            entry.tag,
+            entry.ignore,
+            source,
+            entry.seq_no,
+            words[0] if words else 0,
+            sum(words[1::2]),
+            entry.count > 1,
+            entry.context,
+        )
+
+    def arrived(self) -> Iterator[Arrived]:
+        """Yield the messages of one peer after the other, first those of the one whose first message came first.
+
+        So a receive from anybody finds them. Before them come those whose sender isn't known.
+        """
+        memory = self._memory
+        srx = self._srx()
+        unspecified = f"{self.provider}'s messages of unknown senders"
+        for link in lists.dlist(memory, srx.address + srx.unspec_unexp_tag_queue, unspecified):
+            yield self._arrived(link, ANY)
+        queue = self._peer_of.constant("tag_queue")
+        peers = {
+            address: source
+            for source, address in lists.items(memory, srx.address + srx.src_unexp_peers, PEER_BYTES, queue)
+        }
+        what = f"the list of processes whose messages {self.provider} has"
+        reached = 0
+        for address in lists.dlist(memory, srx.address + srx.unexp_peers, what):
+            if address in peers:  # else it has messages without a tag
+                reached += 1
+                for link in lists.slist(memory, address + queue, f"a list of {self.provider}'s messages"):
+                    yield self._arrived(link, peers[address])
+        if reached != len(peers):
+            raise BrokenStructureError(f"{what} has {reached} of {len(peers)}")
+
+    def _arrived(self, address: int, source: int) -> Arrived:
+        entry = self._entry.at(self._memory, address)
+        if entry.addr != source:
+            raise BrokenStructureError(f"there is no message of {self.provider}'s at {address:#x}")
+        here, data = self._payload(entry)
+        return Arrived(
+            entry.tag,
+            source,
+            entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
+            entry.msg_size,
+            here,
+            data,
+            claimed=False,
+            rendezvous=False,
+        )
+
+    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+        """Return how many bytes of a message are known to be here, and their address."""
+        return 0, 0
+
+    def sends(self) -> list[Sent]:
+        """Refuse."""
+        raise NoInformation(f"how {self.provider} keeps its sends is not known")
+
+
+class Rxm(SharedReceives):
+    """An endpoint of rxm, over an endpoint of connections, since 2.0."""
+
+    provider = "ofi_rxm"
+    view = views.RxmEndpoint
+
+    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare, as any other."""
+        super().__init__(library, layouts, endpoint, domain)
+        self._buffer = views.RxmBuffer.bind(layouts)
+        self._sends = Sends(library.memory, layouts, endpoint)
+
+    def sends(self) -> list[Sent]:
+        """Return the sends in the pool."""
+        return self._sends.read()
+
+    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+        """Return what is known of an eager message."""
+        buffer = self._buffer.at(self._memory, entry.peer_context)
+        if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
+            raise BrokenStructureError(f"there is no message of {self.provider}'s at {entry.address:#x}")
+        return (entry.msg_size, buffer.data) if buffer.kind == EAGER and entry.msg_size else (0, 0)
+
+
+class Sm2(SharedReceives):
+    """An endpoint of sm2, whose sends are not known."""
+
+    provider = "sm2"
+    view = views.Sm2Endpoint

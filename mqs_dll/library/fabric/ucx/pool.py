@@ -1,0 +1,279 @@
+"""The requests of a worker that are in use: sends, and receives that have their message or are done.
+
+Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/proto_select.h of 1.13.1, 1.18.1, 1.20.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence, Set
+from functools import cached_property
+from typing import NamedTuple
+
+from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
+from mqs_dll.library.fabric.ucx import views
+from mqs_dll.library.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
+from mqs_dll.library.fabric.ucx.worker import HANDLE, Worker
+from mqs_dll.library.layouts.view import Reader
+from mqs_dll.library.memory import WORD, bounded
+
+MOST_CHUNKS = 1 << 16
+MOST_REQUESTS = 1 << 24
+
+# flags of a request
+NEW_SEND = 0x4
+"""By a protocol (UCP_REQUEST_FLAG_PROTO_SEND), the default since 1.16."""
+LOCALLY_DONE = 0x10
+"""Of a synchronous send: its data have left."""
+CALLBACK = 0x40
+"""The MPI is called when it is done."""
+SYNC = 0x100
+OLD_SEND = 0x4000
+
+FLAG_BITS = 24
+"""More than there are."""
+
+NEAR = 1 << 24
+"""Bytes; UCX's library has fewer."""
+
+CLASS_BITS = 7
+"""Of a datatype: 0 where its data lie in one piece."""
+
+OP_BITS = 0xF
+OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
+
+
+class Sent(NamedTuple):
+    """A send that the worker has a request of."""
+
+    address: int
+    tag: int | None
+    """None once the receiver has answered: what follows lies in its place."""
+    length: int
+    buffer: int
+    endpoint: int
+    synchronous: bool | None
+    """None as the tag, by the protocols since 1.16."""
+    done: bool
+    is_announced: bool
+    """Its message or the head of it has this request's address, and has left or is about to; else it waits for room."""
+    is_whole_sent: bool
+    """All of it has left: a synchronous one waits for the match alone."""
+    freed: bool
+    """The MPI has given the request back: nobody waits for it."""
+
+    def progress(self) -> str:
+        """Return how far it is, in words."""
+        if self.done:
+            return "done" if self.tag is not None else "done; its tag is not kept"
+        if self.tag is None:
+            return "under way; its tag is not kept"
+        if not self.is_announced:
+            return phrases.NO_ROOM("UCX")
+        answer = "no receive has matched it" if self.is_whole_sent else "the receiver has not answered"
+        return phrases.MESSAGE(self.address, answer)
+
+
+class Received(NamedTuple):
+    """A receive that has got its message, or whose message is under way."""
+
+    address: int
+    tag: int
+    mask: int
+    buffer: int
+    length: int
+    """Bytes that it asked for."""
+    message_tag: int
+    """0 where it is done but not late, as its length: the MPI keeps both then."""
+    message_length: int
+    in_pieces: bool
+    """Its data, which still come, don't lie in one piece."""
+    done: bool
+    late: bool
+    """Its message was there before it, whole: it was done at once, and what it asked for never written down. Its tag is
+    the message's then, all else of that empty (ucp_tag_recv_common in src/ucp/tag/tag_recv.c, 1.13.1 to 1.20.1)."""
+    freed: bool
+    user_data: int | None
+
+
+class Requests:
+    """The pool of requests of one worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._memory = worker.memory
+        self._worker = worker
+        layouts = worker.layouts
+        self._pool = views.Pool.bind(layouts)
+        self._data = views.PoolData.bind(layouts)
+        self._chunk = views.Chunk.bind(layouts)
+        self._request = views.Request.bind(layouts)
+        self._send = views.Send.bind(layouts)
+        self._layouts = layouts
+
+    # a layout that calibration has made may lack what its job had no request of: whoever needs that says so
+
+    @cached_property
+    def _info(self) -> Reader[views.Info]:
+        return views.Info.bind(self._layouts)
+
+    @cached_property
+    def _old(self) -> Reader[views.OldSend]:
+        return views.OldSend.bind(self._layouts)
+
+    @cached_property
+    def _new(self) -> Reader[views.NewSend]:
+        return views.NewSend.bind(self._layouts)
+
+    @cached_property
+    def _config(self) -> Reader[views.ProtoConfig]:
+        return views.ProtoConfig.bind(self._layouts)
+
+    @cached_property
+    def _function(self) -> Reader[views.Function]:
+        return views.Function.bind(self._layouts)
+
+    def in_use(self) -> list[int]:
+        """Return the addresses of the requests in use: their element names the pool, a free one the next free one.
+
+        Raises:
+            BrokenStructureError: the pool's chunks and its free elements contradict each other.
+            TargetReadError: a chunk can't be read.
+        """
+        pool = self._pool.at(self._memory, self._worker.pool)
+        data = self._data.at(self._memory, pool.data)
+        alignment = max(1, data.alignment)
+        stride = -(-data.elem_size // alignment) * alignment
+        if stride % WORD or not 0 < stride < 1 << 16:
+            raise BrokenStructureError(f"UCX's requests are said to be {stride} bytes apart")
+        found: list[int] = []
+        total = 0
+        for address in self._chunks(data.chunks):
+            chunk = self._chunk.at(self._memory, address)
+            total += chunk.num_elems
+            if total > MOST_REQUESTS:
+                raise BrokenStructureError(f"UCX's pool of requests is said to have {total}")
+            data_of, offset = self._memory.locate(chunk.elems, stride * chunk.num_elems)
+            self._memory.spend_objects(2 * chunk.num_elems)
+            view = memoryview(data_of)[offset : offset + stride * chunk.num_elems].cast("Q")[:: stride // WORD]
+            found += [
+                chunk.elems + stride * index + HANDLE
+                for index, owner in enumerate(view.tolist())
+                if owner == self._worker.pool
+            ]
+        return found
+
+    def _chunks(self, first: int) -> Iterator[int]:
+        def steps() -> Iterator[int]:
+            address = first
+            while address:
+                yield address
+                address = self._chunk.at(self._memory, address).next
+
+        return bounded(steps(), MOST_CHUNKS, "the list of chunks of UCX's requests")
+
+    def on_stack(self, words: Sequence[int], address: int, endpoints: Set[int]) -> Iterator[Sent]:
+        """Yield the sends that wait and whose request an MPI has put on a stack, where nothing of UCX's refers to it.
+
+        A request there must have an endpoint, the function of UCX's that sends it, and its own address for its number.
+
+        Args:
+            words: of the stack.
+            address: of the first of them, in bytes.
+            endpoints: the addresses of those that a send can have.
+        """
+        if endpoints.isdisjoint(words):  # nearly always
+            return
+        near = range(self._worker.function - NEAR, self._worker.function + NEAR)
+        ep = self._send.offsets["ep"]
+        function = self._function
+        for place, word in enumerate(words):
+            if word not in endpoints:
+                continue
+            try:
+                request = self._send.at(self._memory, address + WORD * place - ep)
+                waits = request.flags < 1 << FLAG_BITS and not request.flags & COMPLETED
+                if not waits or request.id not in (0, request.address):
+                    continue
+                sent = self._sent(request) if function.at(self._memory, request.address).func in near else None
+            except TargetReadError:  # other words that are left over there
+                continue
+            if sent is not None:
+                yield sent
+
+    def sends(self, addresses: Collection[int]) -> Iterator[Sent]:
+        """Yield what is a send of the MPI's among requests; UCX makes others for itself.
+
+        Raises:
+            TargetReadError: one, or where it goes, can't be read.
+        """
+        for address in addresses:
+            request = self._send.at(self._memory, address)
+            is_send = request.flags & (NEW_SEND | OLD_SEND)  # only then it has an endpoint, which must be readable
+            if is_send and self._memory.pointer(request.ep) == self._worker.address:
+                sent = self._sent(request)
+                if sent is not None:
+                    yield sent
+
+    def _sent(self, request: views.Send) -> Sent | None:
+        tag: int | None = request.tag
+        synchronous: bool | None
+        if request.flags & NEW_SEND:
+            new = self._new.at(self._memory, request.address)
+            op = self._config.at(self._memory, new.proto_config).op & OP_BITS
+            if op >= OP_RENDEZVOUS and request.flags & CALLBACK:  # UCX's own parts of it tell nobody
+                tag = None
+            elif op not in (OP_SEND, OP_SYNC):
+                return None
+            synchronous, buffer, length = None if tag is None else op == OP_SYNC, new.buffer, new.length
+        elif request.flags & OLD_SEND:
+            old = self._old.at(self._memory, request.address)
+            synchronous, buffer, length = bool(request.flags & SYNC), old.buffer, old.length
+        else:
+            return None
+        return Sent(
+            request.address,
+            tag,
+            length,
+            buffer,
+            request.ep,
+            synchronous,
+            done=bool(request.flags & COMPLETED),
+            is_announced=tag is None or request.id == request.address,
+            is_whole_sent=bool(request.flags & LOCALLY_DONE),
+            freed=bool(request.flags & RELEASED),
+        )
+
+    def is_endpoint(self, address: int) -> bool:
+        """Tell whether an endpoint of this worker is at an address: it begins with the worker's."""
+        try:
+            return self._memory.pointer(address) == self._worker.address
+        except TargetReadError:
+            return False
+
+    def receives(self, addresses: Collection[int]) -> Iterator[Received]:
+        """Yield what is a receive that has its message among requests; leave out those that wait for one."""
+        for address in addresses:
+            request = self._request.at(self._memory, address)
+            freed = bool(request.flags & RELEASED)
+            if request.flags & ~RELEASED == COMPLETED | RECV_TAG:  # the MPI was told at once, not called
+                info = self._info.at(self._memory, address)
+                yield Received(
+                    address, info.sender_tag, 0, 0, 0, info.sender_tag, info.length, False, True, True, freed, None
+                )
+            elif request.flags & RECV_TAG and request.recv_worker == self._worker.address:
+                done = bool(request.flags & COMPLETED)
+                under_way = None if done else self._info.at(self._memory, address)
+                yield Received(
+                    address,
+                    request.recv_tag,
+                    request.recv_tag_mask,
+                    request.recv_buffer,
+                    request.recv_length,
+                    under_way.sender_tag if under_way else 0,
+                    under_way.length if under_way else 0,
+                    bool(under_way and under_way.dt & CLASS_BITS),
+                    done,
+                    False,
+                    freed,
+                    request.user_data,
+                )

@@ -1,0 +1,108 @@
+"""A worker of UCX in one process, believed once all that it shows of itself fits together."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import chain
+
+from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError, TooMuchError
+from mqs_dll.contract.interface import TargetImage
+from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric.ucx import releases, views
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import of_fabric
+from mqs_dll.library.memory import WORD, Memory
+
+NAME_WITHIN = 512
+"""Bytes at the begin of a worker, in which its name is (172 to 196 in 1.13 to 1.21)."""
+
+HANDLE = 8
+"""Bytes before a request in its pool (ucs_mpool_elem_t): the pool that it is from, or the next free one."""
+
+
+class Worker:
+    """What the rooms of this fabric read from."""
+
+    def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
+        self.memory = memory
+        self.address = address
+        self.fabric = fabric
+        self.layouts = layouts = fabric.layouts
+        self.request_size = request_size
+        """sizeof(ucp_request_t): what the MPI asked for lies behind it."""
+        self.function = function
+        """The address of some of UCX's data."""
+        offset = views.Worker.bind(layouts).constant
+        self.pool = address + offset("req_mp")
+        self.matching = address + offset("tm")
+
+
+def is_worker(memory: Memory, address: int) -> bool:
+    """Tell whether a worker is at an address, by its name, which is that address in words."""
+    with suppress(TargetReadError):
+        return f"{address:#x}\0".encode() in memory.read(address, NAME_WITHIN)
+    return False
+
+
+def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> Worker:
+    """Return the worker at an address.
+
+    Args:
+        image: that UCX's symbols are in.
+        memory: of the process.
+        address: of what is_worker.
+        user_bytes: which the MPI asked UCX for behind each request.
+        mpi: whose profiles may have a layout.
+
+    Raises:
+        LayoutError: UCX is of a release whose layouts don't fit this process.
+    """
+    ops = image.find_symbol("ucp_request_mpool_ops")
+    if ops is None:
+        raise LayoutError("UCX's symbol ucp_request_mpool_ops is missing")
+    version = releases.version_of(image, memory)
+    refusals: list[str] = []
+    for layouts in chain(of_fabric("UCX", mpi, version), releases.nearest(version)):
+        try:
+            size, checks = _check(memory, address, layouts, ops, user_bytes)
+        except TooMuchError:
+            raise
+        except MqsError as error:
+            refusals.append(f"{layouts.summary().removeprefix('layout ')}: {error}")
+            continue
+        fabric = Fabric(f"UCX {version}", layouts, checks, tuple(refusals))
+        return Worker(memory, address, fabric, size, ops)
+    why = "; ".join(refusals[:2]) or "it is of another major release than those that are known"
+    raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
+
+
+def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes: int) -> tuple[int, tuple[str, ...]]:
+    """Return the bytes of a request, and what holds of a worker: pool, name and lists are what they must be.
+
+    Raises:
+        LayoutError: one of them isn't.
+        TargetReadError: one of them can't be read.
+    """
+    reader = views.Worker.bind(layouts)
+    worker = reader.at(memory, address)
+    pool = views.Pool.bind(layouts).at(memory, address + worker.req_mp)
+    data = views.PoolData.bind(layouts).at(memory, pool.data)
+    if data.ops != ops:
+        raise LayoutError("the worker has no pool of requests where it should be")
+    size = data.elem_size - HANDLE - user_bytes
+    known = layouts.struct(views.Request.struct).size
+    if known not in (size, None):
+        raise LayoutError(f"requests have {known} bytes there, and {size} here")
+    if memory.text(address + worker.name, views.MOST_NAME) != f"{address:#x}".encode():
+        raise LayoutError("the worker's name is not where it should be")
+    tm = address + worker.tm
+    matching = views.TagMatch.bind(layouts).at(memory, tm)
+    head = tm + matching.unexpected
+    first, last = matching.first, matching.last
+    if memory.pointer(first) != head or memory.pointer(last + WORD) != head:
+        raise LayoutError("the worker has no list of messages where it should be")
+    return size, (
+        f"the worker's pool is that of UCX's requests, which have {size} bytes",
+        "the worker has its address for its name",
+        "the ends of its list of messages refer to the list",
+    )

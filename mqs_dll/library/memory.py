@@ -1,0 +1,368 @@
+"""Reads of the target's memory: few, large, remembered for one sweep, and never beyond a bound.
+
+A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
+whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
+were asked for, and what was read is remembered until ``forget``, as is what walkers make of it (``remembered``).
+The next sweep reads the same again, and keeps what was made of it where nothing differs (``renew``).
+Target memory is hostile: every walk here is bounded by a count that the caller gives, all that one call of the
+interface does by one allowance (bounds.py), and a null or wild pointer fails without a round trip.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
+from mqs_dll.contract.interface import TargetProcess
+from mqs_dll.library.bounds import MOST_OBJECTS, Allowance
+
+PAGE = 4096
+"""Bytes of the smallest page of x86_64 and aarch64: no fetch of one such page can fail half."""
+
+BLOCK = 4 * PAGE
+"""Bytes that are fetched around an address when nothing is known of the neighbourhood."""
+
+MOST_RENEWED = 1 << 25
+MOST_RENEWED_FETCHES = 1 << 10
+"""Bytes and fetches of a sweep that the next one does again to see whether anything has changed."""
+
+MOST_AHEAD = 16 * BLOCK
+"""Bytes of the largest fetch of what nobody has asked for yet."""
+
+LARGEST_FETCH = 1 << 20
+"""Bytes of the largest single fetch; longer arrays take several."""
+
+LARGEST_READ = 1 << 26
+"""Bytes that are read as one: a table of eight million pointers."""
+
+MOST_KEPT = 1 << 27
+"""Bytes of a sweep that are kept from one call to the next."""
+
+LOWEST_ADDRESS = PAGE
+"""The first page of a process is never mapped: smaller pointers are null pointers with an offset."""
+
+HIGHEST_ADDRESS = 1 << 56
+"""No 64-bit Linux gives a process an address above this one."""
+
+WORD = 8
+"""Bytes of a pointer in the targets that libmqs reads (LP64)."""
+
+POINTER = struct.Struct("<Q")
+
+
+class Memory:
+    """The memory of one stopped process, read through its debugger."""
+
+    def __init__(self, process: TargetProcess) -> None:
+        """Prepare to read ``process``; reads nothing yet.
+
+        Raises:
+            WordSizeError: the process is not a 64-bit little-endian one.
+        """
+        sizes = process.type_sizes()
+        if sizes.pointer_size != WORD or sizes.long_size != WORD or sizes.int_size != 4:
+            raise WordSizeError(
+                f"the target has {8 * sizes.pointer_size}-bit pointers and {8 * sizes.long_size}-bit longs, "
+                "libmqs reads 64-bit processes"
+            )
+        if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
+            raise WordSizeError("the target has another byte order than this host")
+        self._process = process
+        self._allowance = Allowance()
+        self.spend, self.spend_objects = self._allowance.spend, self._allowance.spend_objects
+        self._kept = 0
+        """About how many objects the calls have made since all was dropped."""
+        self._fetches: list[tuple[int, int, bytes | None]] = []
+        """What was fetched in this sweep: address, size, and the bytes; None where they could not be read."""
+        self._fetched = 0
+        """Bytes of it."""
+        self._in_sweep = False
+        self._excesses = 0
+        """How many calls had done more than they may when this sweep began."""
+        self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self._unreadable: set[int] = set()
+        """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
+        self.made: dict[Hashable, Any] = {}
+        """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
+
+    @property
+    def excesses(self) -> int:
+        """How often a call did more than it may, or tried to; a walker may have gone on without what was refused."""
+        return self._allowance.excesses
+
+    def begin(self) -> None:
+        """Begin a call: it may do as much as any. What calls before it have left is dropped where that is much."""
+        self._kept += self._allowance.made
+        if self._kept > MOST_OBJECTS // 2 or self._fetched > MOST_KEPT:
+            self._drop()
+        self._allowance.begin()
+
+    def forget(self) -> None:
+        """Drop all that was read, and what was made of it: the process may have run."""
+        self._in_sweep = False
+        self._drop()
+
+    def renew(self) -> None:
+        """Begin a sweep: the process may have run since the last one.
+
+        What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
+        differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
+        last sweep or here, leaves nothing for the next one.
+        """
+        pages, unreadable, made, known = self._pages, self._unreadable, self.made, self._fetches
+        can_hold = (
+            self._in_sweep
+            and self._fetched <= MOST_RENEWED
+            and len(known) <= MOST_RENEWED_FETCHES
+            and self._allowance.excesses == self._excesses
+        )
+        self.forget()  # until all of it is known to be the same: what fails in between leaves nothing
+        if can_hold:
+            self._in_sweep = True
+            if all(self._is_unchanged(*fetch) for fetch in known):
+                self._pages, self._unreadable, self.made = pages, unreadable, made
+            else:
+                for address, _, data in self._fetches:
+                    if data is not None:
+                        self._remember(data, address)
+        self._excesses = self._allowance.excesses
+        self._in_sweep = True
+
+    def distrust(self) -> None:
+        """Have the next sweep begin with nothing: a call was cut off, and what it left may be half of something."""
+        self._in_sweep = False
+
+    def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
+        try:
+            return self._fetch(address, size) == data
+        except TargetReadError:
+            return data is None
+
+    def _drop(self) -> None:
+        self._pages = {}
+        self._unreadable = set()
+        self._fetches, self._fetched = [], 0
+        self._kept = 0
+        self.made = {}  # a new one: an iterator that was left alone may still add to the old one
+
+    def locate(self, address: int, size: int) -> tuple[bytes, int]:
+        """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
+        """
+        self.spend(1)
+        found = self._pages.get(address // PAGE)
+        if found is not None:
+            data, base = found
+            if base <= address and address + size <= base + len(data):
+                return data, address - base
+        is_unreadable = address // PAGE in self._unreadable and address // PAGE == (address + size - 1) // PAGE
+        if is_unreadable or address < LOWEST_ADDRESS or address + size > HIGHEST_ADDRESS:
+            raise TargetReadError(address, size)
+        data, base = self._read(address, size)
+        return data, address - base
+
+    def prefetch(self, addresses: Iterable[int], size: int) -> None:
+        """Fetch ``size`` bytes at each address and nothing around them, for what lies far apart and is small.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        for address in addresses:
+            self._remember(self._fetch(address, size), address)
+
+    def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
+        """Return the values at ``address``, decoded by a compiled format of the struct module.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
+        """
+        found = self._pages.get(address // PAGE)
+        if found is not None:
+            data, base = found
+            if base <= address and address + format.size <= base + len(data):
+                self.spend(1)
+                return format.unpack_from(data, address - base)
+        data, offset = self.locate(address, format.size)
+        return format.unpack_from(data, offset)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return the ``size`` bytes at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        if size == 0:
+            return b""
+        data, offset = self.locate(address, size)
+        return data[offset : offset + size]
+
+    def pointer(self, address: int) -> int:
+        """Return the pointer at ``address``."""
+        (pointer,) = self.unpack(POINTER, address)
+        return int(pointer)
+
+    def pointers(self, address: int, count: int) -> tuple[int, ...]:
+        """Return the array of ``count`` pointers at ``address``.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call would make more objects than any may; words() makes none.
+        """
+        if count == 0:
+            return ()
+        self.spend_objects(count)
+        data, offset = self.locate(address, WORD * count)
+        return struct.unpack_from(f"<{count}Q", data, offset)
+
+    def words(self, address: int, count: int, code: Literal["I", "i", "Q", "q"] = "Q") -> array[int]:
+        """Return an array of ``count`` numbers at ``address``, which takes no more memory than they do there.
+
+        Args:
+            address: of the first.
+            count: how many.
+            code: of the struct module: of 4 bytes or of 8, with a sign or without.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+            TooMuchError: the call has read more than any may.
+        """
+        found = array(code, self.read(address, (4 if code in "iI" else WORD) * count))
+        if sys.byteorder == "big":
+            found.byteswap()
+        return found
+
+    def text(self, address: int, limit: int) -> bytes:
+        """Return the string at ``address`` up to its NUL, at most ``limit`` bytes of it.
+
+        A string that is shorter may end right before an unmapped page.
+
+        Raises:
+            TargetReadError: not even the first byte, or no byte of the rest up to a NUL, can be read.
+        """
+        text = b""
+        while len(text) < limit:
+            here = address + len(text)
+            step = min(limit - len(text), PAGE - here % PAGE)
+            piece, nul, _ = self.read(here, step).partition(b"\0")
+            text += piece
+            if nul:
+                break
+        return text
+
+    # ------------------------------------------------------------ fetching
+
+    def _fetch(self, address: int, size: int) -> bytes:
+        self._allowance.spend_fetch(size)
+        data = None
+        try:
+            data = self._process.fetch(address, size)
+        finally:
+            self._fetched += size
+            if self._in_sweep and self._fetched <= MOST_RENEWED:
+                self._fetches.append((address, size, data))
+        return data
+
+    def _read(self, address: int, size: int) -> tuple[bytes, int]:
+        """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
+        if size <= LARGEST_FETCH:
+            for base, end in self._around(address, size):
+                try:
+                    data = self._fetch(base, end - base)
+                except TargetReadError:
+                    continue
+                self._remember(data, base)
+                return data, base
+            try:
+                return self._fetch(address, size), address
+            except TargetReadError:
+                if address // PAGE == (address + size - 1) // PAGE:
+                    self._unreadable.add(address // PAGE)
+                raise
+        if size > LARGEST_READ:
+            raise TooMuchError(f"{LARGEST_READ} bytes at once")
+        pieces = [
+            self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
+        ]
+        return b"".join(pieces), address
+
+    def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
+        """Yield what to fetch for a range, one if the other can't be: its begin and its end.
+
+        Whoever needs the block behind two that were fetched needs the next one, too: objects lie in the order in which
+        they were made. So each such fetch is twice as large as the one before it, up to what is known already.
+        """
+        first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
+        data, base = self._pages.get(first // PAGE - 1, (b"", 0))
+        if len(data) >= BLOCK and base // PAGE - 1 in self._pages:
+            pages = range(end // PAGE, (first + min(2 * len(data), MOST_AHEAD)) // PAGE)
+            ahead = next((page for page in pages if page in self._pages), pages.stop) * PAGE
+            if ahead > end:
+                yield first, ahead
+        yield first, end
+        yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
+
+    def _remember(self, data: bytes, base: int) -> None:
+        """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
+        found, end = (data, base), base + len(data)
+        for page in range(base // PAGE, -(-end // PAGE)):
+            known = self._pages.get(page)
+            if known is None or known[1] + len(known[0]) < end:
+                self._pages[page] = found
+
+
+def bounded(steps: Iterator[int], limit: int, what: str) -> Iterator[int]:
+    """Yield the addresses of a walk; one that doesn't end within ``limit`` steps, or meets itself, is broken.
+
+    Raises:
+        BrokenStructureError: after what was yielded so far.
+    """
+    seen: set[int] = set()
+    for address in steps:
+        if address in seen or len(seen) >= limit:
+            raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
+        seen.add(address)
+        yield address
+
+
+class _Reads(Protocol):
+    _memory: Memory
+
+
+_NOTHING: Any = object()
+ReaderT = TypeVar("ReaderT", bound=_Reads)
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def remembered(
+    method: Callable[Concatenate[ReaderT, Params], Result],
+) -> Callable[Concatenate[ReaderT, Params], Result]:
+    """Make a method's answer hold for one sweep: it is worked out once, until the memory is told to ``forget``.
+
+    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not remembered, nor
+    is what was worked out without something that the call was no longer allowed to read: the next call is.
+    """
+
+    @wraps(method)
+    def once(self: ReaderT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        memory = self._memory
+        made = memory.made
+        key = (self, method, *args)
+        found: Result = made.get(key, _NOTHING)
+        if found is _NOTHING:
+            excesses = memory.excesses
+            found = method(self, *args, **kwargs)
+            if memory.excesses == excesses:
+                made[key] = found
+        return found
+
+    return once

@@ -1,0 +1,228 @@
+"""The contract between the session and an MPI's adapter, and what all adapters do alike.
+
+Checklist for a new MPI:
+
+1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
+2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
+3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
+4. ``attach`` asks for every address anew: it is that in one process. It refuses with a reason before MPI_Init and
+   after MPI_Finalize, and believes no layout whose invariants don't hold in this process.
+5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
+   made up; what can't be seen raises NoInformation with the transport's name and the way out.
+6. Receives in matching order, unexpected messages in the order in which a receive finds them.
+7. Programs under tests/programs run on it unchanged, and rows in docs/support-matrix.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, Protocol
+
+from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.interface import TargetImage
+from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.mpi.describe import DatatypeFacts
+from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.transport import EntryT, Transport
+
+MOST_LISTED = 1 << 14
+"""Operations of a queue that are kept for the next sweep."""
+
+
+class DatatypeReader(Protocol):
+    """What knows an MPI's datatypes."""
+
+    def at(self, handle: int) -> DatatypeFacts | None:
+        """Return what is known of the datatype with a handle; None when there is none."""
+
+    def address_of(self, handle: int) -> int:
+        """Return the address of a datatype's struct, 0 for one without."""
+
+
+class AttachedMpi(ABC, Generic[EntryT]):
+    """An MPI in one process, its layouts known and checked. What it reads is that of the last ``communicators``."""
+
+    def __init__(
+        self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
+    ) -> None:
+        self._memory = memory
+        fabric = transport.fabric or Fabric("", Layouts(), (), ())
+        self._layouts = identity.layouts.followed_by(fabric.layouts)
+        self._transport = transport
+        self._datatypes = datatypes
+        self._title = identity.title
+        self.checks: Sequence[str] = (*identity.checks, *fabric.checks)
+        """What was checked in this process before its layouts were believed, and held: a sentence each."""
+        self.refusals: Sequence[str] = (*identity.refusals, *fabric.refusals)
+        """Which layouts were tried before and refused, and why: a sentence each."""
+
+    def describe(self) -> str:
+        """Return one line: the MPI's name and release, its transport, where the layouts came from."""
+        return f"{self._title}, {self._transport.name}; layouts: {self._layouts.summary()}"
+
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each struct came from."""
+        return self._layouts.origins()
+
+    def forget(self) -> None:
+        """Drop all that was read of the process: it may have run."""
+        self._memory.forget()
+
+    def renew(self) -> None:
+        """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
+        self._memory.renew()
+
+    @abstractmethod
+    def facts(self) -> MpiFacts:
+        """Return what is known of the MPI."""
+
+    @abstractmethod
+    def global_rank(self) -> int:
+        """Return this process's rank in MPI_COMM_WORLD, -1 when it has none."""
+
+    @abstractmethod
+    def windows(self) -> list[Window]:
+        """Return the one-sided windows that are alive."""
+
+    @abstractmethod
+    def read_communicators(self) -> list[EntryT]:
+        """Return all live communicators, in the MPI's own order, those that it keeps for itself marked ``internal``.
+
+        Raises:
+            MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
+        """
+
+    @remembered
+    def communicators(self) -> list[EntryT]:
+        """Return the same; those that the program has freed are marked in their names, and internal ones too.
+
+        One that the MPI keeps for itself no longer counts as internal while an operation is pending on it.
+        """
+        entries = self.read_communicators()
+        for entry in entries:
+            freed = entry.is_held_only_by(self._transport.requests_of(entry))
+            entry.tell(freed=freed, internal=entry.internal)
+            entry.internal = entry.internal and not self._is_in_use(entry)
+        return entries
+
+    def _is_in_use(self, entry: EntryT) -> bool:
+        """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        if self._transport.is_idle(entry):
+            return False
+        for queue in Queue:
+            try:
+                for _ in self.operations(entry, queue):
+                    return True
+            except MqsError:
+                continue
+        return False
+
+    def operations(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        """Return a generator of one queue of one communicator.
+
+        Raises:
+            NoInformation: at once, when this transport hides the queue.
+            BrokenStructureError: from the generator, after the operations that could be read.
+        """
+        listed = self._memory.made.get((entry, queue))
+        return self._walk(entry, queue) if listed is None else iter(listed)
+
+    def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        if queue is Queue.SENDS:
+            walk = self._transport.sends(entry)
+        elif queue is Queue.RECEIVES:
+            walk = self._transport.receives(entry)
+        else:
+            walk = self._transport.unexpected(entry)
+        return self._listing(walk, entry, queue)
+
+    def _listing(self, walk: Iterator[Operation], entry: EntryT, queue: Queue) -> Iterator[Operation]:
+        """Yield the operations of a walk; one that comes to its end need not be gone again in this sweep.
+
+        Raises:
+            NoInformation: after them, there are more operations than are read of a process.
+            BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
+        """
+        listed: list[Operation] = []
+        made, excesses = self._memory.made, self._memory.excesses
+        ranks = range(INVALID_RANK, max(entry.size, entry.label.remote or 0))
+        for operation in walk:
+            for rank in (operation.desired_local_rank, operation.actual_local_rank):
+                if rank not in ranks:
+                    raise BrokenStructureError(f"the queue is broken: an operation names rank {rank} of {ranks.stop}")
+            if len(listed) <= MOST_LISTED:
+                listed.append(operation)
+            yield operation
+        self._transport.check_whole()
+        if len(listed) <= MOST_LISTED and self._memory.excesses == excesses:
+            made[entry, queue] = listed
+
+    def datatypes(self) -> list[Datatype]:
+        """Return the datatypes that pending operations use, the most used first."""
+        used = Counter(self._transport.datatypes_in_use()).most_common()
+        known = ((self._datatypes.at(handle), handle, operations) for handle, operations in used)
+        return [
+            Datatype(facts.name, facts.size, facts.predefined, operations, self._datatypes.address_of(handle))
+            for facts, handle, operations in known
+            if facts is not None
+        ]
+
+
+class Adapter(ABC):
+    """One family of MPIs, for one image: what holds for all processes of it.
+
+    No address does: each process of an image has its libraries elsewhere, and the debugger answers for the process
+    that a call is about. So at image time a symbol is there or not, and addresses are asked for at process time.
+    """
+
+    name: ClassVar[str]
+    types: Layouts
+    """What the debugger's debug information tells."""
+    refused_profiles: list[str]
+    """Sentences: which of the user's files are no profiles, and why."""
+
+    @abstractmethod
+    def __init__(self, image: TargetImage) -> None:
+        """Ask the debugger for the types that it has; missing ones are no failure yet."""
+
+    def describe(self) -> str:
+        """Return one line about what was found in the image."""
+        return f"{self.name} {'with' if list(self.types) else 'without'} debug information"
+
+    @abstractmethod
+    def check_symbols(self) -> None:
+        """Return when the image has every symbol without which no queue can be read.
+
+        Raises:
+            LayoutError: one is missing that every build of the MPI exports.
+        """
+
+    @abstractmethod
+    def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
+        """Return what can be told without an object of a running MPI: of a library's file, or of any process.
+
+        Args:
+            image: that the process runs; its addresses are those in this process.
+            memory: of the process.
+
+        Raises:
+            LayoutError: a symbol that every build exports is missing.
+        """
+
+    @abstractmethod
+    def attach(self, image: TargetImage, memory: Memory) -> AttachedMpi[Any]:
+        """Find and check the layouts in a process.
+
+        Args:
+            image: that the process runs; its addresses are those in this process.
+            memory: of the process.
+
+        Raises:
+            NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
+            LayoutError: no layout fits; the text says what was tried.
+        """

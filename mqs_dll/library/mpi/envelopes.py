@@ -1,0 +1,110 @@
+"""Operations as the interface has them, from what is asked for and what has come: rank, tag and bytes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.phrases import How
+from mqs_dll.library.mpi.communicators import world_rank
+from mqs_dll.library.mpi.describe import lines
+
+
+class Envelope(NamedTuple):
+    """What a receive asks for, or what it got; what isn't known, or is left open, is -1."""
+
+    rank: int
+    """Of the communicator, or of the remote group of an inter-communicator."""
+    tag: int
+    length: int
+    """Bytes."""
+
+
+NOT_KEPT = "the source and tag that it asked for are not kept"
+
+NOTHING = Envelope(INVALID_RANK, UNKNOWN, UNKNOWN)
+
+
+def receive(
+    status: Status,
+    asked: Envelope,
+    got: Envelope,
+    peers: Sequence[int],
+    buffer: int,
+    *texts: str | bytes | None,
+    tag_wild: bool = False,
+) -> Operation:
+    """Return a receive.
+
+    Args:
+        status: how far it is.
+        asked: for what, as far as that is kept.
+        got: which message; NOTHING while there is none.
+        peers: the MPI_COMM_WORLD ranks of the communicator's.
+        buffer: where the message goes; 0 where that isn't known.
+        texts: the lines of extra_text; those that are None are left out.
+        tag_wild: whether it takes any tag.
+    """
+    return Operation(
+        status=status,
+        desired_local_rank=asked.rank,
+        desired_global_rank=world_rank(peers, asked.rank),
+        tag_wild=tag_wild,
+        desired_tag=asked.tag,
+        desired_length=asked.length,
+        system_buffer=False,
+        buffer=buffer,
+        actual_local_rank=got.rank,
+        actual_global_rank=world_rank(peers, got.rank),
+        actual_tag=got.tag,
+        actual_length=got.length,
+        extra_text=lines(*texts),
+    )
+
+
+def held(peers: Sequence[int], got: Envelope, *texts: str | bytes | None) -> Operation:
+    """Return a message that a matched probe holds; what the probe had asked for is not kept."""
+    call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
+    return receive(Status.MATCHED, NOTHING._replace(length=0), got, peers, 0, call, NOT_KEPT, *texts)
+
+
+def send(
+    status: Status,
+    rank: int,
+    world: int,
+    tag: int,
+    length: int,
+    buffer: int,
+    *texts: str | bytes | None,
+    system_buffer: bool = False,
+) -> Operation:
+    """Return a send to a rank of a communicator, and of MPI_COMM_WORLD; what isn't known of it is -1, a buffer 0."""
+    return Operation(
+        status=status,
+        desired_local_rank=rank,
+        desired_global_rank=world,
+        tag_wild=False,
+        desired_tag=tag,
+        desired_length=length,
+        system_buffer=system_buffer,
+        buffer=buffer,
+        actual_local_rank=rank,
+        actual_global_rank=world,
+        actual_tag=tag,
+        actual_length=length,
+        extra_text=lines(*texts),
+    )
+
+
+def message(
+    status: Status, rank: int, world: int, tag: int, length: int, buffer: int, *texts: str | bytes | None
+) -> Operation:
+    """Return an unexpected message from a rank of a communicator, and of MPI_COMM_WORLD."""
+    return send(status, rank, world, tag, length, buffer, *texts, system_buffer=True)
+
+
+def note(*texts: str | bytes | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:
+    """Return an entry of the queue of unexpected messages that is none: what its text counts, and who sent them."""
+    return message(Status.PENDING, rank, world, UNKNOWN, UNKNOWN, 0, *texts)

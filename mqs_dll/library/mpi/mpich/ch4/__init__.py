@@ -1,0 +1,20 @@
+"""The device ch4, as it is since 4.0: messages within a node are active messages over shared memory.
+
+- ``device``: ties all together; here a reader begins
+- ``traffic``: which request is what
+- ``receives``: receives in every state
+- ``arrivals``: messages that no receive has matched
+- ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them;
+  ``departures``: in which order messages left
+- ``alone``: communicators of one process
+- ``network``: what the netmod keeps for itself; ``netmod``: what it doesn't, in what both have in common
+- ``ucx``: the netmod ucx
+- ``ofi``: the netmod ofi; ``interfaces``: where its endpoints are
+- ``variables``: what is found among variables that have no names
+"""
+
+from __future__ import annotations
+
+from mqs_dll.library.mpi.mpich.ch4.device import Ch4
+
+__all__ = ["Ch4"]

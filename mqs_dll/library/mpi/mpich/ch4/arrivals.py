@@ -1,0 +1,82 @@
+"""Messages that have come and that no receive has matched.
+
+MPICH makes parts of a communicator (of a node's processes, of one side of an inter-communicator) for collective
+operations, some of them only when a process enters its first one. Messages of others that have entered it are shown on
+the whole then. Source: src/mpid/ch4/src/mpidig_pt2pt_callbacks.c of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
+from mqs_dll.library.memory import remembered
+from mqs_dll.library.mpi import envelopes
+from mqs_dll.library.mpi.communicators import world_rank
+from mqs_dll.library.mpi.mpich import contexts, early, operations
+from mqs_dll.library.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
+from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
+from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process import WORLD
+
+
+class Arrivals:
+    """The unexpected messages of one process."""
+
+    def __init__(self, parts: Parts, traffic: Traffic) -> None:
+        self._parts = parts
+        self._traffic = traffic
+        self._memory = parts.memory
+
+    def operations(self, entry: Entry) -> Iterator[Operation]:
+        """Yield the messages of a communicator in the order in which they came, which is that of matching.
+
+        A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
+
+        Raises:
+            BrokenStructureError: after them, when some may be missing, or their order isn't sure.
+        """
+        arrived = self._traffic.arrived()
+        for message in arrived.get(entry.receives_in, ()):
+            rank = message.source
+            yield _operation(message, rank, world_rank(entry.peers(), rank))
+        known = self._known()
+        for context_id in contexts.parts_of(entry.receives_in):
+            if context_id not in known:
+                for message in arrived.get(context_id, ()):
+                    yield _operation(message, INVALID_RANK, INVALID_RANK)
+        if entry.view.handle == WORLD:
+            unknown = {
+                number: len(messages) for number, messages in arrived.items() if contexts.whole_of(number) not in known
+            }
+            yield from early.notes(unknown, self._parts.communicators)
+        self._traffic.check_arrivals()
+
+    @remembered
+    def _known(self) -> set[int]:
+        return {entry.receives_in for entry in self._parts.communicators.read()}
+
+
+def _operation(message: Message, rank: int, world: int) -> Operation:
+    """Return a message; its sender's rank is that of a part where it isn't known here."""
+    length = message.am.count
+    here = not message.state & (BUSY | RENDEZVOUS)
+    return envelopes.message(
+        Status.COMPLETE if here else Status.PENDING,
+        rank,
+        world,
+        message.tag,
+        length,
+        message.am.buffer if here and length else 0,
+        _how(message),
+        None if rank == message.source else f"from rank {message.source} of a part; its rank here is not known",
+        operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+        operations.collective_text(message.am.context_id, message.tag),
+    )
+
+
+def _how(message: Message) -> str:
+    if message.state & RENDEZVOUS:
+        return f"rendezvous: its {message.am.count} bytes are with the sender"
+    return "eager: a part of it is here" if message.state & BUSY else "eager: all of it is here"

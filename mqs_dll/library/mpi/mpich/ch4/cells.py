@@ -1,0 +1,170 @@
+"""The cells of shared memory: the header of each message that left lies there until its cell serves another message.
+
+Each process has cells of its own to send from. They come and go in turn: a cell that was freed before another one is
+used before it. So the header of a request's last message is gone only when those of its earlier messages are, as long
+as each ended with an answer of its receiver.
+Source: src/mpid/common/genq/mpidu_genqi_shmem_types.h, mpidu_genq_shmem_pool.c, src/mpid/ch4/shm/posix/posix_pre.h,
+src/mpid/ch4/shm/posix/eager/iqueue of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import WORD, Memory, remembered
+from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.ch4.departures import Departures, Place
+from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH
+
+TRANSPORT = struct.Struct("<iiQQQ")
+"""MPIDI_POSIX_eager_iqueue_transport_t: number of cells, size of a cell, terminals, own terminal, pool of cells."""
+
+SIZES = ((64, 16384), (64, 8192), (64, 69632))
+"""Number and size of cells, as releases have them unless they are told otherwise (MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_*)."""
+
+POOL_WORDS = 16
+"""More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are told by what they point at. Behind the
+address of its cells' addresses is that of the queues of free ones."""
+
+CELL_HEADER = 32
+"""Bytes of MPIDU_genqi_shmem_cell_header_s: the cell's distance from the first one plus 1, its block, links."""
+
+CELL_BEGIN = struct.Struct("<H2xIxbh4x")
+"""MPIDI_POSIX_eager_iqueue_cell, of which the sender's local rank and the type of message are of no use here."""
+
+FIRST_OF_MESSAGE = 0
+SEND = 0
+"""The handler of a message's begin (MPIDIG_SEND)."""
+
+LARGEST_PADDING = 128
+"""Bytes by which the cells lie further apart than they are large, at most."""
+
+
+class Cell(NamedTuple):
+    """What stands at the begin of a cell."""
+
+    type: int
+    size: int
+    """Bytes of it that are used."""
+    handler: int
+    header_size: int
+
+
+class Block(NamedTuple):
+    """The addresses of a process's cells in one pool."""
+
+    own: list[int]
+    """It sends from them."""
+    queues: int
+    """Address of the first queue of free cells."""
+    for_others: list[int]
+    """Processes that are far from it within the node send to it from them, and it sends to them from theirs."""
+
+
+class Departure(NamedTuple):
+    """A message whose header lies in a cell."""
+
+    header: views.MessageHeader
+    place: Place | None
+    """When it left; None where that isn't known."""
+
+
+class Cells:
+    """The cells that one process sends from; where they are is found once, what is in them read once in a sweep."""
+
+    def __init__(self, memory: Memory, library: LoadedLibrary, layouts: Layouts) -> None:
+        self._memory = memory
+        self._library = library
+        self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
+        self._header_size = layouts.struct(views.MessageHeader.struct).size or 0
+        self._head = CELL_HEADER + CELL_BEGIN.size + self._header.end
+        """Bytes of a cell that are read: of the rest of its 16 KiB, or more, nothing is needed."""
+        self._blocks = list(self._find())
+
+    def departures(self, request: int) -> list[Departure]:
+        """Return the messages of a send's request whose headers still lie in cells, those of its earlier use too."""
+        return self._read().get(request, [])
+
+    @remembered
+    def _read(self) -> dict[int, list[Departure]]:
+        found: defaultdict[int, list[Departure]] = defaultdict(list)
+        for block in self._blocks:
+            self._memory.prefetch(block.own + block.for_others, self._head)
+            if any(self._cell(address).size for address in block.for_others):
+                return {}  # what is newest of a request may lie in a cell of another process
+            order = Departures(self._memory, block.own, block.queues)
+            for address in block.own:
+                header = self._header_in(address)
+                if header is not None:
+                    found[header.sreq_ptr].append(Departure(header, order.place(address)))
+        return found
+
+    def _cell(self, address: int) -> Cell:
+        return Cell(*self._memory.unpack(CELL_BEGIN, address + CELL_HEADER))
+
+    def _header_in(self, address: int) -> views.MessageHeader | None:
+        """Return the header of the message that began in a cell, None where none did."""
+        cell = self._cell(address)
+        if (
+            cell.type != FIRST_OF_MESSAGE
+            or cell.handler != SEND
+            or not self._header_size <= cell.header_size <= cell.size
+        ):
+            return None
+        return self._header.at(self._memory, address + CELL_HEADER + CELL_BEGIN.size)
+
+    # ------------------------------------------------------------ finding them
+
+    def _find(self) -> Iterator[Block]:
+        """Yield the cells of each pool; there is one for each pair of virtual interfaces.
+
+        Raises:
+            TargetReadError: there may be more, where the library's variables can't be read.
+        """
+        for count, size in SIZES:
+            found = False
+            for place in places(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
+                block = self._block_of(place, count, size) if place % WORD == 0 else None
+                if block is not None:
+                    found = True
+                    yield block
+            if found:
+                return
+
+    def _block_of(self, transport: int, count: int, size: int) -> Block | None:
+        """Return the cells of a transport, None where it isn't one."""
+        try:
+            _, _, terminals, own_terminal, pool = self._memory.unpack(TRANSPORT, transport)
+            words = self._memory.pointers(pool, POOL_WORDS) if terminals <= own_terminal else (0,)
+        except TargetReadError:
+            return None
+        if words[0] != size:
+            return None
+        for array, queues in pairwise(words[1:]):
+            own = self._cells_of(array, words, count, size)
+            if own:
+                return Block(own, queues, self._cells_of(array + count * WORD, words, count, size))
+        return None
+
+    def _cells_of(self, array: int, words: tuple[int, ...], count: int, size: int) -> list[int]:
+        """Return the addresses in what may be the pool's array of its cells, none where it isn't.
+
+        Each cell says how far it lies from the first one of all processes, whose address the pool has.
+        """
+        try:
+            cells = list(self._memory.pointers(array, count))
+            step = cells[1] - cells[0]
+            even = all(after - before == step for before, after in pairwise(cells))
+            if not even or not size + CELL_HEADER <= step <= size + LARGEST_PADDING:
+                return []
+            first, last = (cell - self._memory.pointer(cell) + 1 for cell in (cells[0], cells[-1]))
+        except TargetReadError:
+            return []
+        return cells if first == last and first in words else []

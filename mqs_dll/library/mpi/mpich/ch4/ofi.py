@@ -1,0 +1,508 @@
+"""ch4's netmod ofi: what libfabric's endpoints hold of messages that shared memory doesn't carry, in terms of MPICH.
+
+A tag of libfabric's has MPICH's tag, the context id, and some bits of a protocol; a message brings its sender's rank in
+it or beside it, and then a receive names its source by the address of a process. A synchronous send waits for an answer
+by a receive of MPICH's own, which tells where the send goes: MPICH keeps nothing else of a send.
+Source: src/mpid/ch4/netmod/ofi/ofi_types.h, ofi_pre.h, ofi_impl.h, ofi_recv.h, ofi_send.h of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
+
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
+from mqs_dll.library.memory import remembered
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.mpich import contexts, operations, views
+from mqs_dll.library.mpi.mpich.ch4 import variables
+from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Message, Netmod, OwnRequests, Receive, Send
+from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
+from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.requests import Kind
+
+ANSWER = 1
+"""Of the protocol's bits: to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""
+
+SYNCHRONOUS_SEND = 72
+"""Bytes from the context of an answer to the send that waits for it (MPIDI_OFI_ssendack_request_t)."""
+
+EVENT = 64
+"""Bytes from the context in a request to what is done when libfabric is done with it."""
+
+OLD_DATATYPE, ARGUMENTS = 72, 88
+"""Bytes from the context in a receive (MPIDI_OFI_request_t): to 4.2 to its datatype, since 4.3 to its arguments."""
+
+OLD_CONTEXT_ID, CONTEXT_ID = 68, 112
+"""The same to its context id, of which 16 bits are read."""
+
+ALL_INTERFACES = 16
+"""Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
+
+HANDLE_BITS = 0xFFFFFFFF
+ALL_BITS = (1 << 64) - 1
+NO_SOURCE = "the source that it asked for is not known"
+NO_ORDER_OF_SENDERS = "its order among those of other senders is not known"
+
+
+class Outgoing(NamedTuple):
+    """A send, by the answer that it waits for, by what libfabric has of it, or by both."""
+
+    request: int
+    """The address of MPICH's."""
+    place: int
+    """Of the endpoint."""
+    tag: int
+    destination: int
+    waits_for_match: bool
+    sent: Sent | None
+
+
+class Bits(NamedTuple):
+    """What the bits of a tag of libfabric's are."""
+
+    tag: int
+    context_id: int
+    """With the bit of collectives."""
+    rank: int
+    """The sender's, or in an answer the receiver's; 0 where the bits have none."""
+    protocol: int
+
+
+class Layout(NamedTuple):
+    """Which bits of a tag of libfabric's are what, from the lowest on; those behind them are of the protocol."""
+
+    tag: int
+    rank: int
+    """0 where the sender's rank comes beside the tag."""
+    context: int
+    context_first: bool = False
+    """Whether the context id is before the rank."""
+
+    def read(self, bits: int) -> Bits:
+        """Return what the bits of a tag are, or of what a receive ignores of it."""
+        above = bits >> self.tag
+        context = above if self.context_first else above >> self.rank
+        rank = above >> self.context if self.context_first else above
+        protocol = above >> self.rank + self.context
+        return Bits(_low(bits, self.tag), _low(context, self.context), _low(rank, self.rank), protocol)
+
+
+BESIDE, OLD_INSIDE, INSIDE = Layout(31, 0, 20), Layout(20, 23, 16), Layout(19, 23, 16)
+"""To 4.1 of all, later of tcp, sockets and shm; of other providers in 4.2; since 4.3."""
+
+
+class Form(NamedTuple):
+    """What a tag of libfabric's is made of."""
+
+    layout: Layout
+    synchronous: int
+    """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
+
+    @property
+    def waits(self) -> int:
+        """Both: what a receive of the program's ignores of the protocol, which tells one form from all others."""
+        return 3 * self.synchronous
+
+
+_FIRST, _SECOND, _NOW = (Form(BESIDE, 4),), (Form(BESIDE, 8), Form(OLD_INSIDE, 8)), (Form(BESIDE, 8), Form(INSIDE, 8))
+FORMS = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
+"""By release, by itself the first."""
+
+WITHOUT_ARGUMENTS = ("4.0", "4.1", "4.2")
+WITH_ARGUMENTS = ("4.3", "5.0")
+"""Releases whose receives have their datatype alone, and all of the program's arguments."""
+
+
+class Held(NamedTuple):
+    """What the endpoints hold, by the context id of the communicator without the bit of collectives."""
+
+    posted: Mapping[int, Sequence[tuple[int, Posted]]]
+    """With the place of the endpoint."""
+    sent: Mapping[int, Sequence[Outgoing]]
+    filling: Mapping[int, tuple[int, Arrived]]
+    """Messages that come in just now, by the address of MPICH's receive; with the place of the endpoint."""
+    seen: frozenset[int]
+    """The addresses of MPICH's requests among those posted and sent."""
+    refusal: NoInformation | None
+    """Why sends may be missing."""
+
+
+class Ofi(Netmod):
+    """The netmod ofi of one process."""
+
+    SEND_EVENT = 1
+    """The request alone ends: what libfabric sends is the program's buffer, no copy (MPIDI_OFI_EVENT_SEND)."""
+    UNPACKED = 96
+    """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
+
+    def __init__(self, parts: Parts, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
+        """Begin; ``endpoints`` are those of all interfaces."""
+        super().__init__(parts, traffic)
+        self._endpoints = endpoints
+        self._base = parts.layouts.offset(views.Request.struct, "dev.ch4.preq.p_type") or 0
+        version = parts.release.version
+        self._is_old = True if version.startswith(WITHOUT_ARGUMENTS) else None
+        if version.startswith(WITH_ARGUMENTS):
+            self._is_old = False
+        self._release = str(parts.release)
+        self._ranks: Sequence[Mapping[int, int]] = ()
+        self._own_forms = FORMS.get(version[:3], ())
+        self._forms: Sequence[Form] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
+
+    def find_way(self) -> None:
+        """Search for the table of processes."""
+        self._processes()
+
+    def _bits(self, bits: int) -> Bits:
+        return self._layout().read(bits)
+
+    def _layout(self) -> Layout:
+        return self._form().layout
+
+    @remembered
+    def _form(self) -> Form:
+        """Return which bits of tags are what, by the first receive, message or send that tells.
+
+        A receive tells it whatever the release; the others leave several forms, of which the release has one.
+
+        Raises:
+            NoInformation: nothing tells, and the release is none that is known.
+        """
+        if len(self._forms) == 1:
+            return self._forms[0]
+        left: Sequence[Form] = self._forms
+        for endpoint in self._endpoints:
+            posted = list(endpoint.posted())
+            for form in self._forms:
+                if any(_is_receive(each, form) for each in posted):
+                    return form
+            left = [form for form in left if any(_is_answer(each, form.layout) for each in posted)] or left
+            with suppress(MqsError):
+                for data in chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends())):
+                    left = [form for form in left if bool(form.layout.rank) == (data is None)] or left
+                    break
+        own = [form for form in left if form in self._own_forms]
+        if own or len(left) == 1:
+            return (own or left)[0]
+        raise NoInformation(
+            f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
+            "use a release of MPICH that libmqs knows, or look again",
+        )
+
+    def _context(self, bits: int) -> int:
+        return contexts.communicator_of(self._bits(bits).context_id)
+
+    # ------------------------------------------------------------ reading
+
+    @remembered
+    def _held(self) -> Held:
+        """Return what the endpoints hold.
+
+        Raises:
+            BrokenStructureError, TargetReadError: a queue contradicts itself, or can't be read.
+        """
+        posted: defaultdict[int, list[tuple[int, Posted]]] = defaultdict(list)
+        sent: defaultdict[int, list[Outgoing]] = defaultdict(list)
+        filling: dict[int, tuple[int, Arrived]] = {}
+        seen: set[int] = set()
+        refusal = None
+        for place, endpoint in enumerate(self._endpoints):
+            outgoing: dict[int, Sent] = {}
+            try:
+                outgoing = {each.context - self._base: each for each in endpoint.sends() if each.context}
+            except NoInformation as error:
+                refusal = error
+            for each in endpoint.posted():
+                request, form = each.context - self._base, self._form()
+                if _is_answer(each, form.layout):
+                    request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
+                    known = outgoing.pop(request, None)
+                    sent[self._context(each.tag)].append(Outgoing(request, place, each.tag, each.source, True, known))
+                elif not form.layout.read(each.tag).protocol:
+                    if not _is_receive(each, form):
+                        raise BrokenStructureError(f"libfabric has a receive that ignores {each.ignore:#x} of a tag")
+                    posted[self._context(each.tag)].append((place, each))
+                seen.add(request)
+            for request, send in outgoing.items():
+                if self._request(request) is not None:
+                    sent[self._context(send.tag)].append(
+                        Outgoing(request, place, send.tag, send.destination, False, send)
+                    )
+                    seen.add(request)
+            filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling()}
+        return Held(posted, sent, filling, frozenset(seen), refusal)
+
+    @remembered
+    def _processes(self) -> Sequence[Mapping[int, int]]:
+        """Return for each endpoint the rank in MPI_COMM_WORLD of the process at each address, from MPICH's table."""
+        if not self._ranks:
+            world = self._parts.communicators.predefined(0)
+            size, width = 0 if world is None else world.remote_size, len(self._endpoints)
+            entries = variables.processes(self._parts, size, self._entry, lambda word: word < size * width)
+            columns = zip(*map(self._entry, entries), strict=True) if entries else [()] * width
+            self._ranks = [{address: rank for rank, address in enumerate(column)} for column in columns]
+        return self._ranks
+
+    def _entry(self, place: int) -> tuple[int, ...]:
+        """Return the addresses by which the interfaces reach a process; since 5.0 all but the first lie elsewhere."""
+        width = len(self._endpoints)
+        if width == 1 or variables.is_old(self._parts):
+            return self._memory.pointers(place, width)
+        others = self._memory.pointer(place + ALL_INTERFACES)
+        return (self._memory.pointer(place), *self._memory.pointers(others, width)[1:])
+
+    def _rank(self, place: int, address: int, entry: Entry) -> int:
+        """Return the rank in a communicator of the process at an address; INVALID_RANK where that isn't known."""
+        world, peers = self._processes()[place].get(address, INVALID_RANK), entry.peers()
+        return peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK
+
+    def _is_elsewhere(self, place: int, address: int) -> bool:
+        """Tell whether the process at an address that has no rank in a communicator is known to be another one."""
+        return address in self._processes()[place]
+
+    def _sender_of(self, message: Arrived | Sent) -> int | None:
+        """Return the rank of its sender in the communicator; None where the message doesn't bring it.
+
+        Raises:
+            BrokenStructureError: it brings it where others don't.
+        """
+        if not self._layout().rank:
+            return message.data
+        if message.data is not None:
+            raise BrokenStructureError("libfabric has a rank beside a tag, which should be in it")
+        return self._bits(message.tag).rank
+
+    def _receiver(self, send: Outgoing, entry: Entry) -> int:
+        """Return the rank in a communicator that a send goes to; INVALID_RANK where that isn't known."""
+        return self._rank(send.place, send.destination, entry)
+
+    def _asked_source(self, place: int, receive: Posted, entry: Entry) -> int:
+        """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
+        if not self._layout().rank:
+            return self._rank(place, receive.source, entry)
+        return INVALID_RANK if self._bits(receive.ignore).rank else self._bits(receive.tag).rank
+
+    # ------------------------------------------------------------ receives
+
+    def posted(self, entry: Entry) -> Iterator[Receive]:
+        """Yield the receives of a communicator that wait, in matching order."""
+        for place, each in self._held().posted.get(entry.receives_in, ()):
+            request = self._request(each.context - self._base)
+            asked, any_tag = self._bits(each.tag), bool(self._bits(each.ignore).tag)  # all of them, or none
+            source = self._asked_source(place, each, entry)
+            given = None if request is None else self._given(request, each)
+            number = phrases.ENDPOINT_NUMBER(each.number) if self._endpoints[place].numbers_receives else None
+            yield Receive(
+                request,
+                asked.context_id,
+                Envelope(source, UNKNOWN if any_tag else asked.tag, each.length),
+                any_tag,
+                NOTHING,
+                given.buffer if given else each.buffer,
+                given,
+                (number, NO_SOURCE if source == INVALID_RANK and each.source != ANY else None),
+            )
+
+    def with_message(self, entry: Entry) -> Iterator[Receive]:
+        """Yield the receives of a communicator that libfabric has no more among those that wait."""
+        held = self._held()
+        for request in self._traffic.others(entry.view.address):
+            if self._parts.requests.kind(request) is not Kind.RECV or not request.cc or request.address in held.seen:
+                continue
+            given = self._given(request, None)
+            facts = None if given is None else self._parts.datatypes.at(given.datatype)
+            room = given.elements * facts.size if given and facts else UNKNOWN
+            got, progress = NOTHING, "its message is under way or here"
+            if request.address in held.filling:
+                place, message = held.filling[request.address]
+                got = Envelope(self._sender(place, message, entry), self._bits(message.tag).tag, message.length)
+                progress = f"{message.here} of {message.length} bytes are here"
+            yield Receive(
+                request,
+                self._context_id(request, entry),
+                NOTHING._replace(length=room),
+                False,
+                got,
+                given.buffer if given else 0,
+                given,
+                (progress, operations.NOT_KEPT),
+            )
+
+    def _given(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+        """Return the program's arguments of a receive, None where they are not kept."""
+        if self._is_old is not None:
+            return self._kept_datatype(request, posted) if self._is_old else self._kept_arguments(request, posted)
+        if posted is None:
+            return None
+        both = self._kept_arguments(request, posted), self._kept_datatype(request, posted)
+        found = [each for each in both if each is not None and each.buffer == posted.buffer]
+        return found[0] if len(set(found)) == 1 else None
+
+    def _kept_arguments(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+        """Return them as receives have them since 4.3."""
+        buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
+        facts = self._parts.datatypes.at(handle & HANDLE_BITS)
+        fits = facts is not None and (posted is None or elements * facts.size == posted.length)
+        return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
+
+    def _kept_datatype(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+        """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
+        at = request.address + self._base
+        handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
+        facts = self._parts.datatypes.at(handle)
+        buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
+        if facts is None or not facts.size:
+            return None
+        if unpacked_as & HANDLE_BITS == handle and (posted is None or comes_to == posted.buffer):
+            return Arguments(buffer, elements, handle)
+        if posted is None or posted.length % facts.size:
+            return None
+        return Arguments(posted.buffer, posted.length // facts.size, handle)
+
+    def _context_id(self, request: views.Request, entry: Entry) -> int:
+        """Return the context id of a receive; its communicator's where what lies there isn't one of that."""
+        places = [OLD_CONTEXT_ID] * (self._is_old is not False) + [CONTEXT_ID] * (not self._is_old)
+        at = request.address + self._base
+        kept = {int.from_bytes(self._memory.read(at + place, 2), "little") for place in places}
+        fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
+        return fitting[0] if len(fitting) == 1 else entry.receives_in
+
+    def _sender(self, place: int, message: Arrived, entry: Entry) -> int:
+        rank = self._sender_of(message)
+        return self._rank(place, message.source, entry) if rank is None else rank
+
+    def held(self, request: views.Request) -> Envelope | None:
+        """Return the message that a matched probe holds; the program has no part in the request of one that waits."""
+        if request.ref_count == 1:
+            return None
+        return Envelope(request.status_source, request.status_tag, request.length)
+
+    # ------------------------------------------------------------ sends
+
+    @remembered
+    def _sent(self) -> tuple[Mapping[int, Sequence[Outgoing]], bool]:
+        """Return the sends by the address of their communicator, and whether that of all is known.
+
+        A communicator may have the number by which another one, with processes of another group, sends.
+        """
+        entries = self._parts.communicators.read()
+        found: defaultdict[int, list[Outgoing]] = defaultdict(list)
+        all_known = True
+        for number, sends in self._held().sent.items():
+            for each in sends:
+                fitting = [entry for entry in entries if entry.sends_in == number and self._may_be_of(each, entry)]
+                if len(fitting) == 1:
+                    found[fitting[0].view.address].append(each)
+                all_known &= len(fitting) <= 1
+        return found, all_known
+
+    def _may_be_of(self, send: Outgoing, entry: Entry) -> bool:
+        """Tell whether a send may be of one of the communicators that have its number."""
+        if send.sent is not None and self._sender_of(send.sent) not in (None, entry.view.rank):
+            return False
+        is_to_member = self._receiver(send, entry) != INVALID_RANK
+        return is_to_member or not self._is_elsewhere(send.place, send.destination)
+
+    def sent(self, entry: Entry) -> Iterator[Send]:
+        """Yield the sends of a communicator that are not done."""
+        for each in self._sent()[0].get(entry.view.address, ()):
+            rank, known, bits = self._receiver(each, entry), each.sent, self._bits(each.tag)
+            has_left = known is None or known.waits_for_ack
+            yield Send(
+                self._request(each.request),
+                bits.context_id,
+                rank,
+                bits.tag,
+                known.length if known else UNKNOWN,
+                known.buffer if known and self._is_in_place(each.request) else 0,
+                each.waits_for_match,
+                Status.PENDING,
+                "no receive has matched it" if each.waits_for_match else "not taken in" if has_left else "under way",
+            )
+
+    def _is_in_place(self, request: int) -> bool:
+        """Tell whether libfabric sends from the program's buffer."""
+        return self._memory.pointer(request + self._base + EVENT) & HANDLE_BITS == self.SEND_EVENT
+
+    def lost_sends(self) -> NoInformation | None:
+        """Return why sends may be missing: libfabric's can't be read, or MPICH has one that libfabric doesn't."""
+        held = self._held()
+        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
+        for request in self._parts.requests.live().values():
+            is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
+            is_mine = self._parts.requests.kind(request) is Kind.SEND and request.comm not in alone and not is_active
+            if is_mine and request.cc and request.address not in held.seen:
+                return held.refusal or LOST
+        return held.refusal or (None if self._sent()[1] else LOST)
+
+    # ------------------------------------------------------------ unexpected messages
+
+    @remembered
+    def arrived(self) -> tuple[Mapping[int, Sequence[Message]], MqsError | None]:
+        """Return the messages by the context id of their communicator, and why some may be missing."""
+        found: defaultdict[int, list[tuple[int, Arrived]]] = defaultdict(list)
+        broken = None
+        try:
+            for place, endpoint in enumerate(self._endpoints):
+                for each in endpoint.arrived():
+                    if not each.claimed and not self._bits(each.tag).protocol & ~self._form().waits:
+                        found[self._context(each.tag)].append((place, each))
+        except MqsError as error:
+            broken = error
+        return {number: list(self._messages(messages)) for number, messages in found.items()}, broken
+
+    def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[Message]:
+        several = len({(place, each.source, each.data) for place, each in found}) > 1
+        for place, each in found:
+            bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
+            whole = not bits.protocol & 2 * synchronous
+            unordered = several and not self._endpoints[place].orders_sources
+            yield Message(
+                bits.context_id,
+                INVALID_RANK if rank is None else rank,
+                bits.tag,
+                each.length if whole else UNKNOWN,
+                each.address if each.here else 0,
+                whole and each.here == each.length,
+                bool(bits.protocol & synchronous),
+                (
+                    each.how() if whole else "a part of it is here; its length is not known",
+                    NO_ORDER_OF_SENDERS if unordered else None,
+                ),
+            )
+
+    def unlisted(self, entry: Entry) -> NoInformation | None:
+        """Return whose messages of a communicator may have come besides."""
+        for place, endpoint in enumerate(self._endpoints):
+            for address in endpoint.full():
+                rank = self._rank(place, address, entry)
+                if rank != INVALID_RANK or not self._is_elsewhere(place, address):
+                    who = "a process" if rank == INVALID_RANK else f"rank {rank}"
+                    return NoInformation(
+                        f"more messages of {who} may have come: {endpoint.provider} leaves them in the connection"
+                    )
+        return None
+
+
+def _is_receive(posted: Posted, form: Form) -> bool:
+    """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
+    ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
+    of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
+    return all(of_parts) and ignored.protocol == form.waits
+
+
+def _is_answer(posted: Posted, layout: Layout) -> bool:
+    """Tell whether a receive is MPICH's own, for the answer to a synchronous send."""
+    return not posted.ignore and layout.read(posted.tag).protocol == ANSWER
+
+
+def _low(bits: int, width: int) -> int:
+    return bits & (1 << width) - 1

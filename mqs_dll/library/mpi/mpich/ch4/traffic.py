@@ -1,0 +1,295 @@
+"""Which request in use is what: a receive that waits, one that has its message, a message, a send, ...
+
+ch4 has one list of posted receives and one of unexpected messages for each virtual interface. Their heads are
+variables that a stripped library doesn't name; all members are in the pool of requests, and their links give the order.
+Source: src/mpid/ch4/include/mpidpre.h, src/mpid/ch4/src/mpidig_recv.h, mpidig_recvq.h, mpidig_pt2pt_callbacks.c,
+ch4_self.c of 4.0.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mqs_dll.contract.abi import UNKNOWN, Status
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
+from mqs_dll.library.memory import remembered
+from mqs_dll.library.mpi.mpich import contexts, views
+from mqs_dll.library.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
+from mqs_dll.library.mpi.mpich.links import lists_of
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.persistent import Started
+from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
+
+ACTIVE_MESSAGE = 1
+"""A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
+
+MOST_HANDLES = 3
+"""Requests that a refusal names."""
+
+
+class Message(OfRequest):
+    """A request of an active message: a receive, an unexpected message or a send."""
+
+    __slots__ = ("am", "by_network", "extension")
+
+    def __init__(
+        self,
+        common: views.Request,
+        am: views.AmRequest,
+        extension: views.AmExtension | None,
+        by_network: views.Request | None = None,
+    ) -> None:
+        super().__init__(common)
+        self.am = am
+        self.extension = extension
+        """Gone when the request is complete."""
+        self.by_network = by_network
+        """The netmod's half of a receive from any source, where that one has the message. MPICH ends this half then; of
+        4.3 and 5.0 not where the message came before the receive (pmodels/mpich, pull request 7745)."""
+
+    @property
+    def state(self) -> int:
+        """What the request is at, 0 for a complete one."""
+        return 0 if self.extension is None else self.extension.status
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
+        return self.cancelled or (not self.complete and self.state == 0 and self.by_network is None)
+
+    @property
+    def status(self) -> Status:
+        """How far a receive is."""
+        if self.complete:
+            return Status.COMPLETE
+        return Status.PENDING if self.waits else Status.MATCHED
+
+    @property
+    def source(self) -> int:
+        """The sender's rank: the message's where there is one, or ANY_SOURCE."""
+        ended = self.complete and not self.cancelled
+        return self.common.status_source if ended or self.am.source is None else self.am.source
+
+    @property
+    def tag(self) -> int:
+        """The message's tag, or ANY_TAG."""
+        ended = self.complete and not self.cancelled
+        return self.common.status_tag if ended or self.am.tag is None else self.am.tag
+
+    def length(self, room: int) -> int:
+        """Return the bytes of the message that a receive has or had, -1 where they are not known.
+
+        Since 4.3 the status tells from the match on; before, what has come and what is to come. What has come is of an
+        earlier message until the first data of this one are here, and isn't counted in a message that is too long.
+
+        Args:
+            room: bytes that the receive asked for.
+        """
+        left = self.extension
+        if left is None or self.am.source is None:
+            return self.common.length
+        if self.common.status_error or left.in_data_sz + left.came < room:
+            return UNKNOWN if left.came or self.common.status_error else left.in_data_sz
+        return room if left.in_data_sz + left.came == room else left.in_data_sz
+
+
+class OfCommunicator(NamedTuple):
+    """The sends and receives of one communicator; in the order of the pools, but for those that wait."""
+
+    posted: list[Message]
+    """Receives that wait for a message, in the order in which they are looked at."""
+    with_message: list[Message]
+    """Receives that have their message, or were cancelled."""
+    held: list[Message]
+    """Messages that a matched probe took."""
+    sends: list[Message]
+    others: list[views.Request]
+    """Sends and receives that are no active messages: of a communicator of one process, or the netmod's."""
+    partitioned: list[views.Request]
+
+
+class Sorted:
+    """The requests of one process by what they are."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
+        """By the address of their communicator."""
+        self.posted_in_order = True
+        self.arrived: defaultdict[int, list[Message]] = defaultdict(list)
+        """Messages that no receive has matched, by the context id of their communicator without the bit of collectives,
+        in the order in which they came."""
+        self.arrived_in_order = True
+        self.broken: list[int] = []
+        """Handles of requests that can't be read."""
+
+
+class Traffic:
+    """The requests of one process, sorted once in a sweep."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._memory = parts.memory
+        layouts = parts.layouts
+        self.started = Started(parts)
+        self.has_shared_memory = layouts.offset(views.Request.struct, "dev.is_local") is not None
+        if self.has_shared_memory:
+            self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
+            self._extension = views.AmExtension.bind(layouts)
+
+    def check_receives(self) -> None:
+        """Make sure that all receives were found, and their order.
+
+        Raises:
+            BrokenStructureError: they were not.
+        """
+        self.check_requests()
+        if not self._sorted().posted_in_order:
+            raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
+
+    def check_arrivals(self) -> None:
+        """Make sure that all unexpected messages were found, and their order.
+
+        Raises:
+            BrokenStructureError: they were not.
+        """
+        self.check_requests()
+        if not self._sorted().arrived_in_order:
+            raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
+
+    def check_requests(self) -> None:
+        """Make sure that every request told what it is.
+
+        Raises:
+            BrokenStructureError: some refer to memory that can't be read.
+        """
+        broken = self._sorted().broken
+        if broken:
+            handles = ", ".join(f"{handle:#x}" for handle in broken[:MOST_HANDLES])
+            raise BrokenStructureError(f"{len(broken)} of the process's requests can't be read: {handles}")
+
+    def of(self, comm: int) -> OfCommunicator:
+        """Return the requests of the communicator at an address."""
+        return self._sorted().of.get(comm) or _nothing()
+
+    def others(self, comm: int) -> Sequence[views.Request]:
+        """Return those of them that are no active messages."""
+        return self.of(comm).others
+
+    def all(self) -> Iterable[OfCommunicator]:
+        """Return the requests of all communicators."""
+        return self._sorted().of.values()
+
+    def arrived(self) -> Mapping[int, list[Message]]:
+        """Return ``Sorted.arrived``."""
+        return self._sorted().arrived
+
+    # ------------------------------------------------------------ sorting
+
+    @remembered
+    def _sorted(self) -> Sorted:
+        found = Sorted()
+        requests = self._parts.requests
+        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
+        posted: list[Message] = []
+        arrived: list[Message] = []
+        stands_for: dict[int, Message] = {}
+        for request in requests.live().values():
+            kind = requests.kind(request)
+            if kind in (Kind.PART_SEND, Kind.PART_RECV) and request.comm:
+                found.of[request.comm].partitioned.append(request)
+            if kind not in (Kind.SEND, Kind.RECV, Kind.MPROBE):
+                continue
+            try:
+                message = None if request.comm in alone else self._message(request)
+            except TargetReadError:
+                found.broken.append(request.handle)
+                continue
+            if message is None:
+                if (comm := self.started.comm(request)) and not _is_hidden_half(request):
+                    found.of[comm].others.append(request)
+            elif kind is Kind.RECV:
+                _sort_receive(message, found, posted, arrived, stands_for)
+            elif request.comm:
+                of = found.of[request.comm]
+                (of.sends if kind is Kind.SEND else of.held).append(message)
+        _join(found, stands_for)
+        posted, found.posted_in_order = _in_order(posted)
+        for message in posted:
+            found.of[message.common.comm].posted.append(message)
+        arrived, found.arrived_in_order = _in_order(arrived)
+        for message in arrived:
+            found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
+        return found
+
+    def _message(self, request: views.Request) -> Message | None:
+        """Return the request as that of an active message, None where it is none.
+
+        Raises:
+            TargetReadError: its extension can't be read.
+        """
+        is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
+        if not is_active or not self.has_shared_memory:
+            return None
+        am = self._am.at(self._memory, request.address)
+        extension = self._extension.at(self._memory, am.req) if request.cc else None
+        half = self._parts.requests.live().get(request.anysrc_partner or 0) if request.cc else None
+        return Message(request, am, extension, half if half is not None and not half.cc else None)
+
+
+def _sort_receive(
+    message: Message, found: Sorted, posted: list[Message], arrived: list[Message], stands_for: dict[int, Message]
+) -> None:
+    comm, state = message.common.comm, message.state
+    if not comm:
+        if state & UNEXPECTED and not state & (TAKEN | MATCHED):
+            arrived.append(message)
+    elif message.complete or state or message.by_network is not None:
+        found.of[comm].with_message.append(message)
+        if state & MATCHED and message.extension is not None and message.extension.match_req:
+            stands_for[message.extension.match_req] = message
+    else:
+        posted.append(message)
+
+
+def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
+    """Show a message and the receive that it was matched with as one, by the handle that the program has.
+
+    Args:
+        found: what was sorted so far.
+        stands_for: messages by the address of their receive.
+    """
+    for comm in {message.common.comm for message in stands_for.values()}:
+        receives = found.of[comm].with_message
+        waiting = {
+            each.common.address: each.common
+            for each in receives
+            if each.common.address in stands_for and not each.complete
+        }
+        of_message = {
+            stands_for[address].common.address: common
+            for address, common in waiting.items()
+            if stands_for[address].common.comm == comm
+        }
+        receives[:] = [
+            Message(of_message.get(each.common.address, each.common), each.am, each.extension)
+            for each in receives
+            if each.common.address not in waiting
+        ]
+
+
+def _nothing() -> OfCommunicator:
+    return OfCommunicator([], [], [], [], [], [])
+
+
+def _is_hidden_half(request: views.Request) -> bool:
+    """Tell whether it is the netmod's half of a receive from any source, whose other half the program has."""
+    return bool(request.anysrc_partner) and not request.is_local
+
+
+def _in_order(messages: list[Message]) -> tuple[list[Message], bool]:
+    """Return the members of the lists in their order, one list after the other, and whether their links prove it."""
+    members = {message.common.address: message for message in messages}
+    lists, proved = lists_of({address: each.common.next or 0 for address, each in members.items()})
+    return [members[address] for each in lists for address in each], proved

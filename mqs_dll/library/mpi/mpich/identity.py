@@ -1,0 +1,256 @@
+"""Which MPICH a process runs, whether it is up, and which layouts hold in it.
+
+The record of each pool of objects tells the true size of its struct, also in a stripped library: a layout is accepted
+only when the sizes agree and the invariants of the predefined communicators close in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mqs_dll.contract.abi import MpiFacts, Recognition
+from mqs_dll.contract.errors import (
+    FinalizedError,
+    LayoutError,
+    MqsError,
+    NotInitializedError,
+    TooMuchError,
+)
+from mqs_dll.contract.interface import TargetImage
+from mqs_dll.library.layouts.layout import Layouts, from_debugger
+from mqs_dll.library.layouts.profiles import Profile
+from mqs_dll.library.layouts.view import wanted_members
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
+from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
+from mqs_dll.library.mpi.mpich import handles, pools, views
+from mqs_dll.library.mpi.mpich.files import HEAP_END
+from mqs_dll.library.mpi.mpich.groups import Ranks
+from mqs_dll.library.mpi.mpich.pools import Pools
+from mqs_dll.library.mpi.mpich.process import SELF, WORLD, builtin_comms, find_process
+from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
+
+SYMBOLS = (
+    LINKER_LIST,
+    HEAP_END,
+    *pools.SYMBOLS.values(),
+    "MPIR_Comm_builtin",
+    "MPIR_Process",
+    "MPII_Version_string",
+    "MPII_Version_device",
+    INTEL_VERSION,
+)
+"""Variables that shorten the search; most are there only where the library is not stripped."""
+
+
+class MpichIdentity(NamedTuple):
+    """What a process's MPICH is, and what was found in it by the layouts that were accepted."""
+
+    common: Identity
+    release: Release
+    library: LoadedLibrary
+    pools: Pools
+    builtin: int | None
+    """Address of MPI_COMM_WORLD, the first of the predefined communicators; None where a session does without them."""
+    heap_end: int | None
+    """Address of the C library's variable with the end of the heap."""
+
+
+def symbols_of(image: TargetImage) -> dict[str, int]:
+    """Return the addresses of the variables that the debugger knows."""
+    found = ((name, image.find_symbol(name)) for name in SYMBOLS)
+    return {name: address for name, address in found if address is not None}
+
+
+def types_of(image: TargetImage) -> Layouts:
+    """Return the layouts of the structs that a debugger's types tell wholly.
+
+    It can't look into a member, so that a struct of which a view reads a part of a member comes from a profile.
+    """
+    wanted = wanted_members(views.ALL)
+    plain = {struct: members for struct, members in wanted.items() if not any("." in member for member in members)}
+    return Layouts(struct for struct in from_debugger(image, plain) if _is_complete(struct.name, struct.offsets))
+
+
+def _is_complete(struct: str, members: Iterable[str]) -> bool:
+    """Tell whether a struct has every member that is not optional in each view of it."""
+    known = set(members)
+    return all(
+        (member.name or attribute) in known
+        for view in views.ALL
+        if view.struct == struct
+        for attribute, member in view.members.items()
+        if not member.optional
+    )
+
+
+def identify(
+    memory: Memory, anchor: int, symbols: dict[str, int], from_types: Layouts, profiles: Iterable[Profile]
+) -> MpichIdentity:
+    """Return what MPICH a process runs, and the first layouts that hold in it.
+
+    A profile completes what debug information lacks. The profile of exactly this build comes first, then those of its
+    release, then all others.
+
+    Raises:
+        NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
+        LayoutError: no layouts hold; the text says what was tried and why each was refused.
+    """
+    library = library_at(memory, anchor, symbols.get(LINKER_LIST))
+    release = read_release(memory, library, symbols)
+    ladder = Ladder()
+    of_other_sizes = 0
+    for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
+        found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
+        if not found.by_class[handles.COMM]:
+            of_other_sizes += 1
+            continue
+        accepted = ladder.holds(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
+        if accepted is not None:
+            return accepted._replace(common=accepted.common._replace(refusals=tuple(ladder.refusals)))
+    if of_other_sizes:
+        ladder.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
+    raise ladder.failure(f"{release} ({release.device})", "there is no profile")
+
+
+def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:
+    """Return what is known of an MPICH whose layouts come from a profile."""
+    return facts(release.product, release.version, transport, library.build, library.base, profile)
+
+
+def recognise(
+    memory: Memory, anchor: int, symbols: dict[str, int], from_types: Layouts, profiles: Iterable[Profile]
+) -> Recognition:
+    """Return what can be told by the library's constants and by the records of pools that are filled at link time.
+
+    Raises:
+        LayoutError: the library's header is missing.
+    """
+    library = library_at(memory, anchor, symbols.get(LINKER_LIST))
+    release = read_release(memory, library, symbols)
+    used, checks, refusals = None, [], []
+    for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
+        near = library.build in profile.builds or release.version in profile.releases
+        found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
+        if found.by_class[handles.COMM]:
+            used, checks = profile, [sizes_agree(found)]
+            break
+        if near:
+            size = found.layouts.struct(views.Comm.struct).size
+            refusals.append(f"profile {profile.name}: the library has no pool of {views.Comm.struct} with {size} bytes")
+    layouts = from_types if used is None else from_types.followed_by(used.layouts)
+    known = facts_of(release, library, release.device, used)
+    return Recognition(known, tuple(layouts.origins()), used is not None, tuple(checks), tuple(refusals))
+
+
+def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Pools, profile: Profile) -> MpichIdentity:
+    layouts = found.layouts
+    builtin = builtin_comms(found, symbols.get("MPIR_Comm_builtin"))
+    check_running(memory, layouts, found, builtin)
+    if not found.by_class[handles.REQUEST]:
+        size = layouts.struct(views.Request.struct).size
+        raise LayoutError(f"the library has no pool of {views.Request.struct} with {size} bytes")
+    if builtin is None:
+        checks = _check_some_communicator(memory, layouts, found)
+    else:
+        size = found.size_of(handles.COMM)
+        process = find_process(memory, layouts, found.library, builtin, size, symbols.get("MPIR_Process"))
+        checks = _check_predefined(memory, layouts, builtin, size, process)
+    return MpichIdentity(
+        Identity(str(release), layouts, profile, (sizes_agree(found), *checks)),
+        release=release,
+        library=found.library,
+        pools=found,
+        builtin=builtin,
+        heap_end=symbols.get(HEAP_END),
+    )
+
+
+def sizes_agree(found: Pools) -> str:
+    """Say which sizes the pools tell: they were found by those of the layouts."""
+    sizes = {handles.CLASSES[pool.cls]: pool.size for pools in found.by_class.values() for pool in pools}
+    told = ", ".join(f"{struct} has {size} bytes" for struct, size in sizes.items())
+    return f"the records of the pools of objects say that {told}, as the layouts do"
+
+
+def check_running(memory: Memory, layouts: Layouts, found: Pools, builtin: int | None) -> None:
+    """Make sure that the process is between MPI_Init and the end of MPI_Finalize, or has a session (MPI 4).
+
+    Raises:
+        NotInitializedError, FinalizedError: it isn't.
+    """
+    if builtin is not None and _comm_view(layouts).bind(layouts).at(memory, builtin).ref_count > 0:
+        return
+    if found.live(handles.COMM):
+        return
+    if builtin is not None:
+        raise FinalizedError("the process has called MPI_Finalize: its communicators and queues are gone")
+    raise NotInitializedError("the process has not called MPI_Init yet: there are no communicators")
+
+
+def _comm_view(layouts: Layouts) -> type[views.Comm]:
+    return views.by_context_id(views.Comm, views.NarrowComm, layouts)
+
+
+def _check_predefined(
+    memory: Memory, layouts: Layouts, builtin: int, size: int, process: views.Process | None
+) -> tuple[str, ...]:
+    """Check what must hold of MPI_COMM_WORLD and MPI_COMM_SELF, and return it as sentences.
+
+    Raises:
+        LayoutError: it doesn't.
+    """
+    reader = _comm_view(layouts).bind(layouts)
+    world, alone = reader.at(memory, builtin), reader.at(memory, builtin + size)
+    if (world.handle, alone.handle) != (WORLD, SELF):
+        raise LayoutError("MPI_COMM_WORLD and MPI_COMM_SELF are not one behind the other")
+    if not 0 <= world.rank < world.local_size == world.remote_size or world.context_id or world.comm_kind:
+        raise LayoutError(f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}, {world.remote_size}")
+    if (alone.rank, alone.local_size, alone.remote_size) != (0, 1, 1):
+        raise LayoutError(f"MPI_COMM_SELF says rank {alone.rank} of {alone.local_size}")
+    if not (world.name.strip(b"\0") or alone.name.strip(b"\0")) or not (b"\0" in world.name and b"\0" in alone.name):
+        raise LayoutError("neither MPI_COMM_WORLD nor MPI_COMM_SELF has a name, or one of them does not end")
+    if process is not None and (process.rank, process.size) != (world.rank, world.local_size):
+        raise LayoutError(f"MPIR_Process says rank {process.rank} of {process.size}, MPI_COMM_WORLD {world.rank}")
+    decoded = _check_ranks(memory, layouts, world, alone)
+    agreeing = "" if process is None else ", and so does MPIR_Process"
+    return (
+        "MPI_COMM_WORLD and MPI_COMM_SELF lie one behind the other, with their handles",
+        f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}{agreeing}; MPI_COMM_SELF says rank 0 of 1",
+        f"they are called {_text(world.name)} and {_text(alone.name)}",
+        decoded,
+    )
+
+
+def _text(name: bytes) -> str:
+    return repr(name.partition(b"\0")[0].decode("utf-8", "replace"))
+
+
+def _check_some_communicator(memory: Memory, layouts: Layouts, found: Pools) -> tuple[str, ...]:
+    """Check what must hold of a communicator that was made from a session, and return it as sentences.
+
+    Raises:
+        LayoutError: it doesn't.
+    """
+    comm = _comm_view(layouts).bind(layouts).at(memory, found.live(handles.COMM)[0])
+    if not (comm.comm_kind or 0 <= comm.rank < comm.local_size == comm.remote_size):
+        raise LayoutError(f"a communicator says rank {comm.rank} of {comm.local_size}, {comm.remote_size}")
+    Ranks(memory, layouts).local(comm)
+    return (
+        "there is no MPI_COMM_WORLD: the process uses MPI through sessions",
+        f"a communicator says rank {comm.rank} of {comm.local_size}, and its processes can be decoded",
+    )
+
+
+def _check_ranks(memory: Memory, layouts: Layouts, world: views.Comm, alone: views.Comm) -> str:
+    ranks = Ranks(memory, layouts)
+    try:
+        ranks.know_world(world)
+        if list(ranks.local(world)) != list(range(world.local_size)) or list(ranks.local(alone)) != [world.rank]:
+            raise LayoutError("MPI_COMM_WORLD's processes are not in order, or MPI_COMM_SELF is another process")
+    except TooMuchError:
+        raise
+    except MqsError as error:
+        raise LayoutError(f"the processes of MPI_COMM_WORLD can't be decoded: {error}") from error
+    return "the processes of MPI_COMM_WORLD are in order, and that of MPI_COMM_SELF is this one"

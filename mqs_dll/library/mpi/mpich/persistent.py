@@ -1,0 +1,130 @@
+"""Persistent requests: each that is started has a request behind it, which does the work and is on the queues.
+
+Source: src/include/mpir_request.h, src/mpid/ch3/src/mpid_startall.c of 3.4.3, src/mpid/ch4/src/ch4_persist.c of 4.0.3.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.library.memory import remembered
+from mqs_dll.library.mpi import envelopes
+from mqs_dll.library.mpi.communicators import world_rank
+from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
+from mqs_dll.library.mpi.envelopes import Envelope
+from mqs_dll.library.mpi.mpich import operations, views
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.requests import Kind, Requests
+
+PERSISTENT = (Kind.PREQUEST_SEND, Kind.PREQUEST_RECV)
+
+SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
+"""By the type of a persistent request of ch4 (MPIDI_ptype); one in the ready mode is like a standard one."""
+
+SMALLEST_REQUEST = 128
+
+
+def started(requests: Requests) -> dict[int, views.Request]:
+    """Return the persistent request, whose handle the program has, by the address of the request behind it.
+
+    A buffered send that was started is complete for the program, and what is behind it goes on like that of MPI_Bsend.
+    """
+    return {request.real_request: request for request in _started(requests)}
+
+
+def _started(requests: Requests) -> Iterator[views.Request]:
+    for request in requests.live().values():
+        if requests.kind(request) in PERSISTENT and request.real_request and _waits(request):
+            yield request
+
+
+def send_call(asked: views.PersistentRequest) -> str:
+    """Name the call that made the persistent request of a send."""
+    return operations.persistent(SENDS.get(asked.p_type, SENDS[1]))
+
+
+class Started:
+    """The persistent requests of ch4 that are started, by what does their work, and what they ask for."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._memory = parts.memory
+        self._arguments = views.PersistentRequest.bind(parts.layouts)
+
+    @remembered
+    def _all(self) -> dict[int, views.Request]:
+        return started(self._parts.requests)
+
+    def of(self, request: views.Request) -> views.Request | None:
+        """Return the persistent request that a request does the work of."""
+        return self._all().get(request.address)
+
+    def asked(self, request: views.Request) -> views.PersistentRequest | None:
+        """Return the arguments of the persistent request that a request does the work of."""
+        persistent = self.of(request)
+        return None if persistent is None else self._arguments.at(self._memory, persistent.address)
+
+    def comm(self, request: views.Request) -> int:
+        """Return the address of a request's communicator, 0 for none: one that is done may have let go of it."""
+        return request.comm or (0 if (persistent := self.of(request)) is None else persistent.comm)
+
+    def text(self, request: views.Request) -> str:
+        """Return the handle that the program has for a request, in words."""
+        return phrases.request(self._parts.requests.handle(self.of(request) or request))
+
+    def wanted(self, asked: views.PersistentRequest) -> Envelope:
+        """Return the rank, tag and bytes that a persistent request asks for, -1 for any."""
+        values, facts = self._parts.requests.values, self._parts.datatypes.at(asked.datatype)
+        return Envelope(
+            INVALID_RANK if asked.rank == values.any_source else asked.rank,
+            UNKNOWN if asked.tag == values.any_tag else asked.tag,
+            UNKNOWN if facts is None else asked.count * facts.size,
+        )
+
+    def send(self, request: views.Request, peers: Sequence[int]) -> Operation | None:
+        """Return the send that a request does the work of, as it was asked for; None where it is no persistent one."""
+        persistent = self.of(request)
+        return None if persistent is None else self._send(persistent, peers, done=request.cc == 0)
+
+    def done_at_once(self, comm: int, peers: Sequence[int]) -> Iterator[Operation]:
+        """Yield the sends of the communicator at an address that were done when they began.
+
+        Behind all of them is one request of the library's own, which is in no pool.
+        """
+        for each in self._without_work().get(comm, ()):
+            yield self._send(each, peers, done=True)
+
+    @remembered
+    def _without_work(self) -> dict[int, list[views.Request]]:
+        """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
+        requests = self._parts.requests
+        found: defaultdict[int, list[views.Request]] = defaultdict(list)
+        for each in _started(requests):
+            if requests.kind(each) is Kind.PREQUEST_SEND and each.real_request not in requests.live():
+                found[each.comm].append(each)
+        return found
+
+    def _send(self, persistent: views.Request, peers: Sequence[int], *, done: bool) -> Operation:
+        asked = self._arguments.at(self._memory, persistent.address)
+        wanted = self.wanted(asked)
+        return envelopes.send(
+            Status.COMPLETE if done else Status.PENDING,
+            wanted.rank,
+            world_rank(peers, wanted.rank),
+            wanted.tag,
+            wanted.length,
+            asked.buffer,
+            send_call(asked),
+            buffer_text(self._parts.datatypes.at(asked.datatype), asked.count, asked.datatype),
+            phrases.request(self._parts.requests.handle(persistent)),
+            "done" if done else None,
+            NO_ORDER,
+        )
+
+
+def _waits(request: views.Request) -> bool:
+    """Tell whether the completion of a persistent request is that of the one behind it, whose counter it points at."""
+    return 0 <= request.cc_ptr - request.real_request < SMALLEST_REQUEST

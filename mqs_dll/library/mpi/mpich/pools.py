@@ -1,0 +1,410 @@
+"""MPICH's pools of objects: all communicators, requests, datatypes and windows of a process are in them.
+
+Each class has a record with the size of its objects and the address of the first ones, in the library's variables
+(MPIR_Comm_mem and its like; MPIR_Request_mem is an array, one record for each virtual interface). In a stripped
+library a record is recognised by its own consistency: the objects that it points at begin with the handles that
+their class and place demand. Source: src/include/mpir_objects.h, src/util/mpir_handlemem.h of 3.4.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, Memory
+from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.mpich import handles, views
+
+SMALLEST_OBJECT = 16
+LARGEST_OBJECT = 8192
+MOST_DIRECT = 1024
+MOST_BLOCKS = 1 << 13
+"""Blocks of a pool: its handles have no more bits for them."""
+
+OBJECTS_OF_A_BLOCK = 1024
+"""Before 4.3, which has the number in the record."""
+
+OBJECTS_OF_A_LARGE_BLOCK = 4096
+"""In Intel MPI's pool of requests, whose record is that of 3.4."""
+
+LARGEST_SEARCH = 1 << 24
+"""Bytes of a library's variables that are searched, around what is known: Intel MPI has 150 MB of them."""
+
+SYMBOLS = {
+    handles.COMM: "MPIR_Comm_mem",
+    handles.GROUP: "MPIR_Group_mem",
+    handles.DATATYPE: "MPIR_Datatype_mem",
+    handles.WIN: "MPIR_Win_mem",
+    handles.REQUEST: "MPIR_Request_mem",
+}
+INDEX = 0xFFF
+"""The bits of a handle that tell the place in a block, or among the first direct objects."""
+
+REQUEST_POOLS = 64
+"""Records of MPIR_Request_mem at most."""
+
+_known_places: dict[tuple[str, int, int], int] = {}
+"""Where records lay in other processes, from the begin of the library, by its build, class and size of the objects: a
+job has many of one build. They are looked at first, and believed as any others."""
+
+
+class Objects(NamedTuple):
+    """An array of objects of one class that lie one behind the other."""
+
+    address: int
+    objects: int
+    first_handle: int
+
+
+class Pool(NamedTuple):
+    """One pool, by the address of its record; what it holds is read anew each time."""
+
+    record: int
+    cls: int
+    size: int
+    """Bytes from one object to the next."""
+
+
+class Pools:
+    """The pools of one process, and the size of the objects of each class."""
+
+    def __init__(
+        self, memory: Memory, layouts: Layouts, library: LoadedLibrary, by_class: dict[int, list[Pool]]
+    ) -> None:
+        self.memory = memory
+        self.layouts = layouts
+        self.library = library
+        self.by_class = by_class
+        self._alloc = views.ObjectAlloc.bind(layouts)
+        self._counts = views.PoolCounts.bind(layouts)
+        self._head = views.ObjectHead.bind(layouts)
+
+    def size_of(self, cls: int) -> int:
+        """Return the bytes of an object of a class.
+
+        Raises:
+            LayoutError: it has no pool.
+        """
+        for pool in self.by_class.get(cls, ()):
+            return pool.size
+        raise LayoutError(f"there is no pool of {handles.CLASSES[cls]}")
+
+    def behind_direct(self, pool: Pool) -> int:
+        """Return the address behind the array of a pool that lies among the library's variables."""
+        record = self._alloc.at(self.memory, pool.record)
+        return record.direct + record.direct_size * pool.size
+
+    def known_variable(self, cls: int | None = None) -> int | None:
+        """Return the address of the first objects of a class, else of some class, near which other variables are."""
+        in_turn = chain(self.by_class.get(cls or 0, ()), *self.by_class.values())
+        records = (self._alloc.at(self.memory, pool.record) for pool in in_turn)
+        return next((record.direct for record in records if record.direct), None)
+
+    def neighbours(self, cls: int, pair: tuple[int, int], likely: Iterable[int] = ()) -> int | None:
+        """Return where two objects with these handles lie one behind the other among the library's variables.
+
+        Args:
+            cls: their class.
+            pair: their handles.
+            likely: addresses to look at before all variables are searched.
+
+        Raises:
+            TargetReadError: they may lie where the library's variables can't be read.
+        """
+        size = self.size_of(cls)
+        near = self.known_variable(cls)
+        searched = places(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
+        variables = (address for address in chain(likely, searched) if self.library.holds(address, 2 * size))
+        return next((address for address in variables if self._has_handles(address, size, pair)), None)
+
+    def _has_handles(self, address: int, size: int, pair: tuple[int, int]) -> bool:
+        return all(
+            int.from_bytes(self.memory.read(address + index * size, 4), "little") == handle
+            for index, handle in enumerate(pair)
+        )
+
+    def live(self, cls: int, most: int | None = None) -> list[int]:
+        """Return the addresses of a class's objects in use, pool by pool, in the order of their handles.
+
+        The predefined ones are in no pool. An object is in use while its reference count isn't 0, the same as not being
+        on the pool's chain of free ones.
+
+        Args:
+            cls: the class.
+            most: how many of them are looked for; all by default.
+
+        Raises:
+            BrokenStructureError, TargetReadError: a pool contradicts itself or can't be read.
+        """
+        found = (address for pool in self.by_class.get(cls, ()) for address in self._live(pool))
+        return list(islice(found, most))
+
+    def not_free(self, cls: int) -> list[int]:
+        """Return the addresses of a class's objects that are not on the chain of free ones.
+
+        For windows, whose reference count ch4 leaves at 0.
+
+        Raises:
+            BrokenStructureError, TooMuchError, TargetReadError: a pool contradicts itself or can't be read.
+        """
+        found = []
+        for pool in self.by_class.get(cls, ()):
+            record = self._alloc.at(self.memory, pool.record)
+            objects = [
+                array.address + index * pool.size
+                for array in self.arrays(pool)
+                for index in range(array.objects)
+                if record.initialized
+            ]
+            free = set(self._chain(record.avail, len(objects)))
+            found += [address for address in objects if address not in free]
+        return found
+
+    def _chain(self, first: int, limit: int) -> Iterator[int]:
+        address = first
+        for _ in range(limit):
+            if address == 0:
+                return
+            yield address
+            address = self._head.at(self.memory, address).next
+        if address:
+            raise BrokenStructureError(f"the chain of free objects is broken after {limit}: it does not end")
+
+    def arrays(self, pool: Pool) -> Iterator[Objects]:
+        """Yield the arrays that a pool's objects lie in: the library's own, then the blocks that were added.
+
+        Raises:
+            BrokenStructureError, TooMuchError: the record's counts are absurd.
+        """
+        record = self._alloc.at(self.memory, pool.record)
+        if not record.initialized:
+            return
+        if not 0 <= record.direct_size <= MOST_DIRECT:
+            raise BrokenStructureError(
+                f"the pool at {pool.record:#x} says {record.direct_size} objects of the library's"
+            )
+        if record.direct:
+            yield Objects(record.direct, record.direct_size, handles.first(handles.DIRECT, pool.cls))
+        if not 0 <= record.indirect_size <= MOST_BLOCKS:
+            raise BrokenStructureError(f"the pool at {pool.record:#x} says that it has {record.indirect_size} blocks")
+        handle = handles.first(handles.INDIRECT, pool.cls)
+        for block, address in enumerate(self.memory.pointers(record.indirect, record.indirect_size)):
+            count = record.indirect_block_size or self._objects_of_a_block(address, pool)
+            if not 0 < count <= 1 << 16:
+                raise BrokenStructureError(f"the pool at {pool.record:#x} says {count} objects a block")
+            self.memory.spend(count)
+            self.memory.spend_objects(1)
+            yield Objects(address, count, handle | block << 12)
+
+    def _objects_of_a_block(self, address: int, pool: Pool) -> int:
+        """Return how many objects a block has where no record says so: more when they go on behind the usual end."""
+        try:
+            beyond = self._head.at(self.memory, address + OBJECTS_OF_A_BLOCK * pool.size).handle
+        except TargetReadError:
+            return OBJECTS_OF_A_BLOCK
+        goes_on = (
+            beyond >> 26 == handles.first(handles.INDIRECT, pool.cls) >> 26 and beyond & INDEX == OBJECTS_OF_A_BLOCK
+        )
+        return OBJECTS_OF_A_LARGE_BLOCK if goes_on else OBJECTS_OF_A_BLOCK
+
+    def _live(self, pool: Pool) -> Iterator[int]:
+        """Yield the addresses of a pool's objects in use.
+
+        The first objects are used first, and of most pools few ever were: it is read in pieces, each larger than all
+        before it, until there are as many in use as its record says.
+        """
+        reference_counts = self._head.offsets["ref_count"] // 4
+        words = self._head.offsets["handle"] // 4
+        arrays = list(self.arrays(pool))
+        left = self._in_use(pool, sum(array.objects for array in arrays))
+        read = 0
+        for array in arrays:
+            start = 0
+            while start < array.objects and left:
+                piece = min(max(BLOCK, 3 * read), LARGEST_FETCH)
+                count = min(max(piece // pool.size, 1), array.objects - start)
+                address = array.address + start * pool.size
+                data, offset = self.memory.locate(address, count * pool.size)
+                chunk = memoryview(data)[offset : offset + count * pool.size].cast("I")
+                _check_heads(chunk[words :: pool.size // 4].tolist(), array.first_handle, pool)
+                counts = chunk[reference_counts :: pool.size // 4].tolist()
+                found = [address + index * pool.size for index, references in enumerate(counts) if references]
+                yield from found
+                left -= len(found)
+                start += count
+                read += count * pool.size
+
+    def _in_use(self, pool: Pool, objects: int) -> int:
+        """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
+        counts = self._counts.at(self.memory, pool.record)
+        is_counted = counts.num_allocated == objects and 0 <= counts.num_avail <= objects
+        return objects - counts.num_avail if is_counted else objects
+
+
+def _check_heads(heads: Sequence[int], first_handle: int, pool: Pool) -> None:
+    """Make sure that a chunk of a pool holds objects of its class.
+
+    Raises:
+        BrokenStructureError: it holds something else.
+    """
+    top = first_handle >> 26
+    if any(head >> 26 != top for head in heads):
+        raise BrokenStructureError(f"the pool at {pool.record:#x} has objects of another class")
+
+
+# ---------------------------------------------------------------- finding them
+
+
+def find(memory: Memory, layouts: Layouts, library: LoadedLibrary, symbols: dict[str, int]) -> Pools:
+    """Return the pools of a process, by symbols where there are any, else by searching the library's variables.
+
+    Args:
+        memory: of the process.
+        layouts: of the records, and of the structs that the pools hold: their sizes are what is searched for.
+        library: MPICH's.
+        symbols: addresses of what SYMBOLS names, as far as the debugger knows them.
+
+    Returns:
+        The pools of objects that have the sizes of these layouts; those of some classes may be missing.
+
+    Raises:
+        TargetReadError: some may be missing because the library's variables can't be read.
+    """
+    finder = _Finder(memory, layouts, library)
+    found = Pools(memory, layouts, library, {})
+    for cls, struct_name in handles.CLASSES.items():
+        size = layouts.struct(struct_name).size if struct_name in layouts else None
+        if SYMBOLS[cls] in symbols:
+            pools = finder.records_from(symbols[SYMBOLS[cls]], cls)
+        else:
+            pools = [] if size is None else finder.search(cls, size, found.known_variable())
+        pools = [pool for pool in pools if size in (None, pool.size)]
+        used = [pool for pool in pools if finder.is_initialized(pool)]
+        found.by_class[cls] = used or pools  # a record without objects may look like one by chance
+    return found
+
+
+class _Finder:
+    """Recognises the records of pools by one release's layout of them."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, library: LoadedLibrary) -> None:
+        self._memory = memory
+        self._library = library
+        self._alloc = views.ObjectAlloc.bind(layouts)
+        self._head = views.ObjectHead.bind(layouts)
+        self._stride = layouts.struct(views.ObjectAlloc.struct).size
+
+    def records_from(self, address: int, cls: int) -> list[Pool]:
+        """Return the record at an address, and for requests those of the array that it lies in.
+
+        Raises:
+            TargetReadError: there is a record whose objects can't be read.
+        """
+        first = self.pool_at(address)
+        if first is None or first.cls != cls:
+            return []
+        if cls != handles.REQUEST or self._stride is None:
+            return [first]
+        before = self._more_like(first, -self._stride)
+        return [*reversed(before), first, *self._more_like(first, self._stride)]
+
+    def _more_like(self, first: Pool, stride: int) -> list[Pool]:
+        """Return the pools of the records that follow one in an array, by a stride that may be negative."""
+        found = []
+        for address in range(first.record + stride, first.record + REQUEST_POOLS * stride, stride):
+            pool = self.pool_at(address, like=first) if self._library.holds(address, abs(stride)) else None
+            if pool is None:
+                break
+            found.append(pool)
+        return found
+
+    def is_initialized(self, pool: Pool) -> bool:
+        """Tell whether a pool has objects, whose handles were checked."""
+        return bool(self._alloc.at(self._memory, pool.record).initialized)
+
+    def search(self, cls: int, size: int, near: int | None) -> list[Pool]:
+        """Return the pools of a class with objects of this size among the library's variables, around a known one.
+
+        Raises:
+            TargetReadError: there may be others, where the library's variables can't be read.
+        """
+        base, kind = self._library.base, (self._library.build, cls, size)
+        if kind in _known_places:
+            found = self.records_from(base + _known_places[kind], cls)
+            if found and found[0].size == size:
+                return found
+        wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
+        candidates: list[tuple[int, list[Pool]]] = []
+        for place in places(self._memory, self._library, wanted, LARGEST_SEARCH, near):
+            record = place - self._alloc.offsets["kind"]
+            found = self.records_from(record, cls) if record % 8 == 0 else []
+            if found and self.is_initialized(found[0]):
+                candidates = [(record, found)]
+                break
+            if found:
+                candidates.append((record, found))
+        if len(candidates) == 1 and self._library.build:
+            _known_places[kind] = candidates[0][0] - base
+        return [pool for _, pools in candidates for pool in pools]
+
+    def pool_at(self, address: int, like: Pool | None = None) -> Pool | None:
+        """Return the pool whose record lies at an address, None where there is none, or none like another one.
+
+        Raises:
+            TargetReadError: there is one whose objects can't be read: it has them among the library's variables, or it
+                is like the one that lies beside it. Anything else that leads to what can't be read is none.
+        """
+        record = self._alloc.at(self._memory, address)
+        is_like = like is None or (record.kind, record.size) == (like.cls, like.size)
+        try:
+            if not is_like or not self._is_plausible(record) or not self._has_objects(record):
+                return None
+        except TargetReadError:
+            if record.direct or like is not None:
+                raise
+            return None
+        return Pool(address, record.kind, record.size)
+
+    def _is_plausible(self, record: views.ObjectAlloc) -> bool:
+        return (
+            SMALLEST_OBJECT <= record.size <= LARGEST_OBJECT
+            and record.size % 8 == 0
+            and record.initialized in (0, 1)
+            and 0 <= record.indirect_size <= MOST_BLOCKS
+            and 0 <= record.direct_size <= MOST_DIRECT
+            and (record.direct == 0 or self._library.holds(record.direct, record.direct_size * record.size))
+            and bool(record.direct) == bool(record.direct_size)
+        )
+
+    def _has_objects(self, record: views.ObjectAlloc) -> bool:
+        """Tell whether the first objects carry the handles of their class and place, and the first free one is free.
+
+        A pool that was never used has none; it is believed for the size of its objects.
+        """
+        if not record.initialized:
+            return record.avail == 0 and record.indirect_size == 0
+        if record.avail and not self._is_free(record.avail, record.kind):
+            return False
+        if record.direct:
+            return self._begin_with(record.direct, record.size, handles.first(handles.DIRECT, record.kind))
+        if record.indirect_size == 0:
+            return False
+        block = self._memory.pointer(record.indirect)
+        return self._begin_with(block, record.size, handles.first(handles.INDIRECT, record.kind))
+
+    def _is_free(self, address: int, cls: int) -> bool:
+        head = self._head.at(self._memory, address)
+        is_of_pool = handles.kind_of(head.handle) in (handles.DIRECT, handles.INDIRECT)
+        return is_of_pool and handles.class_of(head.handle) == cls and head.ref_count == 0
+
+    def _begin_with(self, address: int, size: int, handle: int) -> bool:
+        """Tell whether the first two objects of an array have its handles, but for the number of their pool.
+
+        Requests of the second and further virtual interfaces carry that from the first time that they are used.
+        """
+        heads = (self._head.at(self._memory, address + index * size).handle for index in (0, 1))
+        return all(head >> 26 == handle >> 26 and head & INDEX == index for index, head in enumerate(heads))

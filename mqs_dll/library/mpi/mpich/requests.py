@@ -1,0 +1,154 @@
+"""The requests of a process: all that are in use, from their pools, read once in a sweep.
+
+Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import NamedTuple
+
+from mqs_dll.contract import phrases
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.mpi.mpich import handles, views
+from mqs_dll.library.mpi.mpich.pools import Pools
+
+
+class Kind(Enum):
+    """What a request is for (MPIR_Request_kind_t, whose numbers differ by release)."""
+
+    UNDEFINED = "undefined"
+    SEND = "send"
+    RECV = "receive"
+    PREQUEST_SEND = "persistent send"
+    PREQUEST_RECV = "persistent receive"
+    PREQUEST_COLL = "persistent collective"
+    PART_SEND = "partitioned send"
+    PART_RECV = "partitioned receive"
+    PART = "partitioned"
+    ENQUEUE = "enqueued"
+    GREQUEST = "generalised"
+    COLL = "nonblocking collective"
+    MPROBE = "matched probe"
+    RMA = "one-sided"
+
+
+KINDS_3_4 = ("UNDEFINED", "SEND", "RECV", "PREQUEST_SEND", "PREQUEST_RECV", "GREQUEST", "COLL", "MPROBE", "RMA")
+PARTITIONED = ("UNDEFINED", "SEND", "RECV", "PREQUEST_SEND", "PREQUEST_RECV", "PREQUEST_COLL", "PART_SEND", "PART_RECV")
+KINDS_4_0 = (*PARTITIONED, "PART", "GREQUEST", "COLL", "MPROBE", "RMA")
+KINDS_4_1 = (*PARTITIONED, "PART", "ENQUEUE", "GREQUEST", "COLL", "MPROBE", "RMA")
+
+
+def kinds_of(layouts: Layouts) -> dict[int, Kind]:
+    """Return the meaning of a request's kind, by the members that came in the releases that changed it.
+
+    4.0.0 added partitioned communication and links of its own to requests; 4.1.0 enqueued operations, and ch4 a type.
+    Intel MPI has the kinds of 4.1, and requests of 3.4.
+    """
+    extension = "MPIDIG_req_ext_t"
+    if extension in layouts and layouts.offset(extension, "rreq.next") is not None:
+        names: tuple[str, ...] = KINDS_4_1
+    elif layouts.offset("MPIR_Request", "next") is None:
+        names = KINDS_3_4
+    elif layouts.offset("MPIR_Request", "comm") == 40:  # 4.1.0 moved completion_notification, before it, to ch4
+        names = KINDS_4_0
+    else:
+        names = KINDS_4_1
+    return {number: Kind[name] for number, name in enumerate(names)}
+
+
+class Values(NamedTuple):
+    """Values of MPI that requests have, and what the program takes for a request's handle."""
+
+    any_source: int
+    any_tag: int
+    handles_are_addresses: bool
+
+
+ANY_SOURCE, ANY_TAG = -2, -1
+MPICH_ABI = Values(ANY_SOURCE, ANY_TAG, handles_are_addresses=False)
+STANDARD_ABI = Values(any_source=-1, any_tag=-2, handles_are_addresses=True)
+"""Those of libmpi_abi, since 5.0 (src/binding/abi/mpi_abi.h of 5.0.1)."""
+
+
+def values_of(layouts: Layouts) -> Values:
+    """Return the values by the members of MPI_Status, of which the standard ABI has MPI_SOURCE first."""
+    source, count = (layouts.offset("MPIR_Request", f"status.{name}") or 0 for name in ("MPI_SOURCE", "count_lo"))
+    return STANDARD_ABI if source < count else MPICH_ABI
+
+
+MOST_LIVE = 1 << 17
+"""Requests that are read, of a process that stands still meanwhile: a message that no receive has matched is one."""
+
+
+class OfRequest:
+    """A request, with what a device has besides."""
+
+    __slots__ = ("common",)
+
+    def __init__(self, common: views.Request) -> None:
+        self.common = common
+
+    @property
+    def complete(self) -> bool:
+        """Whether MPICH has done its part."""
+        return self.common.cc == 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether MPI_Cancel has ended it."""
+        return self.common.cancelled
+
+    @property
+    def freed(self) -> bool:
+        """Whether the program has freed it: only the device refers to it."""
+        return not self.complete and self.common.ref_count == 1
+
+    @property
+    def given_up(self) -> str | None:
+        """How the program gave it up, in words; None where it did not."""
+        if self.cancelled:
+            return phrases.CANCELLED()
+        return phrases.FREED() if self.freed else None
+
+
+class Requests:
+    """The requests in use of one process."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, pools: Pools) -> None:
+        self._memory = memory
+        self._pools = pools
+        self._reader = views.Request.bind(layouts)
+        self._kinds = kinds_of(layouts)
+        self.values = values_of(layouts)
+        self.are_cut = False
+        """Whether there are more than were read."""
+
+    @remembered
+    def live(self) -> dict[int, views.Request]:
+        """Return the requests in use by their address, in the order of the pools; MOST_LIVE of them at most.
+
+        Raises:
+            BrokenStructureError, TargetReadError: a pool can't be read.
+        """
+        found = self._pools.live(handles.REQUEST, MOST_LIVE + 1)
+        self.are_cut = len(found) > MOST_LIVE
+        return {address: self._reader.at(self._memory, address) for address in found[:MOST_LIVE]}
+
+    def kind(self, request: views.Request) -> Kind:
+        """Return what a request is for; UNDEFINED for a number that no release uses."""
+        return self._kinds.get(request.kind, Kind.UNDEFINED)
+
+    def handle(self, request: views.Request) -> int:
+        """Return the handle of a request as the program has it."""
+        return request.address if self.values.handles_are_addresses else request.handle
+
+    def references(self, comm: int) -> int:
+        """Return how many requests refer to the communicator at an address."""
+        return self._references()[comm]
+
+    @remembered
+    def _references(self) -> Counter[int]:
+        return Counter(request.comm for request in self.live().values())

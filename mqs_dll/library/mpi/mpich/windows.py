@@ -1,0 +1,215 @@
+"""The one-sided windows of a process, and what ch4 keeps of their epochs: who started, posted, locked, and waits.
+
+No profile knows ch4's part of MPIR_Win, which follows the name and four numbers. What is needed of it shows itself: it
+begins with a number made of the context id of the communicator that the window was made of, the epochs stand at a fixed
+distance behind that in all releases, and each target is an entry of a hash table that points at its own key. Sources:
+src/mpid/ch4/include/mpidpre.h (MPIDIG_win_t), src/ch4_types.h and src/ch4_impl.c of 4.0.2 to 5.0.0, the same in all of
+them; of groups to 4.3, src/include/mpir_group.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Mapping, Sequence
+
+from mqs_dll.contract.abi import Window
+from mqs_dll.contract.errors import BrokenStructureError, MqsError
+from mqs_dll.library.memory import WORD
+from mqs_dll.library.mpi.mpich import handles, views
+from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP
+from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.requests import values_of
+
+DEVICE = 128 + 4 * 4
+"""From the name to ch4's part: MPI_MAX_OBJECT_NAME, the flavor, the model, and copies of both."""
+
+PLACES = 2
+"""Words of ch4's part of which one is the window's number (win_id): attributes may come first."""
+
+MOST_INSTANCES = 1 << 16
+"""Windows that are made of one communicator."""
+
+SYNC = 5 * WORD
+"""From the number to the epochs (MPIDIG_win_sync_t): two pointers' worth of mapping, three counters."""
+_SYNC = struct.Struct("<iiI4xQI4xIIQI4xQQiI")
+"""access and exposure epoch, assert; group and count of MPI_Win_start; counts of locks to all and to one; group and
+count of MPI_Win_post; head, tail, type and count of the locks that this process has given."""
+
+NONE, LOCK, START, POST, LOCK_ALL = 0, 1, 2, 3, 6
+LAST_EPOCH = LOCK_ALL
+"""MPIDIG_EPOTYPE_*."""
+
+EXCLUSIVE, SHARED = 234, 235
+"""MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED (mpi.h)."""
+
+_WAITING = struct.Struct("<QiHh")
+"""MPIDIG_win_lock: the next one, the rank that asks, its call, its lock."""
+
+_TARGET = struct.Struct("<12xiII i4x 40x Q I I".replace(" ", ""))
+"""MPIDIG_win_target_t: three counters; its epoch, whether it is locked, assert; its rank; of its UT_hash_handle the
+address and the length of the key."""
+NEXT_TARGET = 32 + 2 * WORD
+"""Where a target's UT_hash_handle has the next one."""
+
+UNDEFINED = -32766
+"""MPI_UNDEFINED: the rank of a process that isn't in a group."""
+
+_GROUP = struct.Struct("<8xii8xQ")
+"""MPIR_Group to 4.3: size, own rank, address of the processes."""
+_PROCESS = struct.Struct("<Qi4x")
+"""MPII_Group_pmap_t since 4.0."""
+
+_Said = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]
+"""Window.started, posted, locked, queued."""
+_UNKNOWN: _Said = (None, None, None, None)
+
+
+class Windows:
+    """Reads the windows of one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._memory = parts.memory
+        self._pools = parts.pools
+        self._ranks = parts.ranks
+        self._is_ch4 = parts.release.device.startswith("ch4")
+        self._window = views.Win.bind(parts.layouts)
+        self._handles_are_addresses = values_of(parts.layouts).handles_are_addresses
+
+    def live(self) -> list[views.Win]:
+        """Return the windows that are alive.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the pool can't be read.
+        """
+        return [self._window.at(self._memory, address) for address in self._pools.not_free(handles.WIN)]
+
+    def read(self, communicators: Sequence[Entry], own: int) -> list[Window]:
+        """Return the windows that are alive, with what is known of their epochs.
+
+        Args:
+            communicators: those of the process.
+            own: the process's rank in MPI_COMM_WORLD.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the pool can't be read.
+        """
+        by_address = {entry.view.address: entry for entry in communicators}
+        return [self._record(window, by_address, own) for window in self.live()]
+
+    def _record(self, window: views.Win, communicators: Mapping[int, Entry], own: int) -> Window:
+        name = window.name.partition(b"\0")[0]
+        number = int.from_bytes(self._memory.read(window.address, 4), "little")
+        handle = window.address if self._handles_are_addresses else number
+        entry = communicators.get(window.comm_ptr)
+        if entry is None:
+            return Window(name, -1, window.address, handle=handle)
+        contexts = {each.view.context_id for each in communicators.values()}
+        try:
+            ranks = tuple(entry.world_ranks())
+            said = self._said(window, contexts, ranks, own) if self._is_ch4 else _UNKNOWN
+        except MqsError:
+            ranks, said = (), _UNKNOWN
+        started, posted, locked, queued = said
+        number = entry.unique_id
+        return Window(name, entry.size, window.address, number, ranks, started, posted, locked, queued, handle)
+
+    # ------------------------------------------------------------ epochs
+
+    def _said(self, window: views.Win, contexts: Container[int], ranks: tuple[int, ...], own: int) -> _Said:
+        first = self._window.offsets["name"] + DEVICE
+        words = self._memory.pointers(window.address, self._pools.size_of(handles.WIN) // WORD)
+        numbers = range(first, first + PLACES * WORD, WORD)
+        begins = [number + SYNC for number in numbers if _is_number(words[number // WORD], contexts)]
+        found = [begin for begin in begins if self._is_sync(window.address + begin, len(ranks))]
+        if len(found) != 1:
+            return _UNKNOWN
+        (begin,) = found
+        access, _, _, started, _, _, locks, posted, _, head, _, _, _ = self._sync(window.address + begin)
+        locked = self._locked(words[(begin + _SYNC.size) // WORD :], ranks)
+        if access == LOCK_ALL:
+            locked = ranks
+        elif access == LOCK and (locked is None or len(locked) != locks):
+            locked = None
+        return (
+            self._group(started, own) if started else (),
+            self._group(posted, own) if posted else (),
+            locked,
+            self._queue(head, ranks) if head else None,
+        )
+
+    def _sync(self, address: int) -> tuple[int, ...]:
+        return _SYNC.unpack(self._memory.read(address, _SYNC.size))
+
+    def _is_sync(self, address: int, size: int) -> bool:
+        """Tell whether what may be the epochs of a window of some size agree with each other."""
+        access, exposure, _, started, _, all_locked, _, posted, _, head, tail, kind, _ = self._sync(address)
+        return (
+            NONE <= access <= LAST_EPOCH
+            and NONE <= exposure <= LAST_EPOCH
+            and (access == START) == (started != 0)
+            and (exposure == POST) == (posted != 0)
+            and all_locked <= size
+            and (head == 0) == (tail == 0)
+            and kind in (0, EXCLUSIVE, SHARED)
+        )
+
+    def _locked(self, words: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the processes that this one has locked, by the first of some words that points at a target."""
+        first = next((word for word in words if self._target(word, len(ranks)) is not None), 0)
+        locked: list[int] = []
+        seen: set[int] = set()
+        while first and first not in seen:
+            target = self._target(first, len(ranks))
+            if target is None:
+                return None
+            rank, is_locked = target
+            if is_locked:
+                locked.append(ranks[rank])
+            seen.add(first)
+            first = self._memory.pointer(first + NEXT_TARGET)
+        return tuple(sorted(locked))
+
+    def _target(self, address: int, size: int) -> tuple[int, bool] | None:
+        """Return the rank of a target and whether it is locked; None for what is no target."""
+        try:
+            epoch, locked, _, rank, key, length, _ = _TARGET.unpack(self._memory.read(address, _TARGET.size))
+        except MqsError:
+            return None
+        if (key, length) != (address + 24, 4) or not 0 <= rank < size or epoch not in (NONE, LOCK) or locked > 1:
+            return None
+        return rank, epoch == LOCK and locked == 1
+
+    def _queue(self, head: int, ranks: Sequence[int]) -> tuple[int, ...]:
+        """Return who waits for the lock of this process's part, in their order.
+
+        Raises:
+            BrokenStructureError, TargetReadError: it is no queue.
+        """
+        found: list[int] = []
+        while head and len(found) <= len(ranks):
+            head, rank, _, kind = _WAITING.unpack(self._memory.read(head, _WAITING.size))
+            if not 0 <= rank < len(ranks) or kind not in (EXCLUSIVE, SHARED):
+                raise BrokenStructureError("there is no queue of locks")
+            found.append(ranks[rank])
+        return tuple(found)
+
+    # ------------------------------------------------------------ groups
+
+    def _group(self, address: int, own: int) -> tuple[int, ...] | None:
+        """Return the MPI_COMM_WORLD ranks of a group, None where they can't be told."""
+        if self._ranks.knows_groups:
+            return self._ranks.of_group(address)
+        size, rank, processes = _GROUP.unpack(self._memory.read(address, _GROUP.size))
+        if not 0 < size <= LARGEST_GROUP:
+            return None
+        data = self._memory.read(processes, size * _PROCESS.size)
+        self._memory.spend_objects(size)
+        ranks = tuple(number for number, _ in _PROCESS.iter_unpack(data))
+        in_group = rank == UNDEFINED if own not in ranks else rank == ranks.index(own)
+        return ranks if in_group and max(ranks) < LARGEST_GROUP and len({*ranks}) == size else None
+
+
+def _is_number(word: int, contexts: Container[int]) -> bool:
+    """Tell whether a word can be a window's number (win_id), made of a communicator with one of some context ids."""
+    return word != 0 and (word - 1) & 0xFFFFFFFF in contexts and word >> 32 < MOST_INSTANCES

@@ -1,0 +1,24 @@
+"""Open MPI 4.1 and 5.0.
+
+- ``adapter``: ties all together; here a reader begins
+- ``identity``: which release it is, whether it is up, and which layouts hold
+- ``symbols``: exported variables, and the descriptors of classes; ``views``: the members that are read
+- ``containers``: lists, tables, pools of objects; ``heap``: blocks of the C library's heap
+- ``parts``: what every walker reads from
+- ``communicators``: which there are; ``groups``: their processes; ``processes``: what
+  transports keep of each; ``lineage``: what those without a name come from;
+  ``internal``: those that Open MPI keeps for itself
+- ``transports``: which point-to-point layer a process uses; ``pml``: what hides there
+- ``ob1``: pml/ob1; ``matching``: its lists of receives and messages; ``unexpected``: messages without a receive
+- ``cm``: pml/cm, by its requests alone; ``cm_views``: its members; ``ofi``: mtl/ofi below it; ``cm_ofi``: both, by what
+  libfabric holds
+- ``ucx``: pml/ucx, by what UCX holds
+- ``requests``: the pools of requests; ``datatypes``: names and sizes; ``tags``: internal tags; ``describe``: in words
+- ``windows``: one-sided windows and their epochs
+"""
+
+from __future__ import annotations
+
+from mqs_dll.library.mpi.openmpi.adapter import OpenMpi
+
+__all__ = ["OpenMpi"]

@@ -1,0 +1,137 @@
+"""Open MPI's containers: lists, pointer arrays, and the pools of objects that it calls free lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import Reader
+from mqs_dll.library.memory import WORD, Memory
+from mqs_dll.library.mpi.openmpi import views
+from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
+
+RequestT = TypeVar("RequestT", bound=views.Request)
+
+LIST_SLACK = 64
+"""A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
+
+OBJECTS_OF_A_SLOT = 3
+"""The slot's number, its pointer, and the pair."""
+
+LARGEST_COUNT = 1 << 26
+"""No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
+
+
+class Containers:
+    """Walks over the containers of one process."""
+
+    def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
+        self._memory = memory
+        self._list = views.OpalList.bind(layouts)
+        self._next = views.OpalListItem.bind(layouts).offsets["opal_list_next"]
+        self._array = views.OpalPointerArray.bind(layouts)
+        self._pool = views.OpalFreeList.bind(layouts)
+        self._class_offset = views.OpalObject.bind(layouts).offsets["obj_class"]
+        self._chunk_header = class_size(memory, symbols, layouts, "opal_free_list_item_t") or 0
+
+    def pointer_array(self, address: int) -> list[tuple[int, int]]:
+        """Return the (slot, pointer) pairs of an opal_pointer_array_t, empty slots left out.
+
+        Raises:
+            BrokenStructureError: its counts are absurd.
+        """
+        array = self._array.at(self._memory, address)
+        if not 0 <= array.number_free <= array.size <= LARGEST_COUNT:
+            raise BrokenStructureError(
+                f"the table at {address:#x} says {array.size} slots, {array.number_free} of them free"
+            )
+        pointers = self._memory.words(array.addr, array.size)
+        self._memory.spend_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
+        return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
+
+    def list_items(self, address: int, what: str) -> Iterator[int]:
+        """Yield the addresses of the items of an opal_list_t in its order.
+
+        Raises:
+            BrokenStructureError: after the items that could be reached.
+        """
+        head = self._list.at(self._memory, address)
+        sentinel = address + head.opal_list_sentinel
+        if head.first == sentinel:
+            return
+        if head.opal_list_length > LARGEST_COUNT:
+            raise BrokenStructureError(f"{what} is broken: it says that it has {head.opal_list_length} items")
+        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what)
+
+    def ring(self, first: int, end: int, limit: int, what: str) -> Iterator[int]:
+        """Yield ``first`` and the items linked behind it, up to ``end``, which is not yielded.
+
+        Raises:
+            BrokenStructureError: after the items that could be reached.
+        """
+        seen: set[int] = set()
+        address = first
+        while address != end:
+            if address in seen or len(seen) >= limit:
+                raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
+            try:
+                following = self._memory.pointer(address + self._next)
+            except TargetReadError as error:
+                raise BrokenStructureError(f"{what} is broken after {len(seen)}: {error}") from error
+            seen.add(address)
+            yield address
+            address = following
+
+    def pool_elements(self, address: int, reader: Reader[RequestT]) -> list[RequestT]:
+        """Return the elements of an opal_free_list_t of requests that somebody uses.
+
+        These are those whose ``req_state`` isn't 0, since the pool itself doesn't tell which they are.
+
+        Raises:
+            BrokenStructureError: the chunks and the counts of the pool contradict each other.
+        """
+        pool = self._pool.at(self._memory, address)
+        if pool.fl_num_allocated == 0:
+            return []
+        stride = _align(pool.fl_frag_size, pool.fl_frag_alignment)
+        chunks = list(self.list_items(address + pool.fl_allocations, f"the list of chunks of the pool at {address:#x}"))
+        counts = self._chunk_counts(address, pool, len(chunks))
+        if stride % 8 or not reader.end <= stride < 1 << 20:
+            raise BrokenStructureError(f"the pool at {address:#x} says that its elements are {stride} bytes apart")
+        state = reader.offsets["req_state"] // 4
+        elements: list[RequestT] = []
+        for chunk, count in zip(chunks, counts, strict=True):
+            base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
+            data, offset = self._memory.locate(base, stride * count)
+            chunk_bytes = memoryview(data)[offset : offset + stride * count]
+            self._memory.spend_objects(2 * count)
+            classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
+            if classes.count(pool.fl_frag_class) != count:
+                raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
+            states = chunk_bytes.cast("i")[state :: stride // 4].tolist()
+            self._memory.spend_objects(len(reader.offsets) * (count - states.count(0)))
+            places = (index * stride for index, used in enumerate(states) if used)
+            elements.extend(reader.within(data, offset + place, base + place) for place in places)
+        return elements
+
+    def _chunk_counts(self, address: int, pool: views.OpalFreeList, chunks: int) -> list[int]:
+        """Return the number of elements of each chunk: all have fl_num_per_alloc but the first."""
+        first = pool.fl_num_allocated - (chunks - 1) * pool.fl_num_per_alloc
+        if chunks == 0 or pool.fl_num_allocated > LARGEST_COUNT or not 0 < first <= pool.fl_num_allocated:
+            raise BrokenStructureError(
+                f"the pool at {address:#x} says {pool.fl_num_allocated} elements, "
+                f"{pool.fl_num_per_alloc} a chunk, but has {chunks} chunks"
+            )
+        return [first] + [pool.fl_num_per_alloc] * (chunks - 1)
+
+    def pool_class(self, address: int) -> int:
+        """Return the address of the class descriptor of a pool's elements, 0 for a pool that was never set up."""
+        return self._pool.at(self._memory, address).fl_frag_class
+
+
+def _align(value: int, alignment: int) -> int:
+    if alignment <= 1:
+        return value
+    return -(-value // alignment) * alignment

@@ -1,0 +1,226 @@
+"""What answers a debugger's calls, whoever carries them: the sessions by their tokens, and the C structs as bytes.
+
+* A call names an image or a process by a *token*, a number that the debugger keeps for us as its mqs_image_info
+  or mqs_process_info pointer. It is a key of a dictionary and never an address, so that no wrong pointer hurts.
+* A call of ``Service`` gives what the debugger is to get, and raises where it gets a result code instead.
+* Exceptions end in ``failed``, which keeps their text for mqs_dll_error_string.
+* Several threads may call: a session takes one call at a time. csrc/exports.c refuses a call from within a callback.
+
+_glue.py carries calls within a process, by cffi; helper.py from another process, by a socket.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+from types import TracebackType
+from typing import Final, Protocol, TypeVar
+
+from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Queue, ResultCode
+from mqs_dll.contract.errors import BadCallError, BrokenStructureError, InternalError, MqsError
+from mqs_dll.contract.interface import ImageQueues, ProcessQueues, TargetImage, TargetProcess
+from mqs_dll.library import session
+
+OK: Final = ResultCode.OK + 1
+END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
+"""Answers: result codes plus 1. 0, which cffi returns in trouble, is no answer at all."""
+
+_LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqiiQ")
+_COMMUNICATOR = struct.Struct(f"=Qqq{NAME_SIZE}s")
+_OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE}s" * TEXT_LINES)
+_QUEUES = tuple(Queue)
+_NO_LINES = (b"",) * TEXT_LINES
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+FIRST_TOKEN = 0x4D51_5300_0001
+
+_STANDARD_CODES = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)
+MOST_WORDS = 200
+"""Bytes of a debugger's words; more is no sentence."""
+
+
+def sentence_of_debugger(code: int, words: bytes | None) -> str:
+    """Return what a debugger says of a code of its own; empty where it has no words, or says what libmqs says."""
+    if words is None or code in _STANDARD_CODES:
+        return ""
+    text = " ".join(words.decode("utf-8", "replace").split()).rstrip(".")
+    return "" if text == session.explain(code) else text
+
+
+class Log(Protocol):
+    """The log that MQS_LOG asks for."""
+
+    def is_open(self) -> bool:
+        """Return whether there is one."""
+        ...
+
+    def line(self, text: str) -> None:
+        """Append a line."""
+        ...
+
+
+HeldT = TypeVar("HeldT")
+
+
+class _Table(dict[int, HeldT]):
+    """What the tokens stand for; an unknown one is the debugger's mistake."""
+
+    def __missing__(self, token: int) -> HeldT:
+        raise BadCallError(f"the info {token:#x} that the debugger keeps was destroyed, or is not libmqs's")
+
+
+class _Failures(threading.local):
+    """Of each thread the text of its last failure with each result code."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+
+
+class Service:
+    """All that a debugger has set up."""
+
+    def __init__(self, log: Log, first_token: int = FIRST_TOKEN) -> None:
+        """Begin with nothing.
+
+        Args:
+            log: where failures and layouts are written down.
+            first_token: of the numbers that name images and processes.
+        """
+        self._log = log
+        self._library = session.Library()
+        self._tokens = itertools.count(first_token)  # never used twice: a token that was destroyed stays unknown
+        self._images: _Table[tuple[TargetImage, ImageQueues]] = _Table()
+        self._processes: _Table[ProcessQueues] = _Table()
+        self._failures = _Failures()
+
+    # ------------------------------------------------------------ failures
+
+    def failed(self, error: BaseException, place: TracebackType | None) -> int:
+        """Keep the text of an exception, and return its answer; negative when Ctrl-C has to be raised again."""
+        code = int(error.code) if isinstance(error, MqsError) else InternalError.code
+        text = text_of(error)
+        self._failures.texts[code] = text
+        if self._log.is_open():
+            self._log.line(f"error {code}: {text}")
+            if code == InternalError.code:
+                import traceback
+
+                for line in "".join(traceback.format_exception(type(error), error, place)).splitlines():
+                    self._log.line(line)
+        return -(code + 1) if isinstance(error, KeyboardInterrupt) else code + 1
+
+    def error_string(self, code: int) -> str:
+        """Return a sentence for a result code: the last failure with it in this thread, or a general one."""
+        return self._failures.texts.get(code) or session.explain(code)
+
+    # ------------------------------------------------------------ images
+
+    def setup_image(self, image: TargetImage) -> int:
+        """Begin with an image; return the name that further calls use."""
+        token = next(self._tokens)
+        self._images[token] = image, self._library.setup_image(image)
+        return token
+
+    def image_of(self, token: int) -> TargetImage:
+        """Return what was set up as an image."""
+        return self._images[token][0]
+
+    def image_has_queues(self, token: int) -> str:
+        """Return what there is to say of an image that has an MPI which libmqs knows."""
+        return self._images[token][1].has_queues()
+
+    def destroy_image(self, token: int) -> None:
+        """Forget an image."""
+        _, queues = self._images[token]
+        self._images.pop(token, None)
+        queues.close()
+
+    # ------------------------------------------------------------ processes
+
+    def setup_process(self, image_token: int, process: TargetProcess) -> int:
+        """Begin with a process; return the name that further calls use."""
+        queues = self._images[image_token][1].setup_process(process)
+        token = next(self._tokens)
+        self._processes[token] = queues
+        return token
+
+    def process_has_queues(self, token: int) -> str:
+        """Return what there is to say of a process whose queues can be read."""
+        queues = self._processes[token]
+        message = queues.has_queues()
+        if self._log.is_open():
+            for origin in getattr(queues, "layout_origins", list)():
+                self._log.line(f"layout of {origin.struct}: {origin.origin}")
+        return message
+
+    def destroy_process(self, token: int) -> None:
+        """Forget a process."""
+        queues = self._processes[token]
+        self._processes.pop(token, None)
+        queues.close()
+
+    def get_global_rank(self, token: int) -> int:
+        """Return the process's rank in MPI_COMM_WORLD as its MPI has it."""
+        return self._processes[token].get_global_rank()
+
+    # ------------------------------------------------------------ communicators
+
+    def update_communicator_list(self, token: int) -> None:
+        """Read the communicators anew."""
+        self._processes[token].update_communicator_list()
+
+    def setup_communicator_iterator(self, token: int) -> None:
+        """Put the cursor on the first communicator."""
+        self._processes[token].setup_communicator_iterator()
+
+    def get_communicator(self, token: int) -> bytes | None:
+        """Return an mqs_communicator of the one under the cursor, None past the end."""
+        current = self._processes[token].get_communicator()
+        if current is None:
+            return None
+        unique_id, local_rank, size, name = current
+        return _COMMUNICATOR.pack(unique_id & _WORD, local_rank, size, name[: NAME_SIZE - 1])
+
+    def get_comm_group(self, token: int) -> bytes | None:
+        """Return as many ranks as get_communicator says that the communicator has, None past the end."""
+        queues = self._processes[token]
+        current = queues.get_communicator()
+        group = queues.get_comm_group()
+        size = 0 if current is None else current.size
+        if len(group) != size:  # another thread has moved the cursor
+            raise BrokenStructureError(f"the communicator has {size} processes, its group {len(group)}")
+        return None if current is None else struct.pack(f"={size}i", *group)
+
+    def get_comm_label(self, token: int) -> bytes:
+        """Return a libmqs_comm_label of what the communicator under the cursor is called."""
+        name, description, remote, freed, internal, handle = self._processes[token].get_comm_label()
+        texts = name[: NAME_SIZE - 1], description[: NAME_SIZE - 1]
+        return _LABEL.pack(*texts, -1 if remote is None else remote, freed, internal, handle & _WORD)
+
+    def next_communicator(self, token: int) -> bool:
+        """Move the cursor on; False past the end."""
+        return self._processes[token].next_communicator()
+
+    # ------------------------------------------------------------ operations
+
+    def setup_operation_iterator(self, token: int, queue: int) -> None:
+        """Begin to list a queue of the communicator under the cursor."""
+        self._processes[token].setup_operation_iterator(_QUEUES[queue])
+
+    def next_operation(self, token: int) -> bytes | None:
+        """Return an mqs_pending_operation, None at the end of the queue."""
+        current = self._processes[token].next_operation()
+        if current is None:
+            return None
+        lines = [line[: TEXT_SIZE - 1] for line in (*current.extra_text, *_NO_LINES)[:TEXT_LINES]]
+        # The fields are in the order of the C struct, and the text is the last of them.
+        return _OPERATION.pack(*current[:7], current.buffer & _WORD, *current[8:12], *lines)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what happened and what to do next, for the debugger's user."""
+    if isinstance(error, MqsError):
+        return f"{error} ({error.help})"
+    if isinstance(error, KeyboardInterrupt):
+        return "the call was interrupted"
+    return f"{type(error).__name__}: {error} ({InternalError.help})"

@@ -1,0 +1,412 @@
+"""The library side in Python: Library -> ImageSession -> ProcessSession, the life cycle behind every mqs_ call.
+
+``Library`` implements interface.QueueLibrary: what libmqs.so does, without the C around it. _glue.py drives it
+inside libmqs.so, ``mqs show --direct`` and the tests drive it from outside.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from mqs_dll import __version__
+from mqs_dll.contract.abi import (
+    Communicator,
+    Datatype,
+    Label,
+    LayoutOrigin,
+    MpiFacts,
+    Operation,
+    Queue,
+    Recognition,
+    ResultCode,
+    Window,
+)
+from mqs_dll.contract.errors import (
+    BadCallError,
+    BrokenStructureError,
+    InternalError,
+    MqsError,
+    TooMuchError,
+    UnknownMpiError,
+    all_errors,
+)
+from mqs_dll.contract.interface import TargetImage, TargetProcess
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi import detect
+from mqs_dll.library.mpi.base import Adapter, AttachedMpi
+from mqs_dll.library.mpi.communicators import CommunicatorEntry
+
+STANDARD_TEXTS = {
+    ResultCode.OK: "success",
+    ResultCode.NO_INFORMATION: "what was asked for can't be seen in this process",
+    ResultCode.END_OF_LIST: "the end of the list",
+}
+
+
+LONGEST_MESSAGE = (1 << 63) - 1
+"""Bytes that the interface can express; counts and sizes of types may both be absurd."""
+
+
+@lru_cache(maxsize=256)
+def explain(code: int) -> str:
+    """Return a sentence for any result code, without the details of a particular failure."""
+    for standard, text in STANDARD_TEXTS.items():
+        if code == standard:
+            return text
+    for error in all_errors():
+        if error.code == code and error.__doc__:
+            return error.__doc__.partition("\n")[0].rstrip(".")
+    return f"unknown result code {code}"
+
+
+class Library:
+    """libmqs itself, in Python."""
+
+    def __init__(self, *, show_internal: bool = False) -> None:
+        """Begin.
+
+        Args:
+            show_internal: list also the communicators that the MPI keeps for itself, marked in their names.
+        """
+        self._show_internal = show_internal
+
+    def version_string(self) -> str:
+        """Return the name, the version and the Python that runs it."""
+        return f"libmqs {__version__} (Python {sys.version.split()[0]})"
+
+    def setup_image(self, image: TargetImage) -> ImageSession:
+        """Begin to work with an image; asks nothing of it yet."""
+        return ImageSession(image, self._show_internal)
+
+
+class _Session:
+    """What an image's and a process's session share: calls come one at a time, and none after the end."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.closed = False
+
+    def begin(self) -> None:
+        """Begin a call: what an earlier one did doesn't count any more."""
+
+    def cut_off(self) -> None:
+        """Expect that a call has left something half done."""
+
+
+SessionT = TypeVar("SessionT", bound=_Session)
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def _call(
+    method: Callable[Concatenate[SessionT, Params], Result],
+) -> Callable[Concatenate[SessionT, Params], Result]:
+    """Make a method one call of the interface: one at a time, never after close, every failure an MqsError."""
+
+    @wraps(method)
+    def guarded(self: SessionT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        with self.lock:
+            try:
+                if self.closed:
+                    raise BadCallError(f"{method.__name__} was called after the session's end")
+                self.begin()
+                return method(self, *args, **kwargs)
+            except TooMuchError:
+                self.cut_off()
+                raise
+            except MqsError:
+                raise
+            except MemoryError as error:
+                self.cut_off()
+                raise TooMuchError("taking all the memory that there is") from error
+            except Exception as error:
+                self.cut_off()
+                raise InternalError(f"{method.__name__} failed: {type(error).__name__}: {error}") from error
+            except BaseException:
+                self.cut_off()
+                raise
+
+    return guarded
+
+
+class ImageSession(_Session):
+    """One image: which MPI it uses."""
+
+    def __init__(self, image: TargetImage, show_internal: bool) -> None:
+        super().__init__()
+        self._image = image
+        self._show_internal = show_internal
+        self.adapter: Adapter | None = None
+
+    @_call
+    def has_queues(self) -> str:
+        """Return which MPI the image uses.
+
+        Raises:
+            UnknownMpiError: none that libmqs knows.
+            LayoutError: a symbol is missing that every build of this MPI has.
+        """
+        adapter = self.need_adapter()
+        adapter.check_symbols()
+        return adapter.describe()
+
+    def need_adapter(self) -> Adapter:
+        """Return the adapter of the image's MPI, detected at the first call that finds one."""
+        if self.adapter is None:
+            found = detect(self._image)
+            if found is None:
+                raise UnknownMpiError(
+                    "the program uses no MPI that libmqs knows: it has neither Open MPI's ompi_mpi_communicators "
+                    "nor MPICH's MPIR_Err_create_code"
+                )
+            self.adapter = found(self._image)
+        return self.adapter
+
+    @_call
+    def setup_process(self, process: TargetProcess) -> ProcessSession:
+        """Begin to work with a process that runs this image; reads nothing of it yet."""
+        return ProcessSession(self, process, self._show_internal)
+
+    @_call
+    def close(self) -> None:
+        """Forget the image."""
+        self.closed = True
+
+
+class ProcessSession(_Session):
+    """One process: its MPI once it is up, a cursor over communicators, a generator over operations."""
+
+    def __init__(self, image: ImageSession, process: TargetProcess, show_internal: bool) -> None:
+        super().__init__()
+        self._image = image
+        self._process = process
+        self._show_internal = show_internal
+        self._mpi: AttachedMpi[Any] | None = None
+        self._memory: Memory | None = None
+        self._entries: list[CommunicatorEntry] | None = None
+        self._cursor: int | None = None
+        self._operations: Iterator[Operation] | None = None
+        self._failure: MqsError | None = None
+        self._listed: set[tuple[int, Queue]] = set()
+
+    def begin(self) -> None:
+        """Begin a call: it may read as much as any."""
+        if self._memory is not None:
+            self._memory.begin()
+
+    def cut_off(self) -> None:
+        """Have the next sweep begin with nothing of this one."""
+        if self._memory is not None:
+            self._memory.distrust()
+
+    # ------------------------------------------------------------ the process
+
+    @_call
+    def has_queues(self) -> str:
+        """Return the MPI's release, its transport and where the layouts of its structs came from.
+
+        Raises:
+            NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
+            LayoutError: no layout of the MPI's structs fits this process.
+            WordSizeError: the process is not a 64-bit one.
+        """
+        return self._attach().describe()
+
+    @_call
+    def get_global_rank(self) -> int:
+        """Return the rank in MPI_COMM_WORLD as the MPI has it."""
+        mpi = self._attach()
+        with self._nothing_kept_of_failures():
+            return mpi.global_rank()
+
+    @_call
+    def layout_origins(self) -> list[LayoutOrigin]:
+        """Return where the layout of each of the MPI's structs came from."""
+        return self._attach().layout_origins()
+
+    @_call
+    def facts(self) -> MpiFacts:
+        """Return what is known of the process's MPI."""
+        return self._attach().facts()
+
+    @_call
+    def checks(self) -> list[str]:
+        """Return what was checked in the process and held: a sentence each."""
+        return list(self._attach().checks)
+
+    @_call
+    def refusals(self) -> list[str]:
+        """Return which nearer layouts were refused before these were believed, and why: a sentence each."""
+        return list(self._attach().refusals)
+
+    @_call
+    def recognise(self) -> Recognition:
+        """Return what the MPI tells of itself before any of its objects is believed."""
+        return self._image.need_adapter().recognise(self._process.image, Memory(self._process))
+
+    @_call
+    def refused_profiles(self) -> list[str]:
+        """Return which of the user's files are no profiles, and why: a sentence each."""
+        return self._image.need_adapter().refused_profiles
+
+    @_call
+    def windows(self) -> list[Window]:
+        """Return the one-sided windows that are alive, read anew."""
+        self._forget()
+        return self._attach().windows()
+
+    @_call
+    def datatypes(self) -> list[Datatype]:
+        """Return the datatypes that pending operations use, read anew."""
+        self._forget()
+        return self._attach().datatypes()
+
+    def _attach(self) -> AttachedMpi[Any]:
+        """Return the MPI in the process; one that was not up at an earlier call is tried again."""
+        if self._mpi is None:
+            self._memory = Memory(self._process)
+            self._mpi = self._image.need_adapter().attach(self._process.image, self._memory)
+        return self._mpi
+
+    # ------------------------------------------------------------ communicators
+
+    @_call
+    def update_communicator_list(self) -> None:
+        """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
+        self._cursor = self._operations = self._entries = None
+        self._renew()
+        mpi = self._attach()
+        with self._nothing_kept_of_failures():
+            entries = mpi.communicators()
+        self._entries = [entry for entry in entries if self._show_internal or not entry.internal]
+
+    @_call
+    def setup_communicator_iterator(self) -> None:
+        """Put the cursor on the first communicator; reads them where update_communicator_list has not."""
+        if self._entries is None:
+            self.update_communicator_list()
+        is_new_sweep, self._cursor, self._operations = self._cursor is not None, None, None
+        if is_new_sweep:
+            self._renew()
+        self._cursor = 0
+
+    @_call
+    def get_communicator(self) -> Communicator | None:
+        """Return the communicator under the cursor, None past the end."""
+        entry = self._current()
+        return None if entry is None else entry.record
+
+    @_call
+    def get_comm_group(self) -> list[int]:
+        """Return the MPI_COMM_WORLD ranks of the local group of the communicator under the cursor.
+
+        Raises:
+            BrokenStructureError: they aren't as many as get_communicator says, as when the process has run since.
+        """
+        entry = self._need_current()
+        ranks = list(entry.world_ranks())
+        if len(ranks) != entry.size:
+            raise BrokenStructureError(f"the communicator has {entry.size} processes, its group {len(ranks)}")
+        return ranks
+
+    @_call
+    def get_comm_label(self) -> Label:
+        """Return what the communicator under the cursor is called, taken apart."""
+        return self._need_current().label
+
+    @_call
+    def next_communicator(self) -> bool:
+        """Move the cursor on; False past the end, where it stays."""
+        if self._current() is None:
+            return False
+        assert self._cursor is not None
+        self._cursor += 1
+        self._operations = None
+        return self._current() is not None
+
+    def _current(self) -> CommunicatorEntry | None:
+        if self._cursor is None or self._entries is None:
+            raise BadCallError("there is no communicator iterator: mqs_setup_communicator_iterator comes first")
+        return self._entries[self._cursor] if self._cursor < len(self._entries) else None
+
+    def _need_current(self) -> CommunicatorEntry:
+        entry = self._current()
+        if entry is None:
+            raise BadCallError("the communicator iterator is past its end")
+        return entry
+
+    # ------------------------------------------------------------ operations
+
+    @_call
+    def setup_operation_iterator(self, queue: Queue) -> None:
+        """Begin to list one queue of the communicator under the cursor.
+
+        What was read of the process is kept for one sweep over all queues: setting up the same queue of the same
+        communicator again begins a new one, since the process may have run in between.
+
+        Raises:
+            NoInformation: the queue can't be seen in this process.
+        """
+        self._operations = None
+        entry = self._need_current()
+        assert self._cursor is not None
+        if (self._cursor, queue) in self._listed:
+            self._renew()
+        self._listed.add((self._cursor, queue))
+        self._operations = self._attach().operations(entry, Queue(queue))
+        self._failure = None
+
+    @_call
+    def next_operation(self) -> Operation | None:
+        """Return the next operation, None at the end.
+
+        Raises:
+            BrokenStructureError: the queue breaks off here; an iteration that failed stays failed.
+        """
+        if self._operations is None:
+            raise BadCallError("there is no operation iterator: mqs_setup_operation_iterator comes first")
+        if self._failure is not None:
+            raise self._failure
+        try:
+            operation = next(self._operations, None)
+            if operation is not None and max(operation.desired_length, operation.actual_length) > LONGEST_MESSAGE:
+                raise BrokenStructureError(
+                    "the queue is broken: an operation says that it has more bytes than memory has"
+                )
+        except MqsError as error:
+            self._failure = error
+            raise
+        except BaseException:  # after which the generator would end as if the queue did
+            self._failure = BrokenStructureError("the iteration was cut off before the end of the queue")
+            raise
+        return operation
+
+    def _renew(self) -> None:
+        self._listed.clear()
+        if self._mpi is not None:
+            self._mpi.renew()
+
+    @contextmanager
+    def _nothing_kept_of_failures(self) -> Iterator[None]:
+        """Have what failed read all anew when it is called again: the process may have been amid a change."""
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        self._listed.clear()
+        if self._mpi is not None:
+            self._mpi.forget()
+
+    @_call
+    def close(self) -> None:
+        """Forget the process."""
+        self.closed = True
+        self._mpi = self._memory = self._entries = self._operations = None
