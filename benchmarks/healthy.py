@@ -27,10 +27,10 @@ from mqs_dll.commands import which_library
 from mqs_dll.commands.job import LOOKS, is_suspected
 from mqs_dll.commands.times import seconds
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.job.find import find_job
 from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import JobReader, look_on
+from mqs_dll.job import saved
 from mqs_dll.job.records import Job
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Outcome, Verdict

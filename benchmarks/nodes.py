@@ -28,11 +28,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.agents import Agents, Start
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.job.read import JobReader, look_on
+from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job
 from mqs_dll.report import text

@@ -13,10 +13,11 @@ from mqs_dll.commands.which_library import opener, windows
 from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger import collect
-from mqs_dll.debugger.job import cores, find, read, saved
-from mqs_dll.debugger.job.find import FoundJob
+from mqs_dll.debugger.job import cores, find, read
 from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.job import saved
+from mqs_dll.job.found import FoundJob
 from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, RankState, Sample
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.verdict import conclude as verdicts

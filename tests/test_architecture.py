@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "job": ("contract",),
     "debugger": ("contract", "job"),
     "verdict": ("contract", "job"),
-    "report": ("contract", "job", "debugger", "verdict"),
+    "report": ("contract", "job", "verdict"),
     "calibrate": ("contract", "library", "debugger", "job"),
     "commands": ("contract", "library", "debugger", "job", "verdict", "report", "calibrate"),
     "gdb": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from mqs_dll import cli
-from mqs_dll.debugger.job.saved import load, save
 from mqs_dll.debugger.proc import read_status, thread_ids
+from mqs_dll.job.saved import load, save
 from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, mpichs, open_mpis

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import mqs_dll.report
 from mqs_dll.contract.abi import Queue, Status
-from mqs_dll.debugger.job.changes import JobDiff, RankName
-from mqs_dll.debugger.job.compare import compare
+from mqs_dll.job.changes import JobDiff, RankName
+from mqs_dll.job.compare import compare
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import diff_json

@@ -27,9 +27,9 @@ from mqs_dll.contract.abi import (
     Window,
 )
 from mqs_dll.contract.errors import SavedFileError
-from mqs_dll.debugger.job import saved as job_file
-from mqs_dll.debugger.job.saved import load, save
+from mqs_dll.job import saved as job_file
 from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
+from mqs_dll.job.saved import load, save
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from tests.support.made_up_job import ANY, collective, communicator, gone, job, note, rank, receive, send, unexpected

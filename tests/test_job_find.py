@@ -23,13 +23,14 @@ from ClusterShell import NodeSet
 
 from mqs_dll import cli
 from mqs_dll.contract.errors import JobError, NoSuchProcessError, NotPermittedError
-from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs, processes, proctable
+from mqs_dll.debugger.job.find import find_job, find_jobs, processes, proctable
 from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.nodes import hosts
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.proc import Stat
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import RankState
 from mqs_dll.library.session import Library
 from mqs_dll.verdict.conclude import conclude

@@ -35,13 +35,14 @@ from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
-from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld, find_job, find_jobs
+from mqs_dll.debugger.job.find import find_job, find_jobs
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, look_on, read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stop import all_stopped, stopped
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.library.session import ImageSession, Library, ProcessSession

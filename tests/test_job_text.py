@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from mqs_dll.contract.abi import Queue
-from mqs_dll.debugger.job.find import FoundJob, FoundRank, FoundWorld
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import listing, terminal, text

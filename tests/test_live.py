@@ -446,7 +446,7 @@ REUSE = """
 import subprocess, sys, time
 from pathlib import Path
 from unittest.mock import MagicMock
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.live import LiveProcess

@@ -15,7 +15,8 @@ import pytest
 
 from mqs_dll.contract.errors import SavedFileError, TooMuchError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.debugger.job import json_room, saved
+from mqs_dll.job import json_memory as json_memory
+from mqs_dll.job import saved
 from mqs_dll.library import bounds
 from mqs_dll.library.memory import MOST_KEPT, Memory
 from mqs_dll.library.session import Library
@@ -137,7 +138,7 @@ def test_what_a_text_of_json_takes_is_told_before_it_is_read() -> None:
         b"[" + b'{"":{}},' * 50_000 + b"1]",
         b'["' + b"x" * 1_000_000 + b'"]',
     ):
-        assert json_room.cost(text) > _size(json.loads(text))
+        assert json_memory.cost(text) > _size(json.loads(text))
 
 
 def _size(value: Any) -> int:

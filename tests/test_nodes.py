@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from mqs_dll.cli import EXIT_INTERRUPTED
-from mqs_dll.debugger.job import saved
 from mqs_dll.debugger.limit import USUAL
+from mqs_dll.job import saved
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
 from tests.support.jobs import HANGS, READY_SECONDS, Compiler
 from tests.support.mpis import Mpi, find_mpis, skip_without

@@ -24,15 +24,15 @@ from ClusterShell import NodeSet
 from mqs_dll import cli
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import JobError, NodesError
-from mqs_dll.debugger.job.codec import DamagedError
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire
 from mqs_dll.debugger.job.nodes.agents import Agents, Start
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.proc import numbers_in
+from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import Obstacle
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld, SlurmJob
 from mqs_dll.job.records import Halt, RankState
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.nodes import fold
@@ -761,7 +761,7 @@ def test_squeue_says_which_jobs_run_where(tmp_path: Path, monkeypatch: pytest.Mo
     squeue = tmp_path / "squeue"
     squeue.write_text('#!/bin/sh\necho "7|me|2026-01-01T00:00:00|n[1-3]|a|name"\n')
     squeue.chmod(0o755)
-    assert slurm.jobs() == [slurm.SlurmJob("7", "a|name", "me", "2026-01-01T00:00:00", "n[1-3]")]
+    assert slurm.jobs() == [SlurmJob("7", "a|name", "me", "2026-01-01T00:00:00", "n[1-3]")]
     assert slurm.nodes_of("7") == "n[1-3]"
     squeue.write_text(
         '#!/bin/sh\ncase $* in *%j*) ;; *) echo "7|me|S|n[1-2]"; exit ;; esac\nprintf "7|me|S|n1|a\\nb|c"\n'

@@ -13,7 +13,7 @@ from typing import Any
 from mqs_dll import __version__
 from mqs_dll.calibrate.ledger import Ledger
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.debugger.files import write_whole
+from mqs_dll.job.files import write_whole
 from mqs_dll.library.layouts import profiles
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.layouts.profiles import SCHEMA, Profile, parse

@@ -121,7 +121,7 @@ def _workplace(keep: Path | None) -> Iterator[Path]:
         with ended(_made) as directory:
             yield directory
         return
-    from mqs_dll.debugger.files import is_open, is_trusted
+    from mqs_dll.job.files import is_open, is_trusted
 
     try:
         keep.mkdir(0o755, parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: one of them can't be read.
     """
-    from mqs_dll.debugger.job import compare, saved
+    from mqs_dll.job import compare, saved
     from mqs_dll.report import diff_json, terminal
     from mqs_dll.report import diff_text as text
 

@@ -126,7 +126,7 @@ def report(options: argparse.Namespace, job: Job) -> int:
         MqsError: a file can't be written.
     """
     if options.save:
-        from mqs_dll.debugger.job import saved
+        from mqs_dll.job import saved
 
         saved.save(job, options.save)
     from mqs_dll.job.garbage import garbage_left_alone
@@ -174,7 +174,7 @@ def _show_found(options: argparse.Namespace) -> int:
 
 def _obtain(options: argparse.Namespace) -> Job:
     if options.load:
-        from mqs_dll.debugger.job import saved
+        from mqs_dll.job import saved
 
         return saved.load(options.load)
     from mqs_dll.report.progress import ranks_done
@@ -224,7 +224,7 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
 
 
 def _write(path: str, text: str) -> None:
-    from mqs_dll.debugger.files import write_out
+    from mqs_dll.job.files import write_out
 
     try:
         write_out(path, text.encode("utf-8", "backslashreplace"))

@@ -17,9 +17,9 @@ from mqs_dll.commands import which_library
 from mqs_dll.contract.errors import CoreError, MqsError, NodesError, NoSuchProcessError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.job.find import FoundJob
     from mqs_dll.debugger.job.nodes.agents import Agents, Start
     from mqs_dll.debugger.job.ranks import How, Ranks
+    from mqs_dll.job.found import FoundJob
     from mqs_dll.job.records import Job
 
 WHERE = ("hosts", "hostfile", "here")

@@ -198,7 +198,7 @@ def _checked(path: str) -> int:
 
 def _distrusted(file: os.stat_result) -> str:
     """Return why a file isn't loaded though a process names it; empty where nothing is wrong."""
-    from mqs_dll.debugger.files import is_open, is_trusted
+    from mqs_dll.job.files import is_open, is_trusted
 
     if not stat.S_ISREG(file.st_mode):
         return "is no regular file"

@@ -14,7 +14,6 @@
 - ``counting``: how much a library reads
 - ``library_file``: a library's file as a target, before anything runs
 - ``library_path``: where libmqs's own files lie: the libraries, the header
-- ``files``: files that a user asks for
 - ``strings``: strings in a target's memory
 - ``bases``: what targets, and those who keep them open, have in common
 - ``core``: a core file as a target

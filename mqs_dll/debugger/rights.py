@@ -28,9 +28,9 @@ from pathlib import Path
 
 from mqs_dll.contract.errors import NotPermittedError, StopError
 from mqs_dll.debugger import holder, live
-from mqs_dll.debugger.files import is_open, is_trusted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
+from mqs_dll.job.files import is_open, is_trusted
 
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION = 0x20080522

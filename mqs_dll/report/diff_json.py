@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mqs_dll.debugger.job.changes import (
+from mqs_dll.job.changes import (
     CallChange,
     CommunicatorChange,
     JobDiff,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mqs_dll.contract.abi import INVALID_RANK, Operation, Queue
 from mqs_dll.contract.escape import printable, visible
-from mqs_dll.debugger.job.changes import (
+from mqs_dll.job.changes import (
     CommunicatorChange,
     JobDiff,
     OperationChange,

@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.contract.escape import visible
-from mqs_dll.debugger.job.find import FoundJob, FoundRank
-from mqs_dll.debugger.job.nodes.slurm import SlurmJob
+from mqs_dll.job.found import FoundJob, FoundRank, SlurmJob
 from mqs_dll.report.nodes import fold
 from mqs_dll.verdict.ranges import ranges as rank_ranges
 

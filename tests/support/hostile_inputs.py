@@ -24,10 +24,11 @@ from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.core import start
 from mqs_dll.debugger.core.core_file import CoreFile
-from mqs_dll.debugger.job import calls_only, codec, saved, worlds
+from mqs_dll.debugger.job import calls_only, worlds
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.proc import read_file
+from mqs_dll.job import codec, saved
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View

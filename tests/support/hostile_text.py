@@ -29,14 +29,14 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from mqs_dll.contract.errors import MqsError, NodesError
-from mqs_dll.debugger.job import saved
-from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.find import jobs as find
 from mqs_dll.debugger.job.find import processes as found_processes
-from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes import carrier, hosts, wire
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.proc import Stat
+from mqs_dll.job import saved
+from mqs_dll.job.codec import DamagedError
+from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.report.text import render
 from mqs_dll.verdict.conclude import conclude
 from tests.support.limited import limited_memory

@@ -11,7 +11,4 @@
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two looks
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
-- ``saved``: a job in a file; ``codec``: its records in terms of JSON; ``json_room``: how much memory
-  those take
-- ``compare``: what differs between two jobs; ``changes``: the records of that
 """

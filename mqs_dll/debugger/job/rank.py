@@ -21,7 +21,6 @@ from mqs_dll.contract.errors import (
 from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.environment import variable
-from mqs_dll.debugger.job.find.found import FoundRank
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
@@ -30,6 +29,7 @@ from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_stat, read_status
 from mqs_dll.debugger.stop import all_stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
+from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, Halt, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 

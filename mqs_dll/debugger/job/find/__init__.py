@@ -1,6 +1,5 @@
 """Finding the MPI jobs of this machine, and the ranks of one: nothing is read of their MPI yet, and nothing stopped.
 
-- ``found``: what is found, as records
 - ``processes``: all processes of this machine, a family tree
 - ``markers``: what a process's environment says of its place in a job
 - ``slots``: which processes are ranks
@@ -15,13 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from mqs_dll.contract.errors import JobError
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.proc import Stat, check_readable, read_status
-
-__all__ = ["FoundJob", "FoundRank", "FoundWorld", "find_job", "find_jobs"]
+from mqs_dll.job.found import FoundJob, FoundRank
 
 _LONGEST_TITLE = 100
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.debugger.job.find.elsewhere import claimed_hosts, hosts_of, marks_of, slurm_job
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
 from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
 from mqs_dll.debugger.proc import Stat, not_permitted, read_status, user_name
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import RankState
 
 

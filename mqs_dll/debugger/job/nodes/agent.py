@@ -28,15 +28,15 @@ from mqs_dll.contract.errors import JobError, MqsError, NoSuchProcessError
 from mqs_dll.debugger import rights
 from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job import cores
-from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.find.elsewhere import slurm_job
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
+from mqs_dll.job.codec import DamagedError
+from mqs_dll.job.found import FoundJob, FoundRank
 
 WATCH = 5.0
 """Seconds without a word for which ranks stand at most."""

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from mqs_dll import __version__
 from mqs_dll.contract.errors import JobError
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.job.codec import DamagedError
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
 from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
 from mqs_dll.debugger.job.nodes.wire import Part, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.ranks import How, unread
+from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import Obstacle
+from mqs_dll.job.found import FoundJob, FoundRank
 from mqs_dll.job.records import JobProcess, RankState
 
 _GREET = CONNECT + 20.0

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqs_dll.debugger.job.codec import DamagedError
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.agents import Agents
 from mqs_dll.debugger.job.worlds import RankRead
+from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import MOST_RANKS
 
 _LIST = 60.0

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mqs_dll.debugger.job.find.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.nodes.hosts import fold, short
 from mqs_dll.debugger.job.nodes.wire import Part
 from mqs_dll.job.facts import Obstacle
+from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import RankState
 
 _NAME = "\0"

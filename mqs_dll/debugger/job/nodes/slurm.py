@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import NamedTuple
 
 from mqs_dll.contract.errors import NodesError
+from mqs_dll.job.found import SlurmJob
 
 _PATIENCE = 10.0
 """Seconds: slurmctld may be far away, or down."""
@@ -14,18 +14,6 @@ _PATIENCE = 10.0
 
 _FIELDS = "%i|%u|%S|%N"
 """Number, user, start and nodes: without a job's name, which its user chooses and which may hold an end of line."""
-
-
-class SlurmJob(NamedTuple):
-    """A job of Slurm's that runs."""
-
-    number: str
-    name: str
-    user: str
-    since: str
-    """As squeue prints it."""
-    nodes: str
-    """As Slurm writes lists of nodes."""
 
 
 def nodes_of(job: str) -> str:

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mqs_dll import __version__
-from mqs_dll.debugger.job import json_room
-from mqs_dll.debugger.job.codec import Codecs, DamagedError, Room, fold, unfold_counted
-from mqs_dll.debugger.job.find.found import FoundRank, FoundWorld
 from mqs_dll.debugger.job.find.markers import Marker
-from mqs_dll.debugger.job.saved import GROUPS, check_process, codecs, refuse_constant
+from mqs_dll.job import json_memory as json_memory
+from mqs_dll.job.codec import Codecs, DamagedError, Room, fold, unfold_counted
 from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.job.records import CallStack, JobProcess
+from mqs_dll.job.saved import GROUPS, check_process, codecs, refuse_constant
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
@@ -95,7 +95,7 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _message(text: bytes) -> dict[str, Any]:
-    json_room.check(text, _MOST_MEMORY)
+    json_memory.check(text, _MOST_MEMORY)
     try:
         message = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):  # ValueError: no JSON, no UTF-8, a number of thousands of digits

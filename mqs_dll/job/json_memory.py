@@ -7,9 +7,9 @@ which takes a thousandth of the time, and what would be too large is refused bef
 from __future__ import annotations
 
 import resource
+from pathlib import Path
 
-from mqs_dll.debugger.job.codec import DamagedError
-from mqs_dll.debugger.proc import read_file
+from mqs_dll.job.codec import DamagedError
 
 _VALUE, _LIST, _OBJECT = 64, 72, 240
 """Bytes that a value takes with its place in what it lies in, and besides that a list and an object with a member."""
@@ -57,7 +57,7 @@ def left() -> int:
 
 def _fields(path: str) -> list[tuple[str, str]]:
     try:
-        lines = read_file(path).decode("ascii", "replace").splitlines()
+        lines = Path(path).read_bytes().decode("ascii", "replace").splitlines()
     except OSError:
         return []
     pairs = (line.partition(":") for line in lines if line.endswith(" kB"))

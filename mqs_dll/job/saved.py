@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 from mqs_dll.contract.abi import LayoutOrigin, Queue
 from mqs_dll.contract.errors import SavedFileError
-from mqs_dll.debugger.files import write_out
-from mqs_dll.debugger.job import json_room
-from mqs_dll.debugger.job.codec import Codecs, DamagedError
+from mqs_dll.job import json_memory as json_memory
+from mqs_dll.job.codec import Codecs, DamagedError
 from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.files import write_out
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Frame, Job, JobProcess, RankState
 from mqs_dll.job.snapshot import QueueSnapshot
@@ -113,8 +113,8 @@ def from_bytes(content: bytes | bytearray, path: str) -> Job:
     """
     _check_format(content, path)
     try:
-        if len(content) * json_room.MOST_OF_A_BYTE > min(_MOST_MEMORY, json_room.left()):
-            _check_room(json_room.check(content, _MOST_MEMORY), path)
+        if len(content) * json_memory.MOST_OF_A_BYTE > min(_MOST_MEMORY, json_memory.left()):
+            _check_room(json_memory.check(content, _MOST_MEMORY), path)
         with garbage_left_alone():
             job = _from_document(json.loads(content, parse_constant=refuse_constant))
     except MemoryError as error:
@@ -200,7 +200,7 @@ class _Counted(io.RawIOBase):
 
 
 def _check_room(size: int, path: str) -> None:
-    left = json_room.left()
+    left = json_memory.left()
     if size > left:
         raise SavedFileError(
             f"{path} needs more memory than there is: some {size >> 20} MiB of {left >> 20} that this process may have"

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from mqs_dll.contract.abi import Communicator, Label, Operation, Queue
-from mqs_dll.debugger.job.changes import (
+from mqs_dll.job.changes import (
     CallChange,
     CommunicatorChange,
     FactChange,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mqs_dll.job.records import RankState
 
@@ -87,3 +88,15 @@ class FoundJob:
         """The size of each MPI_COMM_WORLD, as its ranks' environment has it, else how many ranks were found."""
         started = Counter(rank.world for rank in self.ranks)
         return tuple(world.size or started[number] for number, world in enumerate(self.worlds))
+
+
+class SlurmJob(NamedTuple):
+    """A job of Slurm's that runs."""
+
+    number: str
+    name: str
+    user: str
+    since: str
+    """As squeue prints it."""
+    nodes: str
+    """As Slurm writes lists of nodes."""
