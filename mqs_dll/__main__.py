@@ -19,7 +19,7 @@ _UNWRITTEN = 3
 def run() -> int:
     """Run the command and return its exit code (docs/command.md lists them)."""
     try:
-        from mqs_dll.cli import main
+        from mqs_dll.commands.cli import main
 
         code = main()
     except SystemExit as end:

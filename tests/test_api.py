@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mqs_dll
-from mqs_dll import api
+from mqs_dll.commands import api
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
 
@@ -32,7 +32,7 @@ def test_importing_the_package_loads_nothing_of_the_debugger_side() -> None:
     script = "import sys, mqs_dll; import mqs_dll.library.session; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "mqs_dll.library.session" in loaded
-    assert not {"drgn", "rich", "mqs_dll.api", "mqs_dll.debugger"}.intersection(loaded)
+    assert not {"drgn", "rich", "mqs_dll.commands.api", "mqs_dll.debugger"}.intersection(loaded)
 
 
 @pytest.mark.parametrize("name", ["Job", "Snapshot", "QueueSnapshot", "Verdict", "Finding"])

@@ -25,10 +25,8 @@ MAY_IMPORT = {
     "calibrate": ("contract", "library", "debugger", "job"),
     "commands": ("contract", "library", "debugger", "job", "verdict", "report", "calibrate"),
     "gdb": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),
-    "api": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),
-    "": ("api",),
-    "cli": ("contract", "debugger", "commands", "report"),
-    "__main__": ("cli",),
+    "": ("commands",),
+    "__main__": ("commands",),
 }
 """What each folder may import of libmqs beside itself; "" is the package, which anybody may ask for its version."""
 WITHIN_LIBRARY = {

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import mqs_dll
-from mqs_dll import cli
 from mqs_dll.calibrate import fabric, launch
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.commands import calibrate as command
+from mqs_dll.commands import cli
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.proc import mappings

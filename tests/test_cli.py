@@ -20,7 +20,8 @@ import jsonschema
 import pytest
 
 import mqs_dll.report
-from mqs_dll import __main__, __version__, cli
+from mqs_dll import __main__, __version__
+from mqs_dll.commands import cli
 from mqs_dll.contract.escape import printable
 from mqs_dll.debugger import collect, library_path
 from mqs_dll.debugger.job import find

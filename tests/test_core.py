@@ -17,8 +17,8 @@ from typing import cast
 
 import pytest
 
-from mqs_dll.cli import main
 from mqs_dll.commands import show
+from mqs_dll.commands.cli import main
 from mqs_dll.commands.which_library import opener
 from mqs_dll.contract.abi import Communicator, Label, Queue
 from mqs_dll.contract.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 import mqs_dll.report
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.commands.doctor import advice, process, report
 from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import cli
 from mqs_dll.calibrate import document
-from mqs_dll.commands import calibrate
+from mqs_dll.commands import calibrate, cli
 from mqs_dll.contract.errors import CalibrationError, MqsError
 from mqs_dll.job.saved import load, save
 from tests.support.made_up_job import job, rank

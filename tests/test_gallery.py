@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.gallery import (
     LOOPS,

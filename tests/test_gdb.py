@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.cli import main
+from mqs_dll.commands.cli import main
 from mqs_dll.verdict.results import Outcome
 from tests.support.cores import gcore
 from tests.support.gdb import gdb, gdbserver

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.debugger.proc import read_status, thread_ids
 from mqs_dll.job.saved import load, save
 from tests.support.gallery import kernel_counts

@@ -21,7 +21,7 @@ from typing import cast
 import pytest
 from ClusterShell import NodeSet
 
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.contract.errors import JobError, NoSuchProcessError, NotPermittedError
 from mqs_dll.debugger.job.find import find_job, find_jobs, processes, proctable
 from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job

@@ -31,7 +31,7 @@ KILLED = -signal.SIGKILL
 
 INJECTED = """
 import ctypes, os, signal, sys, time
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 true_fetch = LiveProcess.fetch

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mqs_dll.cli import EXIT_INTERRUPTED
+from mqs_dll.commands.cli import EXIT_INTERRUPTED
 from mqs_dll.debugger.limit import USUAL
 from mqs_dll.job import saved
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
@@ -29,7 +29,9 @@ from tests.support.slurm import Slurm
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
-NOT_ROOT = "import os, sys; os.geteuid = lambda: 1000; from mqs_dll.cli import main; sys.exit(main(sys.argv[1:]))"
+NOT_ROOT = (
+    "import os, sys; os.geteuid = lambda: 1000; from mqs_dll.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+)
 """``mqs`` of a user who isn't root, as all are on these nodes."""
 
 CONNECTING = 15.0

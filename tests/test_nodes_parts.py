@@ -21,7 +21,7 @@ from typing import Any, cast
 import pytest
 from ClusterShell import NodeSet
 
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import JobError, NodesError
 from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire

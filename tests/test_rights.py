@@ -186,7 +186,9 @@ def test_libmqs_may_lie_where_only_root_can_read_it(job: Job, tmp_path: Path) ->
     shutil.copytree(Path(mqs_dll.__file__).parent, tmp_path / "mqs_dll", ignore=shutil.ignore_patterns("*.so"))
     shutil.copytree(library_path.header().parent, tmp_path / "mqs_dll/include", dirs_exist_ok=True)
     tmp_path.chmod(0o700)
-    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from mqs_dll.cli import main; sys.exit(main())"
+    start = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from mqs_dll.commands.cli import main; sys.exit(main())"
+    )
     said = subprocess.run(
         [sys.executable, "-c", start, "job", str(job.launcher.pid), "--json"],
         capture_output=True,

@@ -135,9 +135,8 @@ class OtherMachine:
 
     def mqs(self, *arguments: str) -> str:
         """Return what `mqs` prints there."""
-        script = (
-            f"import sys; sys.path.insert(0, {str(self.packages)!r}); from mqs_dll.cli import main; sys.exit(main())"
-        )
+        path = f"import sys; sys.path.insert(0, {str(self.packages)!r})"
+        script = f"{path}; from mqs_dll.commands.cli import main; sys.exit(main())"
         return done_well([str(self.prefix / "bin/python3"), "-I", "-c", script, *arguments])
 
     def misuse(self, library: Path, commands: Sequence[str], side: str) -> list[dict[str, Any]]:
@@ -275,7 +274,7 @@ def machine(other: OtherMachine) -> Iterator[EmulatedMachine]:
     other.pip("install", f"--target={packages}", "capstone>=5.0")
     zipfile.ZipFile(cross_built_drgn(other)).extractall(packages)
     mqs = mpi / "bin/mqs"
-    mqs.write_text("#!/usr/bin/python3 -I\nimport sys\nfrom mqs_dll.cli import main\nsys.exit(main())\n")
+    mqs.write_text("#!/usr/bin/python3 -I\nimport sys\nfrom mqs_dll.commands.cli import main\nsys.exit(main())\n")
     mqs.chmod(0o755)
     source = [f"-I{mpi}/include", "-DTIME_LIMIT_SECONDS=600", str(PROGRAMS / HANGS / SCENE.file)]
     linked = [f"-L{mpi}/lib", "-lmpi", "-Wl,-rpath=/usr/local/lib", "-Wl,--allow-shlib-undefined"]

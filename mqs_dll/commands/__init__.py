@@ -1,7 +1,9 @@
-"""The subcommands of ``mqs``, each with its arguments and ``run``, and what they share.
+"""The command ``mqs``, a module for each subcommand with its arguments and ``run``, and what they share.
 
-They compose the debugger side and the library side; only cli and api import them.
+They compose the debugger side and the library side.
 
+- ``cli``: the one place that turns errors into sentences and exit codes; here a reader begins
+- ``api``: the Python interface, whose names ``mqs_dll`` offers
 - ``show``: one process
 - ``job``: a whole job and its verdict
 - ``watch``: a job that runs, look after look

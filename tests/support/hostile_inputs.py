@@ -19,7 +19,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from mqs_dll import cli
+from mqs_dll.commands import cli
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.collect import Look
 from mqs_dll.debugger.core import start
