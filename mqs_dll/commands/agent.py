@@ -16,7 +16,7 @@ from mqs_dll.commands import show, which_library
 
 EXIT_DONE = 0
 
-_ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll._", "mqs_dll.library.helper", "mqs_dll.libmqs")
+_ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll.library._", "mqs_dll.library.helper", "mqs_dll.libmqs")
 """Modules that run in other processes."""
 _OTHERS = ("capstone", "pystack.engine")
 """Modules that ours import when they are needed, where they are installed."""
