@@ -300,7 +300,7 @@ def test_a_job_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.
 
 DEATHLESS = """
 import ctypes, os, signal, sys
-from mqs_dll.debugger.ptrace import SEIZE, call
+from mqs_dll.debugger.stopping.ptrace import SEIZE, call
 TRACE_EXIT, HOLD = 0x40, "held"
 pid = int(sys.argv[1])
 assert call(SEIZE, pid, TRACE_EXIT)

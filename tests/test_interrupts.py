@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
-from mqs_dll.debugger.interrupts import ended
+from mqs_dll.debugger.stopping.interrupts import ended
 
 
 def test_what_is_begun_is_ended_in_whatever_line_a_ctrl_c_strikes() -> None:

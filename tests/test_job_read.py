@@ -28,10 +28,9 @@ from mqs_dll.contract.errors import (
     UnknownMpiError,
 )
 from mqs_dll.contract.interface import TargetImage, TargetProcess
-from mqs_dll.debugger import holder, live, ptrace
+from mqs_dll.debugger import live
 from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
-from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
@@ -41,7 +40,9 @@ from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.job.read import MOST_MORE, JobReader, look_on, read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
-from mqs_dll.debugger.stop import all_stopped, stopped
+from mqs_dll.debugger.stopping import holder, ptrace
+from mqs_dll.debugger.stopping.holder import Holder
+from mqs_dll.debugger.stopping.stop import all_stopped, stopped
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
@@ -510,7 +511,7 @@ def test_any_error_in_stopping_resumes_all(
 ) -> None:
     """An error that nobody foresaw, while some processes stand already, leaves none of them stopped."""
     failing = f"""
-from mqs_dll.debugger import ptrace
+from mqs_dll.debugger.stopping import ptrace
 true_ptrace, calls = ptrace.call, []
 def failing(*arguments):
     calls.append(arguments)

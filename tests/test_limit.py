@@ -15,10 +15,10 @@ import pytest
 
 from mqs_dll import read_job
 from mqs_dll.contract.errors import LimitError
-from mqs_dll.debugger.limit import EXIT_LIMIT, Limit
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, read_status
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stopping.limit import EXIT_LIMIT, Limit
+from mqs_dll.debugger.stopping.stop import all_stopped
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, states, wait_until

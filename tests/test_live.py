@@ -22,10 +22,10 @@ from mqs_dll.contract.errors import (
     TargetReadError,
     WordSizeError,
 )
-from mqs_dll.debugger import holder
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping import holder
+from mqs_dll.debugger.stopping.stop import stopped
 from tests.support.targets import RUNNING, compile_target, ctrl_c_at, other_process, running, states, wait_until
 
 # ---------------------------------------------------------------- programs
@@ -352,7 +352,8 @@ def test_a_signal_on_its_way_is_delivered(sleeper: subprocess.Popen[str], monkey
     """A signal that a thread was about to get when it was stopped reaches it afterwards."""
     first = f"""
 import os, signal, time
-from mqs_dll.debugger import proc, ptrace
+from mqs_dll.debugger import proc
+from mqs_dll.debugger.stopping import ptrace
 true_ptrace = ptrace.call
 def signal_first(request, thread, data=0):
     if request == ptrace.INTERRUPT and thread == {sleeper.pid}:
@@ -386,7 +387,7 @@ def test_a_ctrl_c_inside_resumes_first(sleeper: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("step", ["Popen", "_send", "_receive", "close"])
+@pytest.mark.parametrize("step", ["Popen", "send", "receive", "close"])
 def test_a_ctrl_c_at_any_step_resumes(
     sleeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
@@ -451,7 +452,7 @@ from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat, start_time, thread_ids
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.library.session import Library
 

@@ -13,7 +13,7 @@ import pytest
 from mqs_dll.contract.abi import Operation, Queue, Status
 from mqs_dll.contract.errors import TooMuchError
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.library.memory import PAGE
 from mqs_dll.library.mpi.mpich import handles

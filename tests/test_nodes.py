@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.commands.cli import EXIT_INTERRUPTED
-from mqs_dll.debugger.limit import USUAL
+from mqs_dll.debugger.stopping.limit import USUAL
 from mqs_dll.job import saved
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
 from tests.support.jobs import HANGS, READY_SECONDS, Compiler

@@ -12,7 +12,7 @@ from mqs_dll.contract.interface import ProcessQueues, QueueLibrary
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.library.mpi import MPICH, OPEN_MPI
 from mqs_dll.library.session import Library

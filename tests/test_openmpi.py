@@ -10,7 +10,7 @@ import pytest
 from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.contract.phrases import Words, read
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.session import Library
 from tests.support.jobs import HANGS, Compiler, running

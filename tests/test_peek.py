@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from mqs_dll.debugger.guard import Returns
-from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.job import peek
-from mqs_dll.debugger.limit import USUAL
-from mqs_dll.debugger.stop import begin_holder
+from mqs_dll.debugger.stopping.holder import Holder, Returns
+from mqs_dll.debugger.stopping.limit import USUAL
+from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.stop import begin_holder
 from tests.support.memory_image import MemoryImage
 from tests.support.returning import LOOPS, OBEYS, can_count, holding, returning
 

@@ -15,7 +15,7 @@ from mqs_dll.contract.interface import ProcessQueues, QueueLibrary
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.library.session import Library
 from tests.conftest import LEFT_OUT

@@ -25,7 +25,7 @@ import mqs_dll
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.contract.errors import CalibrationError, ForeignError, NoSuchProcessError, NotPermittedError, StopError
-from mqs_dll.debugger import holder, library_path, live
+from mqs_dll.debugger import library_path, live
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.find.proctable import read_proctable
@@ -34,7 +34,8 @@ from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import Owner, is_wholly_of, mappings, numbers_in, owner_of, read_file, read_stat, start_time
 from mqs_dll.debugger.rights import distrusted
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping import holder, messages
+from mqs_dll.debugger.stopping.stop import stopped
 from tests.support.cores import gcore
 from tests.support.gallery import CORE, Scene, read_page
 from tests.support.jobs import Compiler, Job, running
@@ -330,9 +331,9 @@ def test_a_holder_for_one_user_holds_no_process_of_another(sleeper: int, tmp_pat
                 assert read_file(f"/proc/{sleeper}/status").count(b"(tracing stop)")
             with pytest.raises(NotPermittedError), stopped(of_root.pid, holder=held):
                 pytest.fail("root's own process stands")
-            calls = [holder.Call(of_root.pid, 4096), holder.Call(sleeper, 4096)]
+            calls = [messages.Call(of_root.pid, 4096), messages.Call(sleeper, 4096)]
             watched = holder.Holder(speaks=False, owner=NOBODY)
-            assert {call.thread for call in watched.ask(holder.Watch(calls, 5.0))} <= {sleeper}
+            assert {call.thread for call in watched.ask(messages.Watch(calls, 5.0))} <= {sleeper}
             watched.let_go()
         finally:
             of_root.kill()
@@ -347,7 +348,7 @@ def test_a_holder_for_one_user_holds_no_process_of_another(sleeper: int, tmp_pat
 def test_an_order_that_is_none_ends_the_holder(order: bytes) -> None:
     """It does nothing of it, and unpickles nothing."""
     held = holder.Holder(speaks=False, owner=NOBODY)
-    holder._send(held._to.fileno(), order)
+    messages.send(held._to.fileno(), order)
     assert held._process.wait(10) in (0, 1)
     with pytest.raises(StopError):
         held.ask(os.getpid())

@@ -19,7 +19,7 @@ from mqs_dll.debugger.job.rank import CURRENT_TEST
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Frame, Language
 from mqs_dll.job.snapshot import Hidden
 from tests.support.cores import gcore

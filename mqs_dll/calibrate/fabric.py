@@ -29,9 +29,9 @@ from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.contract.errors import CalibrationError, MqsError, TargetReadError
 from mqs_dll.contract.interface import ProcessQueues, TargetProcess
 from mqs_dll.debugger.collect import Look
-from mqs_dll.debugger.limit import Limit
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stopping.limit import Limit
+from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.snapshot import CoreView
 from mqs_dll.library.fabric.ofi import releases as ofi
 from mqs_dll.library.fabric.ucx import releases as ucx

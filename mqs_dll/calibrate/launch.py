@@ -20,8 +20,8 @@ from pathlib import Path
 
 from mqs_dll.calibrate.dump import Dump, load_all
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.debugger.interrupts import ended
 from mqs_dll.debugger.proc import mappings, processes_with, read_stat
+from mqs_dll.debugger.stopping.interrupts import ended
 
 TAG = "MQS_CALIBRATION"
 RUN_SECONDS = 60.0

@@ -14,8 +14,8 @@ from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.job import cores, find, read
-from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job import saved
 from mqs_dll.job.found import FoundJob
 from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, RankState, Sample

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mqs_dll.contract.errors import CalibrationError
-from mqs_dll.debugger.interrupts import ended
+from mqs_dll.debugger.stopping.interrupts import ended
 
 if TYPE_CHECKING:
     from mqs_dll.calibrate.family import Family, Solution, Tell

@@ -22,7 +22,7 @@ from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, 
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.contract.errors import DllError, LimitError, MqsError
 from mqs_dll.debugger import library_path
-from mqs_dll.debugger.limit import EXIT_LIMIT
+from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 
 EXIT_SHOWN = 0
 EXIT_UNREADABLE = 3

@@ -15,7 +15,7 @@ from mqs_dll.contract.errors import MqsError, UnknownMpiError
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.nodes.wire import Shown
     from mqs_dll.debugger.job.stacks import Captured
-    from mqs_dll.debugger.stop import stopped
+    from mqs_dll.debugger.stopping.stop import stopped
 
 EXIT_SHOWN = 0
 

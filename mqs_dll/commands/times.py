@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from mqs_dll.debugger.limit import USUAL, Limit
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 _LONGEST = 3600.0

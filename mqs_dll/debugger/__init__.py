@@ -3,12 +3,9 @@
 - ``collect``: a library's way over one process into a record; here a reader begins
 - ``live``: a live process, its symbols and types by drgn, its memory
 - ``proc``: what /proc tells of processes and their threads
-- ``stop``: stopping processes for a look; ``holder``: the process that holds them for us; ``tracer``: how it does;
-  ``ptrace``: what the kernel offers for that; ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
+- ``stopping``: stopping processes for a sample, and noticing what they do while they run
 - ``cgroups``: which processes are frozen by their cgroup
 - ``rights``: giving up root for what is another user's
-- ``guard``: noticing that running threads return from calls, and what else may come of that; ``returns``: the kernel's
-  part in it
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms;
   ``_declared``: what cffi made of the header for that
 - ``counting``: how much a library reads

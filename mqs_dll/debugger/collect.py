@@ -16,9 +16,9 @@ from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProces
 from mqs_dll.contract.names import read_marks
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.counting import CountingProcess
-from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.proc import read_status
-from mqs_dll.debugger.stop import begin_holder, stopped
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
+from mqs_dll.debugger.stopping.stop import begin_holder, stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ class Stat(NamedTuple):
 
 
 def open_file(path: str) -> FileIO:
-    """Return a file of /proc, opened: without a Path, since hundreds are read in a look, and holder.py begins sooner.
+    """Return a file of /proc, opened: without a Path, since hundreds are read in a sample, and a holder starts sooner.
 
     Raises:
         OSError: there is no such process, or the kernel doesn't let us.

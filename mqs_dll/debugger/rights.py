@@ -27,9 +27,10 @@ from itertools import islice
 from pathlib import Path
 
 from mqs_dll.contract.errors import NotPermittedError, StopError
-from mqs_dll.debugger import holder, live
+from mqs_dll.debugger import live
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
+from mqs_dll.debugger.stopping import holder
 from mqs_dll.job.files import is_open, is_trusted
 
 _PR_SET_NO_NEW_PRIVS = 38

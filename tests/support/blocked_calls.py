@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack
 from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import Compiler, running

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from mqs_dll.debugger.returns import ReturnCounter
+from mqs_dll.debugger.stopping.returns import ReturnCounter
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.mpis import (

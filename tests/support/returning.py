@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from mqs_dll.debugger.holder import Call, Holder
-from mqs_dll.debugger.returns import ReturnCounter
+from mqs_dll.debugger.stopping.holder import Holder
+from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.returns import ReturnCounter
 
 LOOPS, OBEYS = "function()", "obey()"
 """What it does for ever: a call, or what it is told."""

@@ -21,9 +21,9 @@ from mqs_dll.debugger import library_path
 from mqs_dll.debugger.collect import Look as OneLook
 from mqs_dll.debugger.collect import LookFurther
 from mqs_dll.debugger.dll import DynamicLibrary
-from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stopping.holder import Holder
+from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
 from mqs_dll.library.session import Library, ProcessSession
 from tests.support.embedding import program

@@ -78,7 +78,7 @@ def diagnose(where: int | str, seconds: float) -> Diagnosis:
 
         return library.diagnose(Path(where))
     from mqs_dll.commands.doctor import process
-    from mqs_dll.debugger.limit import Limit
+    from mqs_dll.debugger.stopping.limit import Limit
     from mqs_dll.report.progress import communicators_done
 
     with communicators_done() as on_communicator:

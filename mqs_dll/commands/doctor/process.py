@@ -11,9 +11,9 @@ from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError, UnknownMpiError
 from mqs_dll.contract.interface import ProcessQueues, TargetProcess
 from mqs_dll.debugger.collect import take_snapshot
-from mqs_dll.debugger.limit import USUAL, Limit
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import file_at, read_status
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, CoreView, Hidden, Snapshot
 from mqs_dll.library.session import Library, ProcessSession
 

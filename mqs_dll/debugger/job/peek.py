@@ -3,7 +3,7 @@
 Two looks can't tell a loop of the same calls from one call that lasts. So the call's frame is read time and again: its
 return address and the registers that it keeps stay as they are for as long as it lasts, and the next call may write
 others over them. Where that shows nothing for a while, and the kernel allows it, the kernel notices from then on when
-the call's return address is reached (guard.py).
+the call's return address is reached (stopping/signal_filter.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TargetProcess
-from mqs_dll.debugger.guard import Returns
-from mqs_dll.debugger.holder import Call, Holder
 from mqs_dll.debugger.proc import read_stat, turns
+from mqs_dll.debugger.stopping.holder import Holder, Returns
+from mqs_dll.debugger.stopping.messages import Call
 
 CallFrame = tuple[int, int, int]
 """A thread's ID, the address of the frame of the call that it is in, and the frame's size, return address included."""

@@ -27,7 +27,7 @@ from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, missing_files
 from mqs_dll.debugger.proc import check_readable, read_stat, read_status
-from mqs_dll.debugger.stop import all_stopped
+from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, Halt, RankState

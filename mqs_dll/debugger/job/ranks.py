@@ -11,14 +11,14 @@ from typing import Protocol
 from mqs_dll.contract.errors import AlreadyTracedError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import SHARE, LookFurther, OpenQueues
-from mqs_dll.debugger.holder import Holder
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
 from mqs_dll.debugger.job.stacks.arguments import PATIENCE
-from mqs_dll.debugger.limit import USUAL, Limit
-from mqs_dll.debugger.stop import all_stopped, begin_holder
+from mqs_dll.debugger.stopping.holder import Holder
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
+from mqs_dll.debugger.stopping.stop import all_stopped, begin_holder
 from mqs_dll.job.facts import world_rank
 from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample, Start

@@ -14,7 +14,7 @@ from mqs_dll.debugger.collect import LookFurther, OpenQueues
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.ranks import Here, How, Ranks
-from mqs_dll.debugger.limit import USUAL, Limit
+from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.found import FoundJob, FoundWorld

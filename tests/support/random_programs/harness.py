@@ -14,7 +14,7 @@ from unittest.mock import patch
 from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.stop import stopped
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Witness
 from mqs_dll.job.snapshot import Hidden
 from tests.support.random_programs.library import FUNCTIONS, library

@@ -5,7 +5,8 @@ itself (perf_event_open(2), PERF_TYPE_BREAKPOINT). The thread loses some microse
 does closing it, also when we are killed. The kernel allows it of one's own processes where the setting
 kernel.perf_event_paranoid is at most 2; containers often forbid it.
 
-On some virtual machines the thread could end by it: guard.py keeps that off. ctypes, because that has to begin quickly.
+On some virtual machines the thread could end by it: signal_filter.py keeps that off. ctypes, because a
+holder has to start quickly.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ whoever has breakpoints there is the threads' tracer as well (ptrace(2), PTRACE_
 their tracer about each signal first. That one is kept back, then the thread gets to the breakpoint again; all others
 are passed on.
 
-The tracer is a process of its own, of which holder.py tells why: when it ends, the kernel takes the breakpoints away,
+The tracer is a process of its own (holder.py says why): when it ends, the kernel takes the breakpoints away,
 and then lets the threads go.
 """
 
@@ -15,65 +15,22 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
-from mqs_dll.contract.errors import NoSuchProcessError, StopError
-from mqs_dll.debugger import ptrace
+from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.holder import Call, Holder, Watch
 from mqs_dll.debugger.proc import Owner, is_wholly_of, read_status
-from mqs_dll.debugger.returns import ReturnCounter
+from mqs_dll.debugger.stopping import ptrace
+from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.returns import ReturnCounter
 
 _BREAKPOINT = 1
 """TRAP_BRKPT, as si_code: what x86's exc_debug_user() says where no cause is left (Linux 6.18,
 arch/x86/kernel/traps.c). A breakpoint that a program has in its code, int3, says SI_KERNEL."""
 
 
-# ---------------------------------------------------------------- our side
-
-
-class Returns(Closes):
-    """The other process, as the one that wants to know of returns has it. Once it has ended nothing is noticed."""
-
-    def __init__(self, holder: Holder) -> None:
-        """Take the process that will notice; it has no other order as long as it does."""
-        self._holder = holder
-        self._begun = False
-
-    def begin(self, calls: Sequence[Call], seconds: float) -> set[Call]:
-        """Begin to notice, for so many seconds at most; return of which of the calls a return will be."""
-        if not calls:
-            return set()
-        self._begun = True
-        return self._ask(Watch(calls, seconds)) or set()
-
-    def end(self) -> dict[Call, int] | None:
-        """Return how often the address of each call was reached, 0 or mostly 1; None where that isn't known."""
-        counts: dict[Call, int] | None = self._ask(None) if self._begun else None
-        self._begun = False
-        return counts
-
-    def close(self) -> None:
-        """Notice no more. Idempotent."""
-        if self._begun:
-            self._holder.let_go()
-
-    def _ask(self, what: object) -> Any:
-        """Return its answer, None where there is none."""
-        try:
-            return self._holder.ask(what)
-        except StopError:
-            self._holder.let_go()
-            return None
-
-
-# ---------------------------------------------------------------- its own side
-
-
-class Guard(Closes):
+class SignalFilter(Closes):
     """Has breakpoints in threads that run, and stands between them and their signals."""
 
     def __init__(self, calls: Sequence[Call], owner: Owner | None = None) -> None:
@@ -142,16 +99,12 @@ class Guard(Closes):
         self._detach(thread)
 
     def _detach(self, thread: int) -> None:
-        ptrace.call(ptrace.INTERRUPT, thread)
-        deadline = time.monotonic() + ptrace.LETTING_GO
-        try:
-            while (status := ptrace.news(thread, deadline)) is not None:
-                if status >> 16 != ptrace.EVENT_STOP or not _may_be_trapped(thread):
-                    ptrace.call(ptrace.DETACH, thread, self._to_deliver(thread, status))
-                    return
-                ptrace.call(ptrace.CONT, thread)  # as far as to that signal
-        except TimeoutError:
-            self.keeps = True
+        def to_deliver(status: int) -> int | None:
+            if status >> 16 == ptrace.EVENT_STOP and _may_be_trapped(thread):
+                return None  # it has to come as far as to that signal
+            return self._to_deliver(thread, status)
+
+        self.keeps |= not ptrace.let_go(thread, to_deliver)
 
     def _to_deliver(self, thread: int, status: int) -> int:
         """Return the signal for which a thread stands, if it is for the thread; 0 for none."""

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 
 from mqs_dll.contract.errors import LimitError, MqsError, StopError
-from mqs_dll.debugger.holder import Holder, Order, start_holder
-from mqs_dll.debugger.interrupts import Interrupts
-from mqs_dll.debugger.limit import EXIT_LIMIT, USUAL, Limit
+from mqs_dll.debugger.stopping.holder import Holder, start_holder
+from mqs_dll.debugger.stopping.interrupts import Interrupts
+from mqs_dll.debugger.stopping.limit import EXIT_LIMIT, USUAL, Limit
+from mqs_dll.debugger.stopping.messages import Order
 
 _DEADLINE = 5.0
 """Seconds that a process has to stop; a thread in the kernel's uninterruptible sleep doesn't."""
@@ -96,7 +97,7 @@ class all_stopped:
             if self._limit.ends_us:
                 self._alarm.set()
                 over = self._limit_error()
-                self._order = self._order._replace(last_words=f"mqs: {over}.\n     {over.help}\n")
+                self._order = self._order._replace(final_message=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
                 self._holder = start_holder(speaks=self._limit.ends_us)
             self._began = time.monotonic()  # or a little later: its answer tells

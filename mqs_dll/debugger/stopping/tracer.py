@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from mqs_dll.contract.errors import MqsError, NoSuchProcessError, StopError
-from mqs_dll.debugger import ptrace
 from mqs_dll.debugger.proc import (
     Owner,
     already_traced,
@@ -24,6 +23,7 @@ from mqs_dll.debugger.proc import (
     read_status,
     thread_ids,
 )
+from mqs_dll.debugger.stopping import ptrace
 
 
 class Tracer:
@@ -32,18 +32,18 @@ class Tracer:
     def __init__(
         self,
         started: Mapping[int, int],
-        nap: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
         owner: Owner | None = None,
     ) -> None:
         """Begin with none.
 
         Args:
             started: by PID, when the process meant was started (proc.Stat): the number may be another's by now.
-            nap: waits for seconds, at most.
+            sleep: waits for seconds, at most.
             owner: whose processes these have to be; None where the kernel alone decides.
         """
         self._started = started
-        self._nap = nap
+        self._sleep = sleep
         self._owner = owner
         self._processes: dict[int, _Threads] = {}
 
@@ -58,7 +58,7 @@ class Tracer:
             What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
             another debugger holds it, StopError when a thread didn't stop in time.
         """
-        self._processes = {pid: _Threads(pid, self._started.get(pid), self._nap, self._owner) for pid in pids}
+        self._processes = {pid: _Threads(pid, self._started.get(pid), self._sleep, self._owner) for pid in pids}
         failures: dict[int, MqsError] = {}
         for act in (_Threads.ask, lambda threads: threads.stop(deadline)):
             for pid, threads in self._processes.items():
@@ -98,10 +98,10 @@ class Tracer:
 class _Threads:
     """The threads of one process that we hold, each with the signal to deliver when it is let go."""
 
-    def __init__(self, pid: int, started: int | None, nap: Callable[[float], None], owner: Owner | None) -> None:
+    def __init__(self, pid: int, started: int | None, sleep: Callable[[float], None], owner: Owner | None) -> None:
         self._pid = pid
         self._started = started
-        self._nap = nap
+        self._sleep = sleep
         self._owner = owner
         self._asked: list[int] = []
         self.held: dict[int, int] = {}
@@ -175,7 +175,7 @@ class _Threads:
     def _wait(self, thread: int, deadline: float) -> None:
         """Wait until a thread stands, and note the signal that it was about to get."""
         try:
-            status = ptrace.news(thread, deadline, self._nap)
+            status = ptrace.news(thread, deadline, self._sleep)
         except TimeoutError:
             raise StopError(self._describe_stuck(thread)) from None
         if status is None:
@@ -199,13 +199,11 @@ class _Threads:
         """
         if ptrace.call(ptrace.DETACH, thread, pending):
             return
-        ptrace.call(ptrace.INTERRUPT, thread)
-        deadline = time.monotonic() + ptrace.LETTING_GO
-        try:
-            while (status := ptrace.news(thread, deadline)) is not None:
-                if status >> 16 != ptrace.EVENT_STOP:
-                    pending = os.WSTOPSIG(status)
-                if ptrace.call(ptrace.DETACH, thread, pending):
-                    return
-        except TimeoutError:
-            self.keeps = True
+
+        def to_deliver(status: int) -> int:
+            nonlocal pending
+            if status >> 16 != ptrace.EVENT_STOP:
+                pending = os.WSTOPSIG(status)
+            return pending
+
+        self.keeps |= not ptrace.let_go(thread, to_deliver)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.contract.errors import StopError
-from mqs_dll.debugger import holder
-from mqs_dll.debugger.guard import Returns
-from mqs_dll.debugger.holder import Call
 from mqs_dll.debugger.proc import read_status
-from mqs_dll.debugger.returns import ReturnCounter
-from mqs_dll.debugger.stop import all_stopped, stopped
+from mqs_dll.debugger.stopping import holder, messages
+from mqs_dll.debugger.stopping.holder import Returns
+from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.returns import ReturnCounter
+from mqs_dll.debugger.stopping.stop import all_stopped, stopped
 from tests.support.returning import LOOPS, OBEYS, Returning, can_count, holding, returning
 from tests.support.targets import compile_target, other_process, running, states, wait_until
 
@@ -89,7 +89,8 @@ def test_a_signal_on_its_way_at_the_end(
     """What comes in the moment in which a thread is let go is delivered, but for a breakpoint without its cause."""
     late = f"""
 import ctypes, signal, time
-from mqs_dll.debugger import proc, ptrace
+from mqs_dll.debugger import proc
+from mqs_dll.debugger.stopping import ptrace
 true_call = ptrace.call
 def call(request, thread, data=0):
     answer = true_call(request, thread, data)
@@ -225,7 +226,7 @@ def test_after_an_error_another_process_holds(sleeper: Returning) -> None:
 
     def ask_and_fail(held: holder.Holder) -> None:
         with stopped(sleeper.pid, holder=held):
-            holder._send(held._to.fileno(), holder._order_of(sleeper.pid))
+            messages.send(held._to.fileno(), messages.order_of(sleeper.pid))
             raise ZeroDivisionError
 
     with holding() as held:

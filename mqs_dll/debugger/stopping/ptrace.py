@@ -1,4 +1,4 @@
-"""The kernel's ptrace(2), as far as we use it. ctypes, because holder.py has to begin quickly."""
+"""The kernel's ptrace(2), as far as we use it. ctypes, because holder_process.py has to start quickly."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LISTEN = 0x4208
 EVENT_STOP = 128
 """What wait() has above a stop's signal where no signal is about to be delivered."""
 
-LETTING_GO = 1.0
+_LETTING_GO = 1.0
 """Seconds in which a thread that is to be let go has to stand; when its tracer exits, the kernel lets it go."""
 
-_FIRST_NAP, _LONGEST_NAP = 0.00005, 0.01
-"""Seconds between two looks for news."""
+_FIRST_PAUSE, _MAX_PAUSE = 0.00005, 0.01
+"""Seconds between two requests for news."""
 
 _NT_PRSTATUS = 1
 _WALL = 0x40000000
@@ -68,18 +68,18 @@ def wait(thread: int) -> tuple[int, int]:
     return os.waitpid(thread, _WALL | os.WNOHANG)
 
 
-def news(thread: int, deadline: float, nap: Callable[[float], None] = time.sleep) -> int | None:
+def news(thread: int, deadline: float, sleep: Callable[[float], None] = time.sleep) -> int | None:
     """Wait until a thread stands; return its status, None for one that has ended.
 
     Args:
         thread: which one.
         deadline: until when; time.monotonic().
-        nap: waits for seconds, at most.
+        sleep: waits for seconds, at most.
 
     Raises:
         TimeoutError: it runs on.
     """
-    pause = _FIRST_NAP
+    pause = _FIRST_PAUSE
     while True:
         try:
             seen, status = wait(thread)
@@ -89,8 +89,30 @@ def news(thread: int, deadline: float, nap: Callable[[float], None] = time.sleep
             return status if os.WIFSTOPPED(status) else None
         if time.monotonic() > deadline:
             raise TimeoutError
-        nap(pause)
-        pause = min(pause * 2, _LONGEST_NAP)
+        sleep(pause)
+        pause = min(pause * 2, _MAX_PAUSE)
+
+
+def let_go(thread: int, to_deliver: Callable[[int], int | None]) -> bool:
+    """Detach from a thread that runs, as soon as it stands; return False where it doesn't come to stand in time.
+
+    Args:
+        thread: which one.
+        to_deliver: gives the signal that a thread gets with which status it stands, 0 for none; None to let it run on
+            to the next one first.
+    """
+    call(INTERRUPT, thread)
+    deadline = time.monotonic() + _LETTING_GO
+    try:
+        while (status := news(thread, deadline)) is not None:
+            number = to_deliver(status)
+            if number is None:
+                call(CONT, thread)
+            elif call(DETACH, thread, number):
+                return True
+    except TimeoutError:
+        return False
+    return True
 
 
 def registers(thread: int) -> bytes:
