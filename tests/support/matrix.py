@@ -15,35 +15,40 @@ COLUMNS = ("layouts", "communicators", "sends", "receives", "unexpected")
 HEAD = """\
 # Support matrix
 
-Written by the test run (`pytest --write-matrix`), not by hand; CI fails when it differs from what the tests see.
+The test run writes this page (`pytest --write-matrix`); CI fails if it differs from what the tests see.
+[transports.md](transports.md) explains what each MPI keeps.
 
-Each row is an MPI as its users have it, stripped and without debug information, on {machine}. The programs of
-`tests/programs/` were brought into a known state on it, and what libmqs shows was compared with what MPI itself had
-told the program: every field, the order, and that nothing is made up. It was looked at with the Python core, and in
-the states of most interest also with `libmqs.so` loaded by Python and by a debugger in C.
+Each row is an MPI as its users have it, stripped and without debug information, on {machine}. The tests bring the
+programs of `tests/programs/` into a known state on it. They compare what libmqs shows with what MPI itself reported
+to the program: every field, the order, and that nothing is invented. They read with the Python core, and in the most
+important states also with `libmqs.so`, loaded by Python and by a debugger in C.
 
-Over UCX and over libfabric one release of each MPI stands for the others there. Where another release of the fabric or
-another provider lies below, the states of most interest and random ones were compared; where nothing but the MPI's own
-release is another, those of most interest.
+Over UCX and over libfabric one release of each MPI stands for the others there. With another release of the fabric or
+another provider, the tests compare the most important states and random ones; if only the MPI's own release is
+another, the most important ones.
 
 - right: all that is pending is shown, and every field agrees.
 - in part: what is shown agrees; what the MPI or its transport doesn't keep is given as -1 or left out.
-- hidden: the queue answers `mqs_no_information`; the reason names the transport and, where there is one, the way out.
+- hidden: the queue answers `mqs_no_information`; the reason names the transport and, if there is one, the remedy.
 
-In MPICH's ch4, processes that MPI_Comm_spawn started are reached over a network, whatever the job's own transport.
+Ranks that MPI_Comm_spawn started reach each other over a network in MPICH's ch4, whatever the job's own transport.
 
-What keeps MPICH's rows at *in part*: a receive that has its message no longer knows the source and the tag that it
-had asked for; of one that is done ch4 and Intel MPI keep no buffer either, and Intel MPI loses sight of one that left
-source or tag open and whose message was there before it. Open MPI over UCX keeps of a receive whose message was there
-only that.
-ch4 keeps no destination of a small synchronous send; the tag of a send, and all of one that is done
-and not collected, are in its message's header, and known while that lies in shared memory. Intel MPI keeps of a send
-its request alone, and over libfabric what MPICH does. Over libfabric Open MPI keeps no destination of a send that has
-left, unless it is synchronous, and not what a receive that is done had asked for; over rxm, of a send that waits no
-destination, either. Over libfabric MPICH keeps of a synchronous send its receiver (over rxm since libfabric 2.0 not
-even that) and its tag alone, and of one that has left nothing that tells its communicator. In ch4, and in Open MPI
-over UCX, a persistent request keeps what it was made with, also when it is done. Sends to one rank come in the order of
-sending; where it isn't known, as in ch3, each of them says so.
+These fields are not kept where a row is *in part*:
+
+- Receives on MPICH: one that has its message no longer has the source and the tag that it asked for. One that is done
+  has no buffer in ch4 and Intel MPI either. Intel MPI loses one that left source or tag open and whose message was
+  there before it.
+- Receives on Open MPI over UCX whose message was there before them: everything except the message.
+- Sends in ch4: a small synchronous one has no destination. The tag of a send, and all of one that is done and not
+  collected, are in its message's header, and known while that lies in shared memory.
+- Sends on Intel MPI: everything except the request. Over libfabric it keeps what MPICH does.
+- Open MPI over libfabric: the destination of a send that has left, unless it is synchronous; over rxm also that of a
+  send that waits. What a receive that is done had asked for.
+- MPICH over libfabric: everything of a synchronous send except its receiver (over rxm since libfabric 2.0 not even
+  that) and its tag. The communicator of a send that has left.
+
+In ch4, and in Open MPI over UCX, a persistent request keeps what it was made with, also when it is done. Sends to one
+rank come in the order of sending; if it isn't known, as in ch3, each of them says so.
 
 | MPI | transport | layouts | communicators | sends | receives | unexpected messages |
 |---|---|---|---|---|---|---|
