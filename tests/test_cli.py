@@ -507,6 +507,15 @@ def test_the_demo(demo_environment: dict[str, str]) -> None:
     wait_until(lambda: left_behind(demo_environment) == ([], []))
 
 
+def test_the_readme_shows_the_demos_verdict(demo_environment: dict[str, str]) -> None:
+    """The verdict at the top of the README is what the demo prints, with other line breaks."""
+    result = subprocess.run(
+        command("demo"), env=demo_environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    (verdict,) = re.findall(r"^ {4}STUCK FOR GOOD: [\s\S]+?(?=^\S)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert " ".join(verdict.split()) in " ".join(result.stdout.split())
+
+
 def test_ctrl_c_ends_the_demo(demo_environment: dict[str, str]) -> None:
     """Ctrl-C while the job comes up is exit code 130 and leaves neither processes nor files."""
     with subprocess.Popen(command("demo"), env=demo_environment, stderr=subprocess.PIPE, text=True) as demo:

@@ -189,4 +189,4 @@ def test_the_page_shows_every_program() -> None:
     programs = {path.name for path in (PROGRAMS / HANGS).iterdir() if path.suffix in (".c", ".py")}
     assert programs - {"hang.py"} == {scene.file for scene in scenes.values()}
     hanging = sum(section.on_all.outcome is not Outcome.NOTHING_STUCK for section in sections.values())
-    assert f"shows what it says of {hanging} hangs" in README.read_text()
+    assert f"shows the verdicts on {hanging} hangs" in README.read_text()
