@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll import cli
-from mqs_dll.debugger.limit import EXIT_LIMIT
+from mqs_dll.commands import cli
+from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 from mqs_dll.verdict.results import Outcome
 
 ROOT = Path(__file__).parents[1]
