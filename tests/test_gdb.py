@@ -141,4 +141,4 @@ def test_the_call_is_the_outermost_with_only_the_mpi_in_between() -> None:
     ]
     frames = f"[Frame(function, module, None, None) for function, module in {stack}]"
     imports = "from mqs_dll.job.records import Frame; from mqs_dll.gdb.frames import _call"
-    assert gdb(f"python {imports}; print('place', _call({frames}))").endswith("place 2\n")
+    assert gdb(f"python {imports}; print(*_call({frames}))").endswith("MPI_Bcast 2\n")

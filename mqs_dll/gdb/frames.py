@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 import gdb
 
-from mqs_dll.debugger.job.function_names import MPI_FILES, standard_names
+from mqs_dll.debugger.job.function_names import MPI_FILES, Call, find_call, standard_names
 from mqs_dll.job.records import CallStack, Frame
 from mqs_dll.job.snapshot import Hidden
 
@@ -34,13 +34,12 @@ def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
 
 def _stack(thread: int, program: str) -> CallStack:
     frames = tuple(_frames())
-    place = _call(frames)
-    rest = frames if place is None else frames[place + 1 :]
+    call = _call(frames)
+    rest = frames if call is None else frames[call.place + 1 :]
     own = [each for each in rest if not each.module]
-    call = None if place is None else _mpi_function(frames[place].function)
     shown = tuple(Frame(each.function, each.module or program, each.file, each.line) for each in frames)
     caller = next((shown[frames.index(each)] for each in own), None)
-    return CallStack(thread, call, caller, None, shown, "")
+    return CallStack(thread, call and call.function, caller, None, shown, "")
 
 
 def _frames() -> Iterator[Frame]:
@@ -57,17 +56,10 @@ def _frames() -> Iterator[Frame]:
         frame = frame.older()
 
 
-def _call(frames: Sequence[Frame]) -> int | None:
-    """Return the place of the MPI function that the program called: the outermost, with only the MPI in between."""
-    found = None
-    for place, frame in enumerate(frames):
-        if frame.module.startswith(MPI_FILES) and _mpi_function(frame.function):
-            found = place
-        elif found is not None and not frame.module.startswith(MPI_FILES):
-            break
-    return found
+def _call(frames: Iterable[Frame]) -> Call | None:
+    return find_call((_mpi_function(each), each.module.startswith(MPI_FILES)) for each in frames)
 
 
-def _mpi_function(symbol: str) -> str | None:
-    """Return the name of the MPI function that a symbol stands for, as the standard spells it; None for any other."""
-    return next(iter(standard_names(symbol)), None)
+def _mpi_function(frame: Frame) -> str | None:
+    """Return the name of the MPI function that a frame is of, as the standard spells it; None for any other."""
+    return next(iter(standard_names(frame.function)), None) if frame.module.startswith(MPI_FILES) else None

@@ -17,6 +17,7 @@ from mqs_dll.job.changes import (
     SightChange,
     StateChange,
 )
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.process_text import length_words, tag_words
 from mqs_dll.verdict.entries import leaves_peer_open
 from mqs_dll.verdict.ranges import rank_words
@@ -71,9 +72,7 @@ def _sections(diff: JobDiff) -> Iterator[RenderableType]:
 
 def _section(title: str, lines: Iterable[tuple[RankName, str]]) -> Iterator[RenderableType]:
     """Yield a title and lines, each once for all ranks that have it; nothing where there are none."""
-    merged: dict[str, list[RankName]] = {}
-    for rank, line in lines:
-        merged.setdefault(line, []).append(rank)
+    merged = grouped((line, rank) for rank, line in lines)
     yield from _titled(title, [f"{_named(ranks)}: {line}" for line, ranks in merged.items()])
 
 
@@ -89,9 +88,7 @@ def _titled(title: str, lines: list[str]) -> Iterator[RenderableType]:
 
 def _named(ranks: Iterable[RankName]) -> str:
     """Return "ranks [0-3,7]", and of another MPI_COMM_WORLD "ranks 1:[0-3]"."""
-    by_world: dict[int, list[int]] = {}
-    for rank in ranks:
-        by_world.setdefault(rank.world, []).append(rank.rank)
+    by_world = grouped((rank.world, rank.rank) for rank in ranks)
     return " and ".join(
         rank_words(numbers).replace(" ", f" {world}:", 1) if world else rank_words(numbers)
         for world, numbers in sorted(by_world.items())
@@ -124,9 +121,7 @@ def _sight_words(change: SightChange) -> str:
 
 def _operations(changes: Iterable[OperationChange]) -> Iterator[RenderableType]:
     """Yield operations, merged over ranks and peers: in a ring no two ranks have the same peer."""
-    merged: dict[Hashable, list[OperationChange]] = {}
-    for change in changes:
-        merged.setdefault(_likeness(change), []).append(change)
+    merged = grouped((_likeness(change), change) for change in changes)
     yield from _titled("Operations", [_operation_line(alike) for alike in merged.values()])
 
 

@@ -1,10 +1,11 @@
-"""Which processes of a job are drawn as one node: those that do the same, so that 10,000 ranks fit a picture."""
+"""Equal things in one place; and which processes are drawn as one node, so that 10,000 ranks fit a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from mqs_dll.report.words import Rank
 from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
@@ -29,6 +30,18 @@ _LONGEST_CYCLE = 24
 
 _MOST_ALONE = 24
 """Processes that all findings together keep alone."""
+
+
+Each = TypeVar("Each")
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(pairs: Iterable[tuple[Key, Each]]) -> dict[Key, list[Each]]:
+    """Return what has equal keys together; keys and what they have stay in the order in which they came."""
+    found: dict[Key, list[Each]] = {}
+    for key, each in pairs:
+        found.setdefault(key, []).append(each)
+    return found
 
 
 def groups(ranks: Sequence[Rank], verdict: Verdict) -> list[tuple[int, ...]]:
@@ -126,7 +139,5 @@ def _numbered(values: Iterable[Hashable]) -> list[int]:
 
 
 def _members(group_of: Sequence[int]) -> list[tuple[int, ...]]:
-    members: dict[int, list[int]] = {}
-    for place, number in enumerate(group_of):
-        members.setdefault(number, []).append(place)
+    members = grouped((number, place) for place, number in enumerate(group_of))
     return [tuple(places) for places in members.values()]

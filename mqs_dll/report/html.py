@@ -15,6 +15,7 @@ from mqs_dll import __version__
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.drawing import asset, draw, legend
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import titled
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
@@ -98,10 +99,11 @@ def _advice(advice: str) -> str:
 
 def _warnings(job: Job) -> str:
     """Return a box about the ranks of which nothing is known, which may be what all others wait for."""
-    unread: dict[tuple[str, str], list[int]] = {}
-    for place, process in enumerate(job.processes):
-        if process.state is RankState.UNREADABLE:
-            unread.setdefault((process.why, process.way_out), []).append(place)
+    unread = grouped(
+        ((process.why, process.way_out), place)
+        for place, process in enumerate(job.processes)
+        if process.state is RankState.UNREADABLE
+    )
     if not unread:
         return ""
     count = sum(map(len, unread.values()))

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.contract.escape import visible
-from mqs_dll.job.found import FoundJob, FoundRank, SlurmJob
+from mqs_dll.job.found import FoundJob, SlurmJob
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.nodes import fold
 from mqs_dll.verdict.ranges import ranges as rank_ranges
 
@@ -58,9 +59,7 @@ def render_found(job: FoundJob) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in ("ranks", "node", "program", "what is known"):
         table.add_column(title, overflow="fold")
-    alike: dict[tuple[str, str], list[FoundRank]] = {}
-    for rank in job.ranks:
-        alike.setdefault((rank.program.rpartition("/")[2], rank.why or "can be read"), []).append(rank)
+    alike = grouped(((rank.program.rpartition("/")[2], rank.why or "can be read"), rank) for rank in job.ranks)
     for (program, why), ranks in alike.items():
         numbers = [rank.rank for rank in ranks if rank.rank is not None]
         cells = (rank_ranges(numbers) if numbers else _NOT_KNOWN, fold(rank.host for rank in ranks), program, why)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.job.records import Job
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
 from mqs_dll.report.tables import Facts, Places, Table
@@ -83,11 +84,8 @@ def _filter_by(job: Job, node: Node) -> str | None:
 
 def _arrow_facts(verdict: Verdict, arrow: Arrow, places: Places) -> list[list[Tag]]:
     """Return the facts of the waits of an arrow, those of one communicator and tag put together."""
-    alike: dict[tuple[int | None, Tag], list[int]] = {}
-    for label in arrow.labels:
-        for number in label.waits:
-            wait = verdict.waits[number]
-            alike.setdefault((wait.communicator_id, tag_of(wait)), []).append(number)
+    numbers = [number for label in arrow.labels for number in label.waits]
+    alike = grouped(((verdict.waits[each].communicator_id, tag_of(verdict.waits[each])), each) for each in numbers)
     return [
         [
             communicator,

@@ -9,7 +9,7 @@ from enum import Enum
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
-from mqs_dll.report.groups import groups
+from mqs_dll.report.groups import grouped, groups
 from mqs_dll.report.names import CommunicatorNames, name_many, titled
 from mqs_dll.report.words import GRAVITY, Rank, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind
@@ -79,9 +79,7 @@ class Arrow:
 
     def lines(self) -> list[str]:
         """Return the labels in few lines: those that differ in their tags alone are put together."""
-        tags: dict[tuple[str, str], list[str]] = {}
-        for label in self.labels:
-            tags.setdefault((label.what, label.communicator), []).append(label.tag)
+        tags = grouped(((label.what, label.communicator), label.tag) for label in self.labels)
         blocks = [[what + _tags(known), name] for (what, name), known in tags.items()]
         lines = [line for block in blocks[:_MOST_LABELS] for line in block if line]
         return lines if len(blocks) <= _MOST_LABELS else [*lines, f"and {len(blocks) - _MOST_LABELS} more"]

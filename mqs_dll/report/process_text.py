@@ -12,6 +12,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutO
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import called, marks_of
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.terminal import columns, indented
 from mqs_dll.verdict.entries import leaves_peer_open
 
@@ -208,10 +209,7 @@ def _datatype_cells(datatype: Datatype) -> tuple[str, ...]:
 
 
 def _by_origin(layouts: tuple[LayoutOrigin, ...]) -> tuple[tuple[str, list[str]], ...]:
-    structs: dict[str, list[str]] = {}
-    for layout in layouts:
-        structs.setdefault(layout.origin, []).append(layout.struct)
-    return tuple(structs.items())
+    return tuple(grouped((layout.origin, layout.struct) for layout in layouts).items())
 
 
 def _origin_cells(layouts: tuple[str, list[str]]) -> tuple[str, ...]:

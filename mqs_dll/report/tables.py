@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.words import FROM_CALL, SURE, Rank, Tag, ranks_of, tag_of, tag_words
@@ -82,19 +83,22 @@ def _weights(verdict: Verdict) -> list[int]:
 def waits(job: Job, verdict: Verdict, places: Places) -> Table:
     """Return the waits; those of several processes for the same share a row."""
     names = CommunicatorNames(job, verdict)
-    merged: dict[Hashable, tuple[Wait, list[int]]] = {}
-    for wait in verdict.waits:
-        merged.setdefault(_alike(wait, places), (wait, []))[1].append(wait.process)
+    merged = grouped((_alike(wait, places), wait) for wait in verdict.waits)
     weight = _weights(verdict)
-    kept = sorted(merged.values(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
+    kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MOST_ROWS]
     return Table(
         name="waits",
         title="Who waits for whom",
         columns=("ranks", "in", "for", "tag", "communicator", "bytes", "how sure"),
-        rows=[_wait_row(job, names, wait, processes) for wait, processes in kept],
+        rows=[_wait_row(job, names, alike) for alike in kept],
         facts=[
-            Facts(wait.communicator_id, tag_of(wait), places.number(processes), places.number_of(wait.peers))
-            for wait, processes in kept
+            Facts(
+                alike[0].communicator_id,
+                tag_of(alike[0]),
+                places.number(wait.process for wait in alike),
+                places.number_of(alike[0].peers),
+            )
+            for alike in kept
         ],
         remarks=_too_many(len(merged) - len(kept)),
     )
@@ -105,9 +109,10 @@ def _alike(wait: Wait, places: Places) -> Hashable:
     return (*kind, wait.from_call, tag_of(wait), _length(wait), places.number_of(wait.peers))
 
 
-def _wait_row(job: Job, names: CommunicatorNames, wait: Wait, processes: Sequence[int]) -> tuple[str, ...]:
+def _wait_row(job: Job, names: CommunicatorNames, alike: Sequence[Wait]) -> tuple[str, ...]:
+    wait = alike[0]
     return (
-        _several(job, processes),
+        _several(job, (each.process for each in alike)),
         visible(wait.what),
         _peers(job, wait) + (f" ({FROM_CALL})" if wait.from_call else ""),
         tag_words(wait),
@@ -140,11 +145,7 @@ def _several(job: Job, processes: Iterable[int]) -> str:
 
 def activities(job: Job, verdict: Verdict, places: Places) -> Table:
     """Return what the processes do; those that do the same share a row."""
-    merged: dict[tuple[str, ...], list[int]] = {}
-    for rank in ranks_of(job, verdict):
-        state = SURE[rank.activity.certainty].state
-        row = (_does(rank), state, rank.activity.where, rank.program)
-        merged.setdefault(row, []).append(rank.place)
+    merged = grouped((_activity_row(rank), rank.place) for rank in ranks_of(job, verdict))
     weight = _weights(verdict)
     kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
     return Table(
@@ -158,6 +159,10 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
         facts=[Facts(None, None, places.number(members), places.number(())) for _, members in kept],
         remarks=_too_many(len(merged) - len(kept)),
     )
+
+
+def _activity_row(rank: Rank) -> tuple[str, ...]:
+    return _does(rank), SURE[rank.activity.certainty].state, rank.activity.where, rank.program
 
 
 def _does(rank: Rank) -> str:

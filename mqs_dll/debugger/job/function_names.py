@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 MPI_FILES = ("libmpi", "libpmpi", "libfmpich", "libompi", "libopen-", "libpmix", "libprrte", "mca_")
 """How the files of an MPI begin: its C library, its bindings for other languages, and what Open MPI loads."""
@@ -18,6 +20,32 @@ _ALONE_IN = {"ompi_mpi_finalize": "MPI_Finalize"}
 Who jumps to that one too, as mpi4py does, has no call of it: on the stack there is nothing else (Open MPI 4.1 and 5.0:
 ompi/mpi/c/finalize.c).
 """
+
+
+class Call(NamedTuple):
+    """An MPI function that a thread is in."""
+
+    function: str
+    place: int
+    """Of its frame; of that of the function that it jumped to, where it left none."""
+
+
+def find_call(frames: Iterable[tuple[str | None, bool]]) -> Call | None:
+    """Return the MPI function that the program called; None where no frame shows one.
+
+    MPIs, their bindings for other languages and profiling layers call MPI functions too. So it is the outermost one
+    of those that are nearest to the innermost frame, with nothing but the MPI in between.
+
+    Args:
+        frames: of each the MPI function that it is of, if any, and whether it is the MPI's; innermost first.
+    """
+    found: Call | None = None
+    for place, (function, is_of_mpi) in enumerate(frames):
+        if function is not None:
+            found = Call(function, place)
+        elif found is not None and not is_of_mpi:
+            break
+    return found
 
 
 def standard_names(symbol: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames
 from mqs_dll.report.words import MESSAGES, SURE, Rank, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind
@@ -96,12 +97,13 @@ def _does(rank: Rank) -> str:
     return f"{how} in {' or '.join(rank.calls)}".lstrip()
 
 
+def _likeness(wait: Wait) -> Hashable:
+    messages = wait.tag, wait.any_tag, wait.any_source, wait.from_call, _is_inside(wait)
+    return (wait.kind, wait.communicator_id, wait.communicator, *messages)
+
+
 def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[Need]:
-    alike: dict[Hashable, list[Wait]] = {}
-    for wait in _telling(waits):
-        messages = wait.tag, wait.any_tag, wait.any_source, wait.from_call, _is_inside(wait)
-        alike.setdefault((wait.kind, wait.communicator_id, wait.communicator, *messages), []).append(wait)
-    for group in alike.values():
+    for group in grouped((_likeness(wait), wait) for wait in _telling(waits)).values():
         first = group[0]
         peers = once.union(wait.peers for wait in group)
         ranks = frozenset(wait.peer_rank for wait in group if wait.peer_rank is not None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from mqs_dll.job.records import Job, RankState
+from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.text.cases import Case, Need, Peers, cases
 from mqs_dll.report.words import FROM_CALL
@@ -53,10 +54,10 @@ def rows(job: Job, verdict: Verdict, most: int = MOST_ROWS) -> tuple[Row, ...]:
     names = CommunicatorNames(job, verdict)
     everyone = list(cases(job, verdict, names))
     for alike in _LEVELS:
-        groups = _grouped(everyone, alike)
+        groups = grouped((alike(case), case) for case in everyone)
         if len(groups) <= most:
             break
-    return _in_order(job, (_row(job, names, group) for group in groups))
+    return _in_order(job, (_row(job, names, group) for group in groups.values()))
 
 
 def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MOST_LINES) -> tuple[Row, ...]:
@@ -110,13 +111,6 @@ _LEVELS: tuple[Callable[[Case], Hashable], ...] = (
     _same_call,
 )
 """From exact to coarse: the first that gives few enough rows is taken."""
-
-
-def _grouped(everyone: Iterable[Case], alike: Callable[[Case], Hashable]) -> list[list[Case]]:
-    groups: dict[Hashable, list[Case]] = {}
-    for case in everyone:
-        groups.setdefault(alike(case), []).append(case)
-    return list(groups.values())
 
 
 # ---------------------------------------------------------------- a row in words

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from mqs_dll.debugger.job.function_names import standard_names
+from mqs_dll.debugger.job import function_names
+from mqs_dll.debugger.job.function_names import Call, standard_names
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.lines import Line, lines_at
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
@@ -20,29 +20,16 @@ def mpi_function(symbol: str, modules: Modules) -> str | None:
     return next((name for name in standard_names(symbol) if modules.has_mpi_function(name)), None)
 
 
-class Call(NamedTuple):
-    """An MPI function that a thread is in."""
-
-    function: str
-    place: int
-    """Of its step; of the function that it jumped to, where it left none."""
-
-
 def find_call(steps: Sequence[Step], modules: Modules) -> Call | None:
-    """Return the MPI function that the program called; None where no step shows one.
+    """Return the MPI function that the program called (function_names.find_call); None where no step shows one."""
 
-    MPIs, their bindings for other languages and profiling layers call MPI functions too. So it is the outermost one
-    of those that are nearest to the innermost frame, with nothing but the MPI in between.
-    """
-    found: Call | None = None
-    for place, step in enumerate(steps):
-        called = steps[place + 1].called if place + 1 < len(steps) else ""
-        name = mpi_function(called, modules) or mpi_function(step.symbol, modules)
-        if name is not None:
-            found = Call(name, place)
-        elif found and (step.module is None or modules.owner(step.module) is not Owner.MPI):
-            break
-    return found
+    def frames() -> Iterator[tuple[str | None, bool]]:
+        for step, outer in zip(steps, (*steps[1:], None), strict=True):
+            called = outer.called if outer else ""
+            name = mpi_function(called, modules) or mpi_function(step.symbol, modules)
+            yield name, step.module is not None and modules.owner(step.module) is Owner.MPI
+
+    return function_names.find_call(frames())
 
 
 def find_caller(steps: Sequence[Step], modules: Modules) -> int | None:

@@ -7,7 +7,8 @@ import platform
 import struct
 from collections.abc import Callable, Sequence
 
-from mqs_dll.debugger.job.stacks.calls import Call, find_call, find_caller, frames_of
+from mqs_dll.debugger.job.function_names import Call
+from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, frames_of
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.follow import Step, Walk
 from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import drgn
 
 from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.debugger.job.function_names import Call
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
 from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
 from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
-from mqs_dll.debugger.job.stacks.calls import Call
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
