@@ -10,7 +10,7 @@ from mqs_dll.job.bindings import functions
 from mqs_dll.job.calls import Blocks, known, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import AndOrGraph, shortest_cycle, strongly_connected
 from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
-from mqs_dll.verdict.trees import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
+from mqs_dll.verdict.roots import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
 
 # ---------------------------------------------------------------- ranges
 

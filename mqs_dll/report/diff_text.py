@@ -17,9 +17,9 @@ from mqs_dll.job.changes import (
     SightChange,
     StateChange,
 )
+from mqs_dll.job.facts import leaves_peer_open
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.process_text import length_words, tag_words
-from mqs_dll.verdict.entries import leaves_peer_open
 from mqs_dll.verdict.ranges import rank_words
 
 _MOST_LINES = 40

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.facts import is_note
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import QueueSnapshot
 from mqs_dll.report.names import name_many
@@ -19,7 +20,6 @@ from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.pending import pending
 from mqs_dll.report.text import outcome_line
 from mqs_dll.report.text.rows import Row, row_for_each, rows
-from mqs_dll.verdict.entries import is_note
 from mqs_dll.verdict.results import Certainty, Verdict
 
 _PLAIN_HEIGHT = 60

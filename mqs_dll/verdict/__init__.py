@@ -7,15 +7,14 @@ machine.
 - ``analysis``: who can never go on, by what each waits for
 - ``progress``: who went on between two looks
 - ``communicators``: those of the job, joined from what each rank says of its own
-- ``entries``: what an entry of a queue says of itself; ``pending``: one operation, with the rank that it waits for
+- ``pending``: one operation, with the rank that it waits for
 - ``join``: all operations; ``order``: which messages are under way before those that can be seen; ``matching``: which
   receives and messages are about to meet
 - ``called``: what the calls that threads are in say of themselves; ``states``: what a rank is in; ``waits``: what it
   waits for there
-- ``needs``: what would end one wait; ``missing``: who has not entered a collective call
+- ``needs``: what would end one wait; ``collectives``: who has entered a collective call, and who has not
 - ``delivery``: which messages match, and did not move
-- ``windows``: one-sided calls; ``nonblocking``: who has begun which nonblocking collective operation
-- ``roots``: which rank each takes for the root of a collective call; ``trees``: by what trees MPIs go from there
+- ``windows``: one-sided calls; ``roots``: which rank each takes for the root of a collective call
 - ``evidence``: yes, no, or not known; ``evaluation``: who can go on in the end, under one reading of the last
 - ``graph``: the fixpoint, components and cycles behind that
 - ``findings``: what explains the rest, in sentences

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.contract.names import PART_WORDS
+from mqs_dll.job.facts import is_note, leaves_peer_open
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import Communicators, Room
-from mqs_dll.verdict.entries import is_note, leaves_peer_open
 from mqs_dll.verdict.matching import pair
 from mqs_dll.verdict.order import set_counterparts, set_standings
 from mqs_dll.verdict.pending import Pending

@@ -16,10 +16,10 @@ from mqs_dll.job.calls import Blocks
 from mqs_dll.job.records import CallStack, JobProcess, RankState, in_mpi
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
+from mqs_dll.verdict.collectives import add_missing
 from mqs_dll.verdict.communicators import Room
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
-from mqs_dll.verdict.missing import add_missing
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Origin, Pending, users
 from mqs_dll.verdict.progress import halt_of, polling, went_on_in

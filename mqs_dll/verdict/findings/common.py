@@ -9,11 +9,11 @@ from mqs_dll.job import calls
 from mqs_dll.job.records import CORE_FILES, GDB, CallStack
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import outside_of, stacks_of
+from mqs_dll.verdict.collectives import Begun
 from mqs_dll.verdict.evidence import Evidence
 from mqs_dll.verdict.graph import StuckGraph
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.needs import Need
-from mqs_dll.verdict.nonblocking import Begun
 from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State

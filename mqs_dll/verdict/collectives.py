@@ -1,4 +1,4 @@
-"""Who has not entered a collective call: in one that nobody leaves before all have entered, all wait for them."""
+"""Who has entered a collective call, and who has not: in one that nobody leaves before all have, all wait for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.shared import Shared
 from mqs_dll.verdict.communicators import Communicators
 from mqs_dll.verdict.evidence import Evidence, unknown_if
+from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
@@ -82,3 +83,29 @@ class _Calls:
         return Need(
             WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, satisfied=unknown_if(self._goes_on[key])
         )
+
+
+class Begun:
+    """How far each process is in the nonblocking collective operations of each communicator: their tags count them.
+
+    Source: ompi/mca/coll/libnbc of Open MPI 4.1.4, src/mpid/common/sched and src/mpi/coll/transports/gentran of MPICH
+    4.3.2.
+    """
+
+    def __init__(self, joined: Joined) -> None:
+        self._last: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        """By communicator and process, the last that its traffic tells of."""
+        for operations in joined.operations:
+            for each in operations:
+                number = each.words.nonblocking
+                if number is not None and each.sender is not None:
+                    last = self._last[joined.communicators.whole(each.communicator)]
+                    last[each.sender] = max(last.get(each.sender, 0), number)
+
+    def by(self, communicator: int, number: int) -> set[int]:
+        """Return the processes that are known to have begun an operation, or a later one.
+
+        One that has begun has traffic of it pending, or something that others wait for: who is waited for, and isn't
+        among these, has not begun.
+        """
+        return {place for place, last in self._last[communicator].items() if last >= number}
