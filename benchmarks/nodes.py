@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mqs_dll.debugger.job.nodes import wire
-from mqs_dll.debugger.job.nodes.agents import Agents, Start
+from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.job.read import JobReader, look_on
 from mqs_dll.job.found import FoundRank, FoundWorld
@@ -69,9 +69,9 @@ def record(job: Job, folder: Path, each: int) -> list[str]:
         place.mkdir()
         ranks = tuple(FoundRank(0, process.rank, process.pid, process.program, name) for process in processes)
         world = FoundWorld(len(job.processes), False, _MARK, len(processes))
-        part = wire.Part(name, "mpiexec", None, "", 0.0, (world,), ranks, (_MARK,), ())
+        part = wire.NodePart(name, "mpiexec", None, "", 0.0, (world,), ranks, (_MARK,), ())
         answers = {"greeting": wire.GREETING}
-        answers["find"] = {"to": "find", "done": wire.write(wire.Parts((part,), ()))}
+        answers["find"] = {"to": "find", "done": wire.write(wire.NodeParts((part,), ()))}
         for look in range(2):
             seen = tuple(replace(process, samples=(process.samples[look],)) for process in processes)
             document = wire.write_processes(seen)
@@ -86,7 +86,7 @@ def measure(folder: Path, names: Sequence[str]) -> list[str]:
     """Return what the head takes for a recorded job, as cells of a table."""
     command = f"exec sh {shlex.quote(str(folder / 'agent.sh'))} {shlex.quote(str(folder))}"
     times = [(time.monotonic(), time.process_time())]
-    with_agents = Agents(How(), Start(command, command, "env NODE=%h"))
+    with_agents = Agents(How(), AgentStart(command, command, "env NODE=%h"))
     with with_agents as agents:
         found = agents.find(names, wire.Wanted(marks=(_MARK,)))
         times.append((time.monotonic(), time.process_time()))

@@ -10,10 +10,10 @@ import pytest
 
 from mqs_dll.debugger.job.stacks.arguments import remember
 from mqs_dll.debugger.job.stacks.arguments.decode import decoder
-from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, Numbers, targets
+from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, FrameValues, targets
 from mqs_dll.debugger.job.stacks.arguments.flow import Followed, Goal, UnknownWayError
 from mqs_dll.debugger.job.stacks.arguments.remember import remembered
-from mqs_dll.debugger.job.stacks.arguments.state import State, join
+from mqs_dll.debugger.job.stacks.arguments.state import MachineState, join
 from mqs_dll.debugger.job.stacks.arguments.transfer import Transfer
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value
 
@@ -26,12 +26,12 @@ def word(label: Label) -> Value:
     return Value(label, WORD)
 
 
-def state(**registers: Label) -> State:
+def state(**registers: Label) -> MachineState:
     """Return a state with the stack pointer as at entry, and some registers."""
-    return State({name: word(label) for name, label in {"rsp": TOP, **registers}.items()})
+    return MachineState({name: word(label) for name, label in {"rsp": TOP, **registers}.items()})
 
 
-def run(before: State, *code: str) -> State:
+def run(before: MachineState, *code: str) -> MachineState:
     """Run instructions, in hexadecimal."""
     transfer = Transfer(lambda label: False)
     address = 0x1000
@@ -114,7 +114,7 @@ def test_a_block_that_runs_again_takes_its_labels_back() -> None:
 
 def test_a_value_that_is_two_numbers_is_a_contradiction() -> None:
     """What was followed isn't what the process did; the same number twice is fine, and half of it."""
-    numbers = Numbers(0, {})
+    numbers = FrameValues(0, {})
     numbers.learn(word(("ext", "s", 4, ARGUMENT)), 2**64 - 5)
     numbers.learn(Value(ARGUMENT, 4), 2**32 - 5)
     with pytest.raises(ContradictionError):

@@ -20,7 +20,7 @@ from rich.console import Console
 import mqs_dll.report
 from mqs_dll.commands import cli
 from mqs_dll.commands.doctor import advice, process, report
-from mqs_dll.commands.doctor.diagnosis import Diagnosis, Mend, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, Mend, ProcessFacts, Visibility
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.debugger.library_file import FileProcess
@@ -571,7 +571,7 @@ def test_a_file_that_is_not_there_or_has_no_mpi(doctor: Doctor, tmp_path: Path) 
 def made_up(names: tuple[bytes, ...]) -> Diagnosis:
     """Return a diagnosis of a process with something in the way."""
     return Diagnosis(
-        verdict=Verdict.PARTLY,
+        verdict=Visibility.PARTLY,
         process=ProcessFacts(4711, "sol\x1bver\udcff", 2, 0.0123),
         file=None,
         mpi=MpiFacts("Open MPI", "4.1.4", "pml/ucx", "", 4096, None),
@@ -580,7 +580,7 @@ def made_up(names: tuple[bytes, ...]) -> Diagnosis:
         no_layout=None,
         checks=(),
         refusals=(),
-        parts=(Part("sends", 0, (Obstacle("it is\x9b hidden", "", names),)),),
+        parts=(Capability("sends", 0, (Limitation("it is\x9b hidden", "", names),)),),
         refused_profiles=(),
         mends=(Mend("mqs calibrate 4711", "for\x1b[31m safety"),),
     )

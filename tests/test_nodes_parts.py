@@ -25,9 +25,9 @@ from mqs_dll.commands import cli
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import JobError, NodesError
 from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wire
-from mqs_dll.debugger.job.nodes.agents import Agents, Start
+from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
-from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, Part, lines_of, write_processes
+from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, NodePart, lines_of, write_processes
 from mqs_dll.debugger.job.ranks import How
 from mqs_dll.debugger.proc import numbers_in
 from mqs_dll.job.codec import DamagedError
@@ -356,10 +356,10 @@ def test_nodes_are_folded_by_their_numbers() -> None:
 # ---------------------------------------------------------------- one job of many parts
 
 
-def part(host: str, *ranks: FoundRank, launcher: int | None = None, key: str = "job@1") -> Part:
+def part(host: str, *ranks: FoundRank, launcher: int | None = None, key: str = "job@1") -> NodePart:
     """Return what a node has found of a job of four ranks, two of which its environment counts here."""
     world = FoundWorld(4, False, key, 2)
-    return Part(host, f"mpirun on {host}", launcher, "me", 1.0, (world,), ranks, ("pmix job",), ())
+    return NodePart(host, f"mpirun on {host}", launcher, "me", 1.0, (world,), ranks, ("pmix job",), ())
 
 
 def rank(number: int, pid: int, host: str) -> FoundRank:
@@ -472,7 +472,7 @@ def talk(tmp_path: Path) -> Iterator[Callable[[Mapping[str, Sequence[object]]], 
                 texts = [each if isinstance(each, str) else json.dumps(each) for each in lines]
                 (tmp_path / node).write_text("\n".join(texts) + "\n")
             command = shlex.join(["sh", str(tmp_path / "agent.sh"), str(tmp_path)])
-            return stack.enter_context(Agents(How(), Start(command, command, "env NODE=%h")))
+            return stack.enter_context(Agents(How(), AgentStart(command, command, "env NODE=%h")))
 
         yield start
 
@@ -533,7 +533,7 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
         {
             node: [
                 wire.GREETING,
-                answer("find", wire.write(wire.Parts((parts[node],), ()))),
+                answer("find", wire.write(wire.NodeParts((parts[node],), ()))),
                 answer("tell", documents[node]),
             ]
             for node in told
@@ -563,12 +563,12 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
     ],
     ids=["many", "large", "negative"],
 )
-def test_what_no_node_has_is_refused(spoil: Callable[[Part], Part]) -> None:
+def test_what_no_node_has_is_refused(spoil: Callable[[NodePart], NodePart]) -> None:
     """More jobs than fit, whose cost at the head would grow with their square, and ranks that no file can keep."""
     found = part("a", rank(0, 7, "a"), launcher=5)
-    assert wire.read_parts(wire.write(wire.Parts((found,), ()))).parts == (found,)
+    assert wire.read_parts(wire.write(wire.NodeParts((found,), ()))).parts == (found,)
     with pytest.raises(DamagedError):
-        wire.read_parts(wire.write(wire.Parts((spoil(found),), ())))
+        wire.read_parts(wire.write(wire.NodeParts((spoil(found),), ())))
 
 
 def test_what_an_agent_names_runs_no_command(
@@ -581,7 +581,7 @@ def test_what_an_agent_names_runs_no_command(
     request.addfinalizer(lambda: NodeSet.set_std_group_resolver(None))
     text = f"n1,@a;touch${{IFS}}{tmp_path}/ran"
     found = part("a", rank(0, 7, "a"), listed(1, 8, f"{text}2"), launcher=5)._replace(hosts=(f"{text}1",))
-    agents = talk({"a": [wire.GREETING, answer("find", wire.write(wire.Parts((found,), ())))]})
+    agents = talk({"a": [wire.GREETING, answer("find", wire.write(wire.NodeParts((found,), ())))]})
     job = agents.find(["a"], wire.Wanted(any=True))
     assert [*tmp_path.glob("ran*")] == []
     assert summary(job) == [(0, "a", 7, None), (1, f"{text}2", 8, RankState.UNREADABLE)]
@@ -594,9 +594,9 @@ def test_the_nodes_that_an_agent_names_are_asked_or_left_out(
 ) -> None:
     """Before any is reached its name is told; those that aren't to be followed are told afterwards."""
     found = part("a", rank(0, 7, "a"), listed(1, 8, "b"), launcher=5)._replace(hosts=("a", "c[1-2]"))
-    said = {"a": [wire.GREETING, answer("find", wire.write(wire.Parts((found,), ())))]}
+    said = {"a": [wire.GREETING, answer("find", wire.write(wire.NodeParts((found,), ())))]}
     others = ["c1", "c2", "b"]
-    none = answer("find", wire.write(wire.Parts((), ())))
+    none = answer("find", wire.write(wire.NodeParts((), ())))
     reached: list[Sequence[str]] = []
     agents = talk(said | {node: [wire.GREETING, none] for node in others})
     agents._on_reach = reached.append
@@ -610,7 +610,9 @@ def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[ob
     """Where the nodes alone are named, or a program, and each has a job of its own, they are listed."""
     first = part("a", rank(0, 7, "a"), launcher=5)
     second = part("b", rank(0, 7, "b"), launcher=6)._replace(marks=("another",))
-    told = {each.host: [wire.GREETING, answer("find", wire.write(wire.Parts((each,), ())))] for each in (first, second)}
+    told = {
+        each.host: [wire.GREETING, answer("find", wire.write(wire.NodeParts((each,), ())))] for each in (first, second)
+    }
     with pytest.raises(JobError, match=r"there are several jobs: PID 5 on a \(mpirun on a\); PID 6 on b"):
         talk(told).find(told, wire.Wanted(any=True))
 
@@ -730,11 +732,11 @@ def test_a_carrier_takes_lines_to_commands_and_back() -> None:
     names = [f"node{number}" for number in range(1, 71)]
     with carrier.Carrier("env NODE=%h") as carried:
         carried.start(names, 'read line; echo "$NODE %h $line"; read line; echo "$NODE $line" >&2; exit 3')
-        events: list[carrier.Line | carrier.Gone] = []
+        events: list[carrier.AgentLine | carrier.Gone] = []
         for word in (b"hears\n", b"ends\n"):
             carried.send(names, word)
             events += itertools.islice(iter(lambda: carried.next(30.0), None), len(names))
-    lines = {event.text.decode() for event in events if isinstance(event, carrier.Line)}
+    lines = {event.text.decode() for event in events if isinstance(event, carrier.AgentLine)}
     ends = {(event.node, event.code, event.said) for event in events if isinstance(event, carrier.Gone)}
     assert lines == {f"{name} %h hears" for name in names}
     assert ends == {(name, 3, f"{name} ends") for name in names}

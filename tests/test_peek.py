@@ -9,7 +9,7 @@ import pytest
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.stopping.holder import Holder, Returns
 from mqs_dll.debugger.stopping.limit import USUAL
-from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.messages import WatchedReturn
 from mqs_dll.debugger.stopping.stop import begin_holder
 from tests.support.memory_image import MemoryImage
 from tests.support.returning import LOOPS, OBEYS, can_count, holding, returning
@@ -113,7 +113,7 @@ def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.Monk
     """The kernel is asked about those alone whose frames have not changed for a while."""
     asked: list[int] = []
 
-    def begin(returns: Returns, calls: Sequence[Call], seconds: float) -> set[Call]:
+    def begin(returns: Returns, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
         asked.extend(call.thread for call in calls)
         return set()
 

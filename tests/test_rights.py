@@ -331,7 +331,7 @@ def test_a_holder_for_one_user_holds_no_process_of_another(sleeper: int, tmp_pat
                 assert read_file(f"/proc/{sleeper}/status").count(b"(tracing stop)")
             with pytest.raises(NotPermittedError), stopped(of_root.pid, holder=held):
                 pytest.fail("root's own process stands")
-            calls = [messages.Call(of_root.pid, 4096), messages.Call(sleeper, 4096)]
+            calls = [messages.WatchedReturn(of_root.pid, 4096), messages.WatchedReturn(sleeper, 4096)]
             watched = holder.Holder(speaks=False, owner=NOBODY)
             assert {call.thread for call in watched.ask(messages.Watch(calls, 5.0))} <= {sleeper}
             watched.let_go()

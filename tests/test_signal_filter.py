@@ -15,7 +15,7 @@ from mqs_dll.contract.errors import StopError
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stopping import holder, messages
 from mqs_dll.debugger.stopping.holder import Returns
-from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.messages import WatchedReturn
 from mqs_dll.debugger.stopping.returns import ReturnCounter
 from mqs_dll.debugger.stopping.stop import all_stopped, stopped
 from tests.support.returning import LOOPS, OBEYS, Returning, can_count, holding, returning
@@ -67,7 +67,7 @@ def test_threads_that_cant_be_watched_are_not() -> None:
     with returning(LOOPS) as program, returning(LOOPS) as other, noticing() as first, noticing() as second:
         can_count(program.call)
         first.begin([program.call], SECONDS)
-        calls = [Call(NO_THREAD, other.call.returns_to), program.call, other.call]
+        calls = [WatchedReturn(NO_THREAD, other.call.returns_to), program.call, other.call]
         assert second.begin(calls, SECONDS) == {other.call}
         time.sleep(0.1)
         assert second.end() == {other.call: 1}
@@ -264,7 +264,7 @@ def test_what_could_not_be_stopped_is_not_kept(deaf: int) -> None:
 def test_what_could_not_be_let_go_in_time_is_not_kept(deaf: int) -> None:
     """What watched a thread that went into the kernel ends; of its calls nothing is known."""
     with noticing() as returns:
-        call = Call(deaf, 0x401000)
+        call = WatchedReturn(deaf, 0x401000)
         can_count(call)
         assert returns.begin([call], SECONDS) == {call}
         assert read_status(deaf).tracer

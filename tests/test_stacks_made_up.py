@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
-from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
+from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
 from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.job.records import Frame
@@ -23,14 +23,14 @@ from tests.support.made_up_job import stack
 from tests.support.memory_image import MemoryImage
 
 OWNERS = {
-    "app": Owner.PROGRAM,
-    "libsolver.so": Owner.PROGRAM,
-    "libmpi.so": Owner.MPI,
-    "libmpi_mpifh.so": Owner.MPI,
-    "mca_io_romio321.so": Owner.MPI,
-    "libucp.so": Owner.PROGRAM,
-    "libc.so": Owner.RUNTIME,
-    "MPI.cpython-311.so": Owner.PYTHON,
+    "app": CodeOwner.PROGRAM,
+    "libsolver.so": CodeOwner.PROGRAM,
+    "libmpi.so": CodeOwner.MPI,
+    "libmpi_mpifh.so": CodeOwner.MPI,
+    "mca_io_romio321.so": CodeOwner.MPI,
+    "libucp.so": CodeOwner.PROGRAM,
+    "libc.so": CodeOwner.RUNTIME,
+    "MPI.cpython-311.so": CodeOwner.PYTHON,
 }
 FUNCTIONS = {
     *("MPI_Recv", "MPI_Waitall", "MPI_Alltoall", "MPI_File_write_all", "MPI_Comm_dup", "MPI_Comm_f2c"),
@@ -52,11 +52,11 @@ class MadeUpModules:
     def __init__(self, mpi: str | None = "libmpi.so") -> None:
         self.mpi = None if mpi is None else module(mpi)
 
-    def owner(self, module: Any) -> Owner:
+    def owner(self, module: Any) -> CodeOwner:
         return OWNERS[module.name]
 
     def calls_nothing(self, module: Any) -> bool:
-        return self.owner(module) in (Owner.MPI, Owner.RUNTIME)
+        return self.owner(module) in (CodeOwner.MPI, CodeOwner.RUNTIME)
 
     def is_main(self, module: Any) -> bool:
         return module is not None and module.name == "app"

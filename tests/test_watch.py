@@ -25,7 +25,7 @@ from mqs_dll.commands import watch
 from mqs_dll.contract.abi import Queue, Status
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report import progress
-from mqs_dll.report.watch_view import Frame
+from mqs_dll.report.watch_view import Screen
 from mqs_dll.verdict.results import (
     Activity,
     Certainty,
@@ -83,7 +83,7 @@ def printed(on: Console) -> list[str]:
     return [line.rstrip() for line in on.file.getvalue().splitlines()]
 
 
-def frame(read: Job, unchanged: Sequence[float | None] | None = None, *, alike: bool = True) -> Frame:
+def frame(read: Job, unchanged: Sequence[float | None] | None = None, *, alike: bool = True) -> Screen:
     """Return a frame of a job in which nothing is known of what ranks do; unless alike, each does something else."""
     everyone = tuple(range(len(read.processes)))
     verdict = Verdict(
@@ -94,7 +94,7 @@ def frame(read: Job, unchanged: Sequence[float | None] | None = None, *, alike: 
         tuple(Activity(None, "idles" if alike else f"idles {place}", "", Mode.UNKNOWN, None) for place in everyone),
         (CommunicatorFacts(WORLD, 0, len(everyone), everyone, None),),
     )
-    return Frame(read, verdict, unchanged or [12.0] * len(everyone), "the heading")
+    return Screen(read, verdict, unchanged or [12.0] * len(everyone), "the heading")
 
 
 def rows(read: Job, unchanged: Sequence[float | None] | None = None) -> list[list[str]]:
@@ -322,7 +322,7 @@ def test_a_pause_is_slept_in_naps(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- progress
 
 
-class Screen(io.StringIO):
+class WrittenTo(io.StringIO):
     """Stands for a terminal."""
 
     def isatty(self) -> bool:
@@ -332,7 +332,7 @@ class Screen(io.StringIO):
 
 def test_progress_shows_on_a_terminal_until_the_ranks_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bar counts the ranks; who goes on counting afterwards doesn't disturb what is on the screen then."""
-    screen = Screen()
+    screen = WrittenTo()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "_PATIENCE", -1.0)
     with progress.ranks_done() as tell:

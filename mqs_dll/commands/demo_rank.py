@@ -30,7 +30,7 @@ CELLS = 100_000
 WANTED_TAG, SENT_TAG, RESULT_TAG = 10, 11, 20
 
 
-class Mpi:
+class MpiLibrary:
     """Open MPI by its C interface, whose predefined handles are the addresses of objects in the library."""
 
     def __init__(self, path: str) -> None:
@@ -73,7 +73,7 @@ class Mpi:
         return self._kept[-1]
 
 
-def hang(mpi: Mpi, halo: ctypes.c_void_p, results: ctypes.c_void_p) -> None:
+def hang(mpi: MpiLibrary, halo: ctypes.c_void_p, results: ctypes.c_void_p) -> None:
     """Do this rank's part of the deadlock, which never ends."""
     if mpi.rank == 0:
         mpi.send(CELLS, 1, SENT_TAG, halo)
@@ -89,7 +89,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ANYBODY))
     directory = Path(sys.argv[2])
-    mpi = Mpi(sys.argv[1])
+    mpi = MpiLibrary(sys.argv[1])
     halo, results = mpi.duplicate(b"halo exchange"), mpi.duplicate(b"results")
     draft = directory / f"draft-{mpi.rank}"
     draft.write_text(str(os.getpid()))

@@ -17,7 +17,7 @@ from mqs_dll.commands import which_library
 from mqs_dll.contract.errors import CoreError, MqsError, NodesError, NoSuchProcessError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.job.nodes.agents import Agents, Start
+    from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
     from mqs_dll.debugger.job.ranks import How, Ranks
     from mqs_dll.job.found import FoundJob
     from mqs_dll.job.records import Job
@@ -131,13 +131,13 @@ def ask_here(
         direct: as which_library.opener has it.
     """
     from mqs_dll.debugger.job.nodes import agent
-    from mqs_dll.debugger.job.nodes.agents import Start
+    from mqs_dll.debugger.job.nodes.agents import AgentStart
 
     own = shlex.join([*agent.command_here(), *_flags(dll, direct)])
-    return _ask(Start(own, own), socket.gethostname(), message, kind, seconds)
+    return _ask(AgentStart(own, own), socket.gethostname(), message, kind, seconds)
 
 
-def _ask(start: Start, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
+def _ask(start: AgentStart, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
     from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agents import Agents
     from mqs_dll.debugger.job.ranks import How
@@ -308,16 +308,16 @@ def _find_on(
     return found, agents
 
 
-def _say_reached(names: Sequence[str], start: Start) -> None:
+def _say_reached(names: Sequence[str], start: AgentStart) -> None:
     from mqs_dll.debugger.job.nodes import carrier
 
     by = _SSH if start.engine == carrier.SSH else _SRUN
     print(f"mqs: asking {_short_fold(names)} by {by}", file=sys.stderr, flush=True)
 
 
-def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
+def _start(options: argparse.Namespace, local: FoundJob | None) -> AgentStart:
     from mqs_dll.debugger.job.nodes import agent, archive, carrier
-    from mqs_dll.debugger.job.nodes.agents import Start
+    from mqs_dll.debugger.job.nodes.agents import AgentStart
 
     flags = _flags(options.dll, options.direct)
     here = shlex.join([*agent.command_here(), *flags])
@@ -331,4 +331,4 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> Start:
     if options.send:
         data = archive.packed()
         command = archive.command(len(data), [])
-    return Start(command, here, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)
+    return AgentStart(command, here, carrier.slurm(job) if via == _SRUN else carrier.SSH, data)

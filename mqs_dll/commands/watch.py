@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mqs_dll.job.records import Job, JobProcess
-    from mqs_dll.report.watch_view import Frame
+    from mqs_dll.report.watch_view import Screen
 
 EXIT_SHOWN = 0
 """Also after Ctrl-C, which is how a live view is ended, and when the job has ended."""
@@ -109,12 +109,12 @@ def watch(looks: Iterator[Job], console: Console, interval: float, count: int | 
         console.print(ENDED)
 
 
-def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Frame:
-    from mqs_dll.report.watch_view import Frame
+def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Screen:
+    from mqs_dll.report.watch_view import Screen
     from mqs_dll.verdict.conclude import conclude
 
     heading = f"not stopped, a glimpse at {datetime.now():%H:%M:%S}; {rhythm}; Ctrl-C ends it and leaves the job alone"
-    return Frame(job, conclude(job), unchanged, heading)
+    return Screen(job, conclude(job), unchanged, heading)
 
 
 def _has_ended(job: Job) -> bool:
@@ -147,17 +147,17 @@ class _Unchanged:
 
 
 @contextmanager
-def _screen(console: Console) -> Iterator[Callable[[Frame], None]]:
+def _screen(console: Console) -> Iterator[Callable[[Screen], None]]:
     """Yield what shows a frame: in place on a terminal, which in the end has its former contents and the last frame."""
     if not sys.stdout.isatty() or console.is_dumb_terminal:
         yield lambda frame: _print(console, frame)
         return
     from rich.live import Live
 
-    last: list[Frame] = []
+    last: list[Screen] = []
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
-        def show(frame: Frame) -> None:
+        def show(frame: Screen) -> None:
             last[:] = [frame]
             live.update(frame, refresh=True)
 
@@ -165,7 +165,7 @@ def _screen(console: Console) -> Iterator[Callable[[Frame], None]]:
     console.print(*last)
 
 
-def _print(console: Console, frame: Frame) -> None:
+def _print(console: Console, frame: Screen) -> None:
     console.print(frame)
     console.print()
     sys.stdout.flush()

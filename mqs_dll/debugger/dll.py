@@ -166,7 +166,7 @@ class DynamicLibrary:
     _trouble: BaseException | None = None
 
 
-class _Session:
+class _LibrarySession:
     """What the library keeps for one image or one process, until it is closed."""
 
     _kind: ClassVar[str]
@@ -202,7 +202,7 @@ class _Session:
         go_to(self._handle)
 
 
-class DynamicImage(_Session):
+class DynamicImage(_LibrarySession):
     """What the library knows of one image (interface.ImageQueues)."""
 
     _kind = "image"
@@ -224,7 +224,7 @@ class DynamicImage(_Session):
         return DynamicProcess(self._library, process, self._handle)
 
 
-class DynamicProcess(_Session):
+class DynamicProcess(_LibrarySession):
     """What the library knows of one process (interface.ProcessQueues)."""
 
     _kind = "process"

@@ -44,7 +44,7 @@ _LONGEST_TEXT = 1 << 16
 _TEXTS_FOR_THE_LINKER = (b"INPUT", b"GROUP", b"/* GNU ld script")
 
 
-class _Segment(NamedTuple):
+class _FileSegment(NamedTuple):
     address: int
     data: bytearray
     size: int
@@ -110,7 +110,7 @@ class FileProcess(OfThisMachine):
             raise struct.error(f"a table of it would end at {at + size}, and it has {self._data.size} bytes")
         return self._data.part(at, at + size)
 
-    def _load(self, headers: Iterable[elf.Segment]) -> Iterator[_Segment]:
+    def _load(self, headers: Iterable[elf.Segment]) -> Iterator[_FileSegment]:
         """Yield the segments as the kernel maps them: whole pages of the file, with what else stands in them."""
         loaded = 0
         for each in headers:
@@ -124,7 +124,7 @@ class FileProcess(OfThisMachine):
             loaded += max(min(end, self._data.size) - begin, 0)
             if loaded > _MOST_LOADED:
                 raise OverflowError(f"its segments have more than {_MOST_LOADED >> 20} MiB")
-            yield _Segment(self._base + each.address - before, bytearray(self._data.part(begin, end)), size)
+            yield _FileSegment(self._base + each.address - before, bytearray(self._data.part(begin, end)), size)
 
     def _relocate(self, headers: Iterable[elf.Segment]) -> None:
         """Fill in the pointers to what the file itself has."""
@@ -197,7 +197,7 @@ def _first_line(path: Path) -> str:
     return next((line for line in lines if line.startswith(("INPUT", "GROUP"))), lines[0])
 
 
-def _image(path: Path, segments: list[_Segment]) -> LiveImage:
+def _image(path: Path, segments: list[_FileSegment]) -> LiveImage:
     if not segments:
         raise FileError(f"{path} has no part that a process would have in memory")
     program = new_program()

@@ -117,7 +117,7 @@ class Comms(_Subcommand):
         _print(process_text.render_communicators(_look()))
 
 
-class Queues(_Subcommand):
+class QueuesCommand(_Subcommand):
     """Show the queues of the selected inferior, or of one communicator by its name: mqs queues [COMM]."""
 
     name = "queues"
@@ -144,7 +144,7 @@ class Queues(_Subcommand):
         return sorted({name[done:] for name in names if name.startswith(text)})
 
 
-class Job(_Subcommand):
+class JobCommand(_Subcommand):
     """Say what is wrong with the job whose ranks are gdb's inferiors: who waits for whom, and why: mqs job [OPTION]...
 
     --json, --csv, --dot          print it so
@@ -165,7 +165,7 @@ class Job(_Subcommand):
 
 def register() -> None:
     """Make the commands known to gdb."""
-    for command in (Mqs, Show, Comms, Queues, Job):
+    for command in (Mqs, Show, Comms, QueuesCommand, JobCommand):
         command()
 
 

@@ -49,7 +49,7 @@ class DamagedError(Exception):
 
 
 @dataclass
-class Room:
+class ValueBudget:
     """How many values may still be unfolded: a short column can stand for more than fit into memory.
 
     A record counts as many as it has fields, whether or not its column has them: each takes a word, and mostly more.
@@ -81,7 +81,7 @@ class Codec(NamedTuple):
     """What values have to be alike in, to be folded together."""
     split: Callable[[Sequence[Any]], Any] | None = None
     """Makes a column of values of one kind; None for what has no members."""
-    join: Callable[[Any, int, Room], Iterable[Any]] | None = None
+    join: Callable[[Any, int, ValueBudget], Iterable[Any]] | None = None
     """Reads so many values from the columns of their members, and raises DamagedError."""
 
 
@@ -101,7 +101,7 @@ def fold(codec: Codec, values: Sequence[Any]) -> Any:
     return {"kinds": [numbers[codec.kind(value)] for value in values], "of": columns}
 
 
-def unfold(codec: Codec, column: Any, count: int, room: Room) -> Sequence[Any]:
+def unfold(codec: Codec, column: Any, count: int, room: ValueBudget) -> Sequence[Any]:
     """Return so many values that fold() made a column of; equal ones are one object.
 
     Raises:
@@ -121,7 +121,7 @@ def unfold(codec: Codec, column: Any, count: int, room: Room) -> Sequence[Any]:
     raise DamagedError(f"is no column of {count} values")
 
 
-def unfold_counted(codec: Codec, folded: Any, room: Room) -> Sequence[Any]:
+def unfold_counted(codec: Codec, folded: Any, room: ValueBudget) -> Sequence[Any]:
     """Return the values of which there are a number and a column.
 
     Raises:
@@ -132,7 +132,7 @@ def unfold_counted(codec: Codec, folded: Any, room: Room) -> Sequence[Any]:
     return unfold(codec, folded[1], folded[0], room)
 
 
-def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: Room) -> list[Any]:
+def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: ValueBudget) -> list[Any]:
     if type(kinds) is not list or len(kinds) != count or type(columns) is not list:
         raise DamagedError(f"is no column of {count} values")
     if any(type(kind) is not int or not 0 <= kind < len(columns) for kind in kinds):
@@ -144,7 +144,7 @@ def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: Room) -> li
     return [next(of_kind[kind]) for kind in kinds]
 
 
-class Table:
+class ValueTable:
     """Values that stand once, in the order in which they were first met; others name them by their places."""
 
     def __init__(self, codec: Codec) -> None:
@@ -184,7 +184,7 @@ class Table:
         """Return the same as write(), folded, behind the number of values."""
         return [len(self.values), fold(self._codec, self.values)]
 
-    def unfold(self, folded: Any, room: Room, common: dict[Any, Any]) -> None:
+    def unfold(self, folded: Any, room: ValueBudget, common: dict[Any, Any]) -> None:
         """Read what fold() made of a table, before anything that refers to it.
 
         Args:
@@ -208,8 +208,8 @@ class Codecs:
 
     def __init__(self, tables: Mapping[Any, str]) -> None:
         self._known: dict[Any, Codec] = {}
-        made = {name: Table(self.of(annotation)) for annotation, name in tables.items()}
-        self.tables: dict[str, Table] = made
+        made = {name: ValueTable(self.of(annotation)) for annotation, name in tables.items()}
+        self.tables: dict[str, ValueTable] = made
         """By name."""
         self._known = {annotation: made[name].codec() for annotation, name in tables.items()}
 
@@ -266,7 +266,7 @@ class Codecs:
                     columns[name] = fold(codec, values)
             return {"of": columns}
 
-        def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+        def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
             check(value)
             room.take(count * len(members))
             columns: list[Iterable[Any]] = []
@@ -324,7 +324,7 @@ def _one_of(codecs: list[Codec]) -> Codec:
     def split(values: Sequence[Any]) -> Any:
         return fold(of(values[0]), values)
 
-    def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+    def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
         joiner = joiners.get(type(value))
         if joiner is None:
             raise DamagedError("is of no type that it may have")
@@ -349,7 +349,7 @@ def _tuple_of(items: list[Codec], *, fixed: bool) -> Codec:
     def split(values: Sequence[Any]) -> Any:
         return {"of": [fold(item, each) for each in zip(*values, strict=True)]}
 
-    def join(value: Any, count: int, room: Room) -> Iterable[Any]:
+    def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
         columns = _array(value, lambda each: unfold(item, each, count, room))
         if fixed and len(columns) != len(items):
             raise DamagedError(f"is no list of {len(items)}")

@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 from mqs_dll.report.layout import layout
-from mqs_dll.report.layout.boxes import Edge, Layout, Point, Route, Size
+from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Point, Route, Size
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded
 from mqs_dll.report.words import SURE
 from mqs_dll.verdict.results import Certainty
@@ -189,7 +189,7 @@ def _heads() -> str:
     return f"<defs>{''.join(heads)}</defs>"
 
 
-def _arrow(number: int, arrow: Arrow, label: Sequence[str], route: Route, places: Layout) -> str:
+def _arrow(number: int, arrow: Arrow, label: Sequence[str], route: Route, places: PlacedBoxes) -> str:
     x, y = route.label
     anchor = "start"
     if not places.down:  # above the arrow, in the middle of what is free

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
-from mqs_dll.report.words import Rank
+from mqs_dll.report.words import RankView
 from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
 
 MOST_GROUPS = 16
@@ -44,7 +44,7 @@ def grouped(pairs: Iterable[tuple[Key, Each]]) -> dict[Key, list[Each]]:
     return found
 
 
-def groups(ranks: Sequence[Rank], verdict: Verdict) -> list[tuple[int, ...]]:
+def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]:
     """Return the places of a job's processes in few groups, in the order of their first ones.
 
     What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
@@ -59,7 +59,7 @@ def groups(ranks: Sequence[Rank], verdict: Verdict) -> list[tuple[int, ...]]:
     return _members(group_of)
 
 
-def _alone(ranks: Sequence[Rank], verdict: Verdict) -> list[Hashable]:
+def _alone(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
     """Return a value for each process that is its own where it must be drawn alone."""
     alone: set[int] = set()
     for finding in verdict.findings:
@@ -75,7 +75,7 @@ def _most_named(finding: Finding) -> int:
     return _LONGEST_CYCLE if finding.cause is Cause.CYCLE else _MOST_NAMED
 
 
-def _all_of(ranks: Sequence[Rank], verdict: Verdict) -> Iterable[Hashable]:
+def _all_of(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Hashable]:
     """Yield all that is known of each process, but which one it is."""
     for (_, process, does, waits), named in zip(ranks, _named_by(ranks, verdict), strict=True):
         waits_of_any = tuple(replace(wait, process=0) for wait in waits)
@@ -86,7 +86,7 @@ Trait = Callable[[Sequence[int]], Iterable[Hashable]]
 """What tells processes apart, given the groups so far: one value for each process."""
 
 
-def _traits(ranks: Sequence[Rank], verdict: Verdict) -> Iterable[Trait]:
+def _traits(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Trait]:
     """Yield what tells processes apart in earnest, the weightiest first."""
     yield lambda _: ((rank.process.state, rank.activity.certainty) for rank in ranks)
     yield lambda _: ((rank.process.world, rank.process.program) for rank in ranks)
@@ -96,7 +96,7 @@ def _traits(ranks: Sequence[Rank], verdict: Verdict) -> Iterable[Trait]:
     yield lambda group_of: _targets(group_of, ranks)
 
 
-def _details(ranks: Sequence[Rank]) -> Iterable[Trait]:
+def _details(ranks: Sequence[RankView]) -> Iterable[Trait]:
     """Yield what else tells processes apart, the weightiest first."""
     yield lambda _: (rank.activity.phrase if rank.activity.call is None else "" for rank in ranks)
     yield lambda _: (rank.activity.where for rank in ranks)
@@ -104,11 +104,11 @@ def _details(ranks: Sequence[Rank]) -> Iterable[Trait]:
     yield lambda group_of: _targets(group_of, ranks)
 
 
-def _each(ranks: Sequence[Rank], what: Callable[[Wait], Hashable]) -> list[Hashable]:
+def _each(ranks: Sequence[RankView], what: Callable[[Wait], Hashable]) -> list[Hashable]:
     return [frozenset(map(what, rank.waits)) for rank in ranks]
 
 
-def _named_by(ranks: Sequence[Rank], verdict: Verdict) -> list[Hashable]:
+def _named_by(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
     """Return for each process the findings that name it."""
     named: list[list[int]] = [[] for _ in ranks]
     for number, finding in enumerate(verdict.findings):
@@ -117,7 +117,7 @@ def _named_by(ranks: Sequence[Rank], verdict: Verdict) -> list[Hashable]:
     return [tuple(numbers) for numbers in named]
 
 
-def _targets(group_of: Sequence[int], ranks: Sequence[Rank]) -> list[Hashable]:
+def _targets(group_of: Sequence[int], ranks: Sequence[RankView]) -> list[Hashable]:
     """Return for each process the groups that it waits for."""
 
     @cache

@@ -20,7 +20,7 @@ from mqs_dll.report.names import titled
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.picture import picture
-from mqs_dll.report.tables import Places, Table, activities, communicators, waits
+from mqs_dll.report.tables import PageTable, Places, activities, communicators, waits
 from mqs_dll.report.text.facts import NOT_COUNTED
 from mqs_dll.verdict.results import Finding, Outcome, Verdict
 
@@ -120,7 +120,7 @@ def _warnings(job: Job) -> str:
 # ---------------------------------------------------------------- the graph's tables, the job
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     head = "".join(f'<th scope="col">{column}</th>' for column in table.columns)
     rows = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows[:ROWS_SHOWN]
@@ -133,7 +133,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _cut(table: Table) -> str:
+def _cut(table: PageTable) -> str:
     """Return sentences on the rows that aren't there: without a script, or at all."""
     sentences = "".join(f'<p class="hint">{remark}</p>' for remark in table.remarks)
     if len(table.rows) > ROWS_SHOWN:

@@ -10,7 +10,7 @@ from mqs_dll.job.records import Job
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
-from mqs_dll.report.tables import Facts, Places, Table
+from mqs_dll.report.tables import Facts, PageTable, Places
 from mqs_dll.report.words import Tag, tag_of
 from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict
@@ -24,7 +24,7 @@ _NOT_KNOWN = -1
 _OF_RANKS = frozenset({Shape.RANK, Shape.GONE, Shape.UNREAD})
 
 
-def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[Table], places: Places) -> str:
+def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[PageTable], places: Places) -> str:
     """Return the data as JSON in ASCII without <, > and &.
 
     Texts of tables are numbers of ``strings``, and sets of processes numbers of ``sets``: most occur often.

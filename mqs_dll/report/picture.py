@@ -11,7 +11,7 @@ from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.groups import grouped, groups
 from mqs_dll.report.names import CommunicatorNames, name_many, titled
-from mqs_dll.report.words import GRAVITY, Rank, ranks_of, tag_words
+from mqs_dll.report.words import GRAVITY, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind
 
 MOST_ARROWS = 150
@@ -53,7 +53,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class ArrowLabel:
     """Equal waits, in words."""
 
     what: str
@@ -75,7 +75,7 @@ class Arrow:
     target: int
     """The place in Picture.nodes of those that they wait for."""
     certainty: Certainty
-    labels: tuple[Label, ...]
+    labels: tuple[ArrowLabel, ...]
 
     def lines(self) -> list[str]:
         """Return the labels in few lines: those that differ in their tags alone are put together."""
@@ -146,7 +146,7 @@ class _Painter:
             processes=places,
         )
 
-    def _node_lines(self, ranks: Sequence[Rank]) -> Iterable[str]:
+    def _node_lines(self, ranks: Sequence[RankView]) -> Iterable[str]:
         if self._several_programs:
             yield from _one_or_count((rank.program for rank in ranks), "programs")
         yield from _one_or_count(map(_does, ranks), "different calls")
@@ -173,7 +173,7 @@ class _Painter:
                 labels = found.setdefault((self._group_of[wait.process], target, wait.certainty), {})
                 labels.setdefault(words, []).append(number)
         arrows = [
-            Arrow(source, target, certainty, tuple(Label(*words, tuple(waits)) for words, waits in labels.items()))
+            Arrow(source, target, certainty, tuple(ArrowLabel(*words, tuple(waits)) for words, waits in labels.items()))
             for (source, target, certainty), labels in found.items()
         ]
         return sorted(arrows, key=lambda arrow: GRAVITY.index(arrow.certainty))
@@ -213,7 +213,7 @@ _SHAPES = {
 }
 
 
-def _does(rank: Rank) -> str:
+def _does(rank: RankView) -> str:
     """Return what a process does, without what it waits for: arrows tell that."""
     if rank.unseen or rank.activity.halt:
         return rank.unseen or rank.activity.halt

@@ -10,7 +10,7 @@ from mqs_dll.job.records import Job
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.nodes import nodes_of
-from mqs_dll.report.words import FROM_CALL, SURE, Rank, Tag, ranks_of, tag_of, tag_words
+from mqs_dll.report.words import FROM_CALL, SURE, RankView, Tag, ranks_of, tag_of, tag_words
 from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
@@ -31,7 +31,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows of text."""
 
     name: str
@@ -80,13 +80,13 @@ def _weights(verdict: Verdict) -> list[int]:
 # ---------------------------------------------------------------- who waits for whom
 
 
-def waits(job: Job, verdict: Verdict, places: Places) -> Table:
+def waits(job: Job, verdict: Verdict, places: Places) -> PageTable:
     """Return the waits; those of several processes for the same share a row."""
     names = CommunicatorNames(job, verdict)
     merged = grouped((_alike(wait, places), wait) for wait in verdict.waits)
     weight = _weights(verdict)
     kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MOST_ROWS]
-    return Table(
+    return PageTable(
         name="waits",
         title="Who waits for whom",
         columns=("ranks", "in", "for", "tag", "communicator", "bytes", "how sure"),
@@ -143,12 +143,12 @@ def _several(job: Job, processes: Iterable[int]) -> str:
 # ---------------------------------------------------------------- what each rank does
 
 
-def activities(job: Job, verdict: Verdict, places: Places) -> Table:
+def activities(job: Job, verdict: Verdict, places: Places) -> PageTable:
     """Return what the processes do; those that do the same share a row."""
     merged = grouped((_activity_row(rank), rank.place) for rank in ranks_of(job, verdict))
     weight = _weights(verdict)
     kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
-    return Table(
+    return PageTable(
         name="activities",
         title="What each rank does",
         columns=("ranks", "does", "state", "where in the program", "program", "host", "PID"),
@@ -161,11 +161,11 @@ def activities(job: Job, verdict: Verdict, places: Places) -> Table:
     )
 
 
-def _activity_row(rank: Rank) -> tuple[str, ...]:
+def _activity_row(rank: RankView) -> tuple[str, ...]:
     return _does(rank), SURE[rank.activity.certainty].state, rank.activity.where, rank.program
 
 
-def _does(rank: Rank) -> str:
+def _does(rank: RankView) -> str:
     if rank.unseen:
         return rank.unseen
     activity = rank.activity
@@ -188,7 +188,7 @@ def _called(facts: CommunicatorFacts) -> str:
     return visible(facts.name or (facts.description and f"[{facts.description}]"))
 
 
-def communicators(job: Job, verdict: Verdict, places: Places) -> Table:
+def communicators(job: Job, verdict: Verdict, places: Places) -> PageTable:
     """Return the communicators, each with the ranks of MPI_COMM_WORLD that are in it."""
     used = {wait.communicator_id for wait in verdict.waits}
     listed = [(number, facts) for number, facts in enumerate(verdict.communicators) if facts.size > 1 or number in used]
@@ -196,7 +196,7 @@ def communicators(job: Job, verdict: Verdict, places: Places) -> Table:
     kept = listed[:MOST_ROWS]
     members = [[place for place in facts.members if place is not None] for _, facts in kept]
     remark = f"{lonely} communicators of one process each, on which nobody waits, are not listed."
-    return Table(
+    return PageTable(
         name="communicators",
         title="Communicators",
         columns=("name", "id", "size", "ranks of MPI_COMM_WORLD", "members not known"),

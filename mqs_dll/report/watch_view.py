@@ -39,7 +39,7 @@ _NOT_KNOWN = "?"
 _STYLES = {Certainty.PROVED: "red", Certainty.SUSPECTED: "yellow"}
 
 
-class Frame(NamedTuple):
+class Screen(NamedTuple):
     """What one look at a job showed, as a renderable that fills the screen it is printed on, and no more."""
 
     job: Job

@@ -41,7 +41,7 @@ SURE: dict[Certainty | None, Sure] = {
 GRAVITY = tuple(Certainty)
 
 
-class Rank(NamedTuple):
+class RankView(NamedTuple):
     """One process of a job with what a verdict says of it."""
 
     place: int
@@ -72,13 +72,13 @@ class Rank(NamedTuple):
         return self.process.program.rpartition("/")[2]
 
 
-def ranks_of(job: Job, verdict: Verdict) -> list[Rank]:
+def ranks_of(job: Job, verdict: Verdict) -> list[RankView]:
     """Return the processes of a job in its order."""
     waits: list[list[Wait]] = [[] for _ in job.processes]
     for wait in verdict.waits:
         waits[wait.process].append(wait)
     together = zip(job.processes, verdict.activities, waits, strict=True)
-    return [Rank(place, *each) for place, each in enumerate(together)]
+    return [RankView(place, *each) for place, each in enumerate(together)]
 
 
 def tag_of(wait: Wait) -> Tag:

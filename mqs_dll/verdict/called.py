@@ -18,7 +18,7 @@ from mqs_dll.job.bindings import Role, parameters
 from mqs_dll.job.calls import Blocks
 from mqs_dll.job.records import Argument, CallStack, JobProcess, in_mpi
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.communicators import JobCommunicators
 from mqs_dll.verdict.pending import Origin, Pending
 
 ANY_SOURCE, ANY_TAG = "MPI_ANY_SOURCE", "MPI_ANY_TAG"
@@ -93,7 +93,7 @@ def _place_of(argument: Argument | None, handles: Sequence[int]) -> int | None:
 class Called:
     """Adds to the operations of a job what its calls say."""
 
-    def __init__(self, communicators: Communicators) -> None:
+    def __init__(self, communicators: JobCommunicators) -> None:
         self._communicators = communicators
         self.disputes: list[Dispute] = []
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mqs_dll.job.calls import Blocks, what_ends
 from mqs_dll.job.shared import Shared
-from mqs_dll.verdict.communicators import Communicators
+from mqs_dll.verdict.communicators import JobCommunicators
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import Need
@@ -19,7 +19,7 @@ MOST_CANDIDATES = 16
 
 
 def add_missing(
-    communicators: Communicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+    communicators: JobCommunicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
 ) -> None:
     """Let each such call wait for all members of its communicator that are not in the same call.
 
@@ -46,7 +46,7 @@ class _Calls:
     """The collective calls of a job that wait for all."""
 
     def __init__(
-        self, communicators: Communicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+        self, communicators: JobCommunicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
     ) -> None:
         self._communicators = communicators
         self._went_on_in = went_on_in

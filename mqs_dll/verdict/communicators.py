@@ -28,7 +28,7 @@ PART_BITS = 0xF
 
 
 @dataclass
-class Communicator:
+class JobCommunicator:
     """One communicator of the job, or one side of an inter-communicator."""
 
     place: int
@@ -69,7 +69,7 @@ class Communicator:
         return self.names.most_common(1)[0][0] if self.names else (b"", b"")
 
 
-class Room:
+class MemberBudget:
     """How many members may still be listed."""
 
     def __init__(self, most: int = MOST_MEMBERS) -> None:
@@ -83,10 +83,10 @@ class Room:
         return True
 
 
-class Communicators:
+class JobCommunicators:
     """All communicators of a job, and which process has which of them."""
 
-    def __init__(self, job: Job, places: dict[tuple[int, int], int], room: Room) -> None:
+    def __init__(self, job: Job, places: dict[tuple[int, int], int], room: MemberBudget) -> None:
         """Join them.
 
         Args:
@@ -99,7 +99,7 @@ class Communicators:
         self._places = places
         self._by_key: dict[Hashable, int] = {}
         self._groups: dict[tuple[int, ...], tuple[int, bool]] = {}
-        self.all: list[Communicator] = []
+        self.all: list[JobCommunicator] = []
         self.of_process: list[list[int]] = [
             self._of(place, process.world, process.samples[-1].snapshot.communicators) if process.samples else []
             for place, process in enumerate(job.processes)
@@ -157,7 +157,7 @@ class Communicators:
         return known
 
     @staticmethod
-    def _has_room(communicator: Communicator, rank: int, place: int) -> bool:
+    def _has_room(communicator: JobCommunicator, rank: int, place: int) -> bool:
         if not 0 <= rank < len(communicator.members):
             return True
         return communicator.members[rank] in (None, place)
@@ -171,13 +171,13 @@ class Communicators:
             members += [self._places.get((world, rank)) for rank in known]
         place = len(self.all)
         self.all.append(
-            Communicator(place, record.unique_id, record.size, world, marks.remote, marks.internal, known, members)
+            JobCommunicator(place, record.unique_id, record.size, world, marks.remote, marks.internal, known, members)
         )
         return place
 
     def _pair_sides(self) -> None:
         """Find the two sides of each inter-communicator, where sizes leave no doubt."""
-        sides: defaultdict[tuple[int, int, int], list[Communicator]] = defaultdict(list)
+        sides: defaultdict[tuple[int, int, int], list[JobCommunicator]] = defaultdict(list)
         for each in self.all:
             if each.remote_size is not None:
                 smaller, larger = sorted((each.size, each.remote_size))

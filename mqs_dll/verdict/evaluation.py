@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Solution:
+class Evaluation:
     """The wait-for graph, solved under one way of looking at what isn't known."""
 
     stuck: set[int]
@@ -51,7 +51,7 @@ class Evaluator:
         self._shared: dict[tuple[tuple[int | None, ...], bool], int] = {}
         self._need_nodes: dict[int, list[tuple[Need, int]]] = {}
 
-    def solve(self) -> Solution:
+    def solve(self) -> Evaluation:
         """Return who is stuck."""
         free = {place for place in range(len(self._processes)) if self._holds(self._analysis.goes_on(place))}
         candidates = [place for place, wait in enumerate(self._processes) if place not in free and _waits(wait)]
@@ -68,7 +68,7 @@ class Evaluator:
             }
             released = [part for part in Components(unmet, len(self._processes)).all if self._turns(part, unmet)]
             if not released:
-                return Solution({*unmet}, unmet, turning, partial(self._frees, free, unmet))
+                return Evaluation({*unmet}, unmet, turning, partial(self._frees, free, unmet))
             turning += released
             free.update(place for part in released for place in part)
 

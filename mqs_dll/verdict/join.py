@@ -11,7 +11,7 @@ from mqs_dll.job.facts import is_note, leaves_peer_open
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
-from mqs_dll.verdict.communicators import Communicators, Room
+from mqs_dll.verdict.communicators import JobCommunicators, MemberBudget
 from mqs_dll.verdict.matching import pair
 from mqs_dll.verdict.order import set_counterparts, set_standings
 from mqs_dll.verdict.pending import Pending
@@ -23,7 +23,7 @@ class Joined:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.places = _places(job)
-        self.communicators = Communicators(job, self.places, Room())
+        self.communicators = JobCommunicators(job, self.places, MemberBudget())
         self.overtaken: set[tuple[int, int, int]] = set()
         """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
         self.whole: set[tuple[int, int]] = set()

@@ -17,7 +17,7 @@ from mqs_dll.job.records import CallStack, JobProcess, RankState, in_mpi
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import communicator_of, may_be_hidden, outside_of, stacks_of
 from mqs_dll.verdict.collectives import add_missing
-from mqs_dll.verdict.communicators import Room
+from mqs_dll.verdict.communicators import MemberBudget
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
@@ -25,7 +25,7 @@ from mqs_dll.verdict.pending import Origin, Pending, users
 from mqs_dll.verdict.progress import halt_of, polling, went_on_in
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
-from mqs_dll.verdict.windows import Windows
+from mqs_dll.verdict.windows import JobWindows
 
 _NEVER_AGAIN = frozenset({RankState.EXITED, RankState.FINALIZED})
 
@@ -40,7 +40,9 @@ class Waits:
         self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
         self._needs = Needs(joined, self.gone)
         self._disputed = {each.process for each in joined.disputes}
-        self.windows = Windows(joined.job, joined.places, [stacks_of(process) for process in processes], Room())
+        self.windows = JobWindows(
+            joined.job, joined.places, [stacks_of(process) for process in processes], MemberBudget()
+        )
         self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:

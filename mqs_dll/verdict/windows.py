@@ -11,7 +11,7 @@ from mqs_dll.contract.abi import Window
 from mqs_dll.job.records import CallStack, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.verdict.called import window_of
-from mqs_dll.verdict.communicators import Room
+from mqs_dll.verdict.communicators import MemberBudget
 from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
 from mqs_dll.verdict.results import WaitKind
@@ -58,7 +58,7 @@ class JobWindow:
     """What each process says of it."""
 
 
-class Windows:
+class JobWindows:
     """All windows of a job, and which process has which of them."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Windows:
         job: Job,
         places: dict[tuple[int, int], int],
         stacks_of: Sequence[tuple[CallStack, ...]],
-        room: Room,
+        room: MemberBudget,
     ) -> None:
         """Join them.
 

@@ -300,7 +300,7 @@ class World:
         self.jobs = [saved.to_bytes(make(3)) for make in (ring, any_source, barrier, halo)]
         self.answers = [json.dumps(wire.write_processes(make(3).processes)) for make in (ring, halo)]
         ranks = tuple(FoundRank(0, number, 100 + number, "./solver", "n1") for number in range(3))
-        part = wire.Part(
+        part = wire.NodePart(
             "n1",
             "mpirun ./solver",
             99,
@@ -311,7 +311,7 @@ class World:
             ("pmix job",),
             ("n2",),
         )
-        self.parts = json.dumps(wire.write(wire.Parts((part, part._replace(host="n2")), (1, 2))))
+        self.parts = json.dumps(wire.write(wire.NodeParts((part, part._replace(host="n2")), (1, 2))))
 
 
 def saved_job(world: World, chance: random.Random) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mqs_dll.commands import which_library
 from mqs_dll.debugger.job.nodes import agent, wire
-from mqs_dll.debugger.job.nodes.wire import Parts
+from mqs_dll.debugger.job.nodes.wire import NodeParts
 from tests.support.nodes import NODES
 
 Message = Mapping[str, Any]
@@ -53,7 +53,7 @@ def _signal(number: int) -> Callable[[], None]:
 
 def _claim(answer: Any) -> Any:
     """Say that its ranks are rank 1."""
-    parts: Parts = wire.read(Parts, answer)
+    parts: NodeParts = wire.read(NodeParts, answer)
     claimed = [
         part._replace(ranks=tuple(replace(rank, rank=1) for rank in part.ranks if rank.host == part.host))
         for part in parts.parts

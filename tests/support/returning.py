@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from mqs_dll.debugger.stopping.holder import Holder
-from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.messages import WatchedReturn
 from mqs_dll.debugger.stopping.returns import ReturnCounter
 
 LOOPS, OBEYS = "function()", "obey()"
@@ -44,7 +44,7 @@ class Returning:
     """The program."""
 
     process: subprocess.Popen[str]
-    call: Call
+    call: WatchedReturn
     """Of its first thread, to getppid()."""
 
     @property
@@ -73,12 +73,12 @@ def returning(action: str) -> Iterator[Returning]:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         try:
             assert process.stdout is not None
-            yield Returning(process, Call(process.pid, int(process.stdout.readline())))
+            yield Returning(process, WatchedReturn(process.pid, int(process.stdout.readline())))
         finally:
             process.kill()
 
 
-def can_count(call: Call) -> None:
+def can_count(call: WatchedReturn) -> None:
     """Skip where the kernel doesn't count."""
     try:
         ReturnCounter(*call).close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll.commands.doctor.diagnosis import Mend, Part, Rung
+from mqs_dll.commands.doctor.diagnosis import Capability, Mend, Rung
 from mqs_dll.contract.abi import LayoutOrigin, ProfileFacts
 
 
@@ -42,7 +42,7 @@ def _nearness(profile: ProfileFacts) -> str:
 
 
 def mends(
-    parts: Iterable[Part],
+    parts: Iterable[Capability],
     profile: ProfileFacts | None,
     refused_profiles: Iterable[str],
     calibrate: str,
@@ -70,7 +70,7 @@ def mends(
     return tuple(found)
 
 
-def _ways_out(parts: Iterable[Part]) -> Iterator[Mend]:
+def _ways_out(parts: Iterable[Capability]) -> Iterator[Mend]:
     helped: dict[str, list[str]] = {}
     for part in parts:
         for obstacle in part.obstacles:

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: it is no MPI that can be looked at.
     """
-    from mqs_dll.commands.doctor.diagnosis import Verdict
+    from mqs_dll.commands.doctor.diagnosis import Visibility
 
     found = _diagnose(options)
     if options.json:
@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
         from mqs_dll.report import terminal
 
         terminal.console().print(report.render(found))
-    return {Verdict.WHOLE: EXIT_WHOLE, Verdict.PARTLY: EXIT_PARTLY, Verdict.NOTHING: EXIT_NOTHING}[found.verdict]
+    codes = {Visibility.WHOLE: EXIT_WHOLE, Visibility.PARTLY: EXIT_PARTLY, Visibility.NOTHING: EXIT_NOTHING}
+    return codes[found.verdict]
 
 
 def diagnose(where: int | str, seconds: float) -> Diagnosis:

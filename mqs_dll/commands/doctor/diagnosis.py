@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mqs_dll.contract.abi import MpiFacts
 
 
-class Verdict(Enum):
+class Visibility(Enum):
     """How much of an MPI libmqs can show."""
 
     WHOLE = "whole"
@@ -47,7 +47,7 @@ class Rung(NamedTuple):
     structs: tuple[str, ...]
 
 
-class Obstacle(NamedTuple):
+class Limitation(NamedTuple):
     """Why something can't be seen, or not wholly, on some communicators."""
 
     reason: str
@@ -57,12 +57,12 @@ class Obstacle(NamedTuple):
     """Their names."""
 
 
-class Part(NamedTuple):
+class Capability(NamedTuple):
     """What each communicator has, like its receives: on how many it is seen, and what is in the way on the others."""
 
     name: str
     seen: int
-    obstacles: tuple[Obstacle, ...]
+    obstacles: tuple[Limitation, ...]
 
 
 class Mend(NamedTuple):
@@ -76,7 +76,7 @@ class Mend(NamedTuple):
 class Diagnosis(NamedTuple):
     """What is known of an MPI, and what isn't."""
 
-    verdict: Verdict
+    verdict: Visibility
     mpi: MpiFacts
     library: str | None
     """The file of the MPI's library; None where it can't be told."""
@@ -92,5 +92,5 @@ class Diagnosis(NamedTuple):
     """Sentences: what was compared, and held."""
     refusals: tuple[str, ...] = ()
     """Sentences: which near profiles were refused, and why."""
-    parts: tuple[Part, ...] | None = None
+    parts: tuple[Capability, ...] | None = None
     """None where they were not looked at."""

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from mqs_dll.commands.doctor import advice
-from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Verdict
+from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Visibility
 from mqs_dll.contract.errors import FileError, MqsError, UnknownMpiError
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.library.session import Library
@@ -33,7 +33,7 @@ def diagnose(path: Path) -> Diagnosis:
     calibrate = _calibrate(path)
     facts = FileFacts(str(path), not file.has_symbol_table, tuple(file.image.debug_files()))
     return Diagnosis(
-        verdict=Verdict.WHOLE if recognition.complete else Verdict.NOTHING,
+        verdict=Visibility.WHOLE if recognition.complete else Visibility.NOTHING,
         file=facts,
         mpi=mpi,
         library=str(path),

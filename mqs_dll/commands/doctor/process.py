@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mqs_dll.commands.doctor import advice
-from mqs_dll.commands.doctor.diagnosis import Diagnosis, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, ProcessFacts, Visibility
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError, UnknownMpiError
 from mqs_dll.contract.interface import ProcessQueues, TargetProcess
@@ -63,7 +63,7 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
     refused = core.refused_profiles or ()
     calibrate = _calibrate(snapshot.pid, library)
     return Diagnosis(
-        verdict=Verdict.PARTLY if any(part.obstacles for part in parts) else Verdict.WHOLE,
+        verdict=Visibility.PARTLY if any(part.obstacles for part in parts) else Visibility.WHOLE,
         process=ProcessFacts(snapshot.pid, snapshot.program, snapshot.global_rank, snapshot.pause),
         mpi=core.mpi,
         library=library,
@@ -86,7 +86,7 @@ def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
     library = file_at(process.pid, recognition.mpi.address)
     refused = tuple(session.refused_profiles())
     return Diagnosis(
-        verdict=Verdict.NOTHING,
+        verdict=Visibility.NOTHING,
         process=ProcessFacts(process.pid, read_status(process.pid).name, None, None),
         mpi=recognition.mpi._replace(profile=None),
         library=library,
@@ -113,7 +113,7 @@ def _program_of(pid: int) -> str | None:
 # ---------------------------------------------------------------- what can be seen
 
 
-def _queue(snapshot: Snapshot, queue: Queue) -> Part:
+def _queue(snapshot: Snapshot, queue: Queue) -> Capability:
     return _part(QUEUES[queue], snapshot, lambda communicator: _in_the_way(communicator, queue))
 
 
@@ -126,11 +126,11 @@ def _in_the_way(communicator: CommunicatorSnapshot, queue: Queue) -> Hidden | No
     return None
 
 
-def _groups(snapshot: Snapshot) -> Part:
+def _groups(snapshot: Snapshot) -> Capability:
     return _part(_GROUPS, snapshot, lambda each: each.group if isinstance(each.group, Hidden) else None)
 
 
-def _part(name: str, snapshot: Snapshot, in_the_way: Callable[[CommunicatorSnapshot], Hidden | None]) -> Part:
+def _part(name: str, snapshot: Snapshot, in_the_way: Callable[[CommunicatorSnapshot], Hidden | None]) -> Capability:
     """Sort the communicators by what is in the way on them."""
     found: dict[Hidden, list[bytes]] = {}
     seen = 0
@@ -140,9 +140,9 @@ def _part(name: str, snapshot: Snapshot, in_the_way: Callable[[CommunicatorSnaps
             seen += 1
         else:
             found.setdefault(hidden, []).append(communicator.communicator.name)
-    return Part(name, seen, tuple(_obstacles(found)))
+    return Capability(name, seen, tuple(_obstacles(found)))
 
 
-def _obstacles(found: dict[Hidden, list[bytes]]) -> Iterator[Obstacle]:
+def _obstacles(found: dict[Hidden, list[bytes]]) -> Iterator[Limitation]:
     for hidden, names in found.items():
-        yield Obstacle(hidden.reason, hidden.way_out, tuple(names))
+        yield Limitation(hidden.reason, hidden.way_out, tuple(names))

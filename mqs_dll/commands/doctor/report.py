@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from mqs_dll.commands.doctor.diagnosis import Diagnosis, FileFacts, Obstacle, Part, ProcessFacts, Verdict
+from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, FileFacts, Limitation, ProcessFacts, Visibility
 from mqs_dll.contract.abi import MpiFacts
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.report.fields import text_for_json
@@ -68,7 +68,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield Text(f"Nothing can be shown: {visible(diagnosis.no_layout)}", style="red")
     elif diagnosis.parts is None:
         yield Text("libmqs has layouts for it; what can be seen, a running process tells: mqs doctor PID")
-    elif diagnosis.verdict is Verdict.WHOLE:
+    elif diagnosis.verdict is Visibility.WHOLE:
         yield Text("All queues of all communicators can be seen.", style="green")
     else:
         yield Text("A part can't be seen.", style="yellow")
@@ -90,14 +90,14 @@ def _parts(diagnosis: Diagnosis) -> Iterator[RenderableType]:
             yield from _part(part)
 
 
-def _part(part: Part) -> Iterator[RenderableType]:
+def _part(part: Capability) -> Iterator[RenderableType]:
     if part.seen or not part.obstacles:
         yield _line(f"{part.name}: seen on {_count(part.seen)}")
     for obstacle in part.obstacles:
         yield _line(f"{part.name}, on {_names(obstacle)}: {visible(obstacle.reason)}", "yellow")
 
 
-def _names(obstacle: Obstacle) -> str:
+def _names(obstacle: Limitation) -> str:
     names = obstacle.communicators
     if len(names) > _MOST_NAMES:
         return _count(len(names))
@@ -114,7 +114,7 @@ def _mends(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield _line(visible(mend.what), "cyan")
         yield _line(f"  {visible(mend.why)}")
     if not diagnosis.mends:
-        nothing = "nothing is known that would show more" if diagnosis.verdict is Verdict.PARTLY else "nothing"
+        nothing = "nothing is known that would show more" if diagnosis.verdict is Visibility.PARTLY else "nothing"
         yield _line(nothing, "dim")
 
 
@@ -182,10 +182,10 @@ def _mpi(mpi: MpiFacts, library: str | None) -> dict[str, Any]:
     }
 
 
-def _part_json(part: Part) -> dict[str, Any]:
+def _part_json(part: Capability) -> dict[str, Any]:
     return {"seen": part.seen, "obstacles": [_obstacle(obstacle) for obstacle in part.obstacles]}
 
 
-def _obstacle(obstacle: Obstacle) -> dict[str, Any]:
+def _obstacle(obstacle: Limitation) -> dict[str, Any]:
     names = [name.decode("utf-8", "replace") for name in obstacle.communicators]
     return {"reason": obstacle.reason, "way_out": obstacle.way_out, "communicators": names}

@@ -39,7 +39,7 @@ _COMPRESSED = {
 }
 
 
-class _Segment(NamedTuple):
+class _CoreSegment(NamedTuple):
     begin: int
     size: int
     """Bytes that the core holds, or should hold: a core that was cut off has less."""
@@ -144,7 +144,7 @@ class CoreFile:
         self._length = status.st_size
         headers = self._program_headers()
         self._segments = sorted(
-            _Segment(each.address, each.file_size, each.offset)
+            _CoreSegment(each.address, each.file_size, each.offset)
             for each in headers
             if each.kind == elf.LOAD and each.file_size
         )
@@ -224,7 +224,7 @@ class CoreFile:
         )
         """Bytes of those that it doesn't hold, because it was cut off."""
 
-    def _stack(self) -> _Segment:
+    def _stack(self) -> _CoreSegment:
         """Return the part with the main thread's stack.
 
         Only where that was to be kept is what the core leaves out, of a library, still as it is in the library's file.
@@ -240,7 +240,7 @@ class CoreFile:
             )
         return segment
 
-    def _segment_at(self, address: int) -> _Segment | None:
+    def _segment_at(self, address: int) -> _CoreSegment | None:
         place = bisect_right(self._begins, address) - 1
         if place < 0 or address >= self._begins[place] + self._segments[place].size:
             return None

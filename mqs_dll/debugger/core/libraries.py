@@ -32,7 +32,7 @@ class Presence(Enum):
     UNKNOWN = "of a build that the core doesn't tell"
 
 
-class Library(NamedTuple):
+class CoreLibrary(NamedTuple):
     """A program or library of the core's process."""
 
     name: str
@@ -62,15 +62,15 @@ class Libraries:
         self._sysroot = sysroot
         self._found = {mapping.path: library for mapping, library in self._search()}
 
-    def all(self) -> list[Library]:
+    def all(self) -> list[CoreLibrary]:
         """Return every program and library of the process, by address."""
         return list(self._found.values())
 
-    def absent(self) -> list[Library]:
+    def absent(self) -> list[CoreLibrary]:
         """Return those that are not at hand."""
         return [library for library in self._found.values() if library.path is None]
 
-    def at(self, address: int) -> Library | None:
+    def at(self, address: int) -> CoreLibrary | None:
         """Return the program or library whose file lay at an address, None where there was none."""
         mapping = self._core.mapping_at(address)
         return self._found.get(mapping.path) if mapping else None
@@ -94,7 +94,7 @@ class Libraries:
         rest_of_page = -(address + len(data)) % _PAGE  # zeros, where the file ends within it
         return data.ljust(min(wanted, len(data) + rest_of_page), b"\0") or None
 
-    def _search(self) -> Iterator[tuple[MappedFile, Library]]:
+    def _search(self) -> Iterator[tuple[MappedFile, CoreLibrary]]:
         for mapping in self._core.mappings:
             if mapping.offset == 0:
                 page = self._core.first_page(mapping)
@@ -102,7 +102,7 @@ class Libraries:
                 if library is not None:
                     yield mapping, library
 
-    def _library(self, name: str, page: bytes | None) -> Library | None:
+    def _library(self, name: str, page: bytes | None) -> CoreLibrary | None:
         """Return a file of the process if it is a program or a library, None for data that it had mapped."""
         if page is not None and not page.startswith(elf.MAGIC_64):
             return None
@@ -114,12 +114,12 @@ class Libraries:
             if page is None:
                 presence = Presence.UNKNOWN
             elif _same_build(page, begin):
-                return Library(name, Presence.AT_HAND, path)
+                return CoreLibrary(name, Presence.AT_HAND, path)
             else:
                 presence = Presence.DIFFERENT
         if page is None and presence is Presence.MISSING:
             return None
-        return Library(name, presence, None)
+        return CoreLibrary(name, presence, None)
 
     def _candidates(self, name: str) -> Iterator[Path]:
         path = Path(name.removesuffix(DELETED))

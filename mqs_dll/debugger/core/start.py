@@ -20,7 +20,7 @@ _MOST_STRINGS = 1 << 25
 _WORD = 8
 
 
-class Start(NamedTuple):
+class CoreStart(NamedTuple):
     """How a process was started; both are empty where the core doesn't tell."""
 
     arguments: Sequence[str]
@@ -28,7 +28,7 @@ class Start(NamedTuple):
     environment: Mapping[str, str]
 
 
-def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, vector: bytes) -> Start:
+def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, vector: bytes) -> CoreStart:
     """Return the arguments and the environment of a process.
 
     Args:
@@ -40,18 +40,18 @@ def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, ve
     """
     lowest = max(stack, begin - len(vector) - _MOST_POINTERS)
     if not vector or not lowest < begin < end < begin + _MOST_STRINGS:
-        return Start([], {})
+        return CoreStart([], {})
     try:
         below, strings = read(lowest, begin - lowest), read(begin, end - begin)
     except TargetReadError:
-        return Start([], {})
+        return CoreStart([], {})
     pointers = below[: max(below.rfind(vector), 0)]
     words = [word for (word,) in struct.iter_unpack("<Q", pointers[len(pointers) % _WORD :])]
     variables = _back_to(words, lambda word, count: word == 0)
     arguments = _back_to(words, lambda word, count: word == count)
     texts = _strings(strings, [address - begin for address in (*arguments, *variables)])
     pairs = (text.partition("=") for text in texts[len(arguments) :])
-    return Start(texts[: len(arguments)], {name: value for name, equals, value in pairs if equals})
+    return CoreStart(texts[: len(arguments)], {name: value for name, equals, value in pairs if equals})
 
 
 def _back_to(words: list[int], is_end: Callable[[int, int], bool]) -> list[int]:

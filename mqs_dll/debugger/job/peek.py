@@ -15,7 +15,7 @@ from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TargetProcess
 from mqs_dll.debugger.proc import read_stat, turns
 from mqs_dll.debugger.stopping.holder import Holder, Returns
-from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.messages import WatchedReturn
 
 CallFrame = tuple[int, int, int]
 """A thread's ID, the address of the frame of the call that it is in, and the frame's size, return address included."""
@@ -103,14 +103,14 @@ class _Watched:
         self._ran: dict[int, int] = {}
         self._had_turns = False
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[WatchedReturn]:
         """Return its calls, for the kernel to notice when they end: none where that was seen already."""
         if self.moved:
             return []
         self._ran = {thread: _time_of(thread) for thread, _, _ in self.frames}
         return [self._call(frame) for frame in self.frames]
 
-    def is_counted(self, call: Call) -> None:
+    def is_counted(self, call: WatchedReturn) -> None:
         """Have the kernel notice when a call ends; there is no need to peek at it."""
         self.frames = [frame for frame in self.frames if self._call(frame) != call]
         self._counted += 1
@@ -142,8 +142,8 @@ class _Watched:
             return True
         return False if self._had_turns and self._counted == self._calls else None
 
-    def _call(self, frame: CallFrame) -> Call:
-        return Call(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
+    def _call(self, frame: CallFrame) -> WatchedReturn:
+        return WatchedReturn(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
 
     def _had_its_turn(self, thread: int) -> bool:
         """Tell whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""

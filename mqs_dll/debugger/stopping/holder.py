@@ -16,7 +16,7 @@ from typing import Any
 from mqs_dll.contract.errors import StopError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.proc import Owner
-from mqs_dll.debugger.stopping.messages import Call, Watch, order_of, receive, send
+from mqs_dll.debugger.stopping.messages import Watch, WatchedReturn, order_of, receive, send
 
 _LETTING_GO = 5.0
 """Seconds that the holder has to let go."""
@@ -133,16 +133,16 @@ class Returns(Closes):
         self._holder = holder
         self._begun = False
 
-    def begin(self, calls: Sequence[Call], seconds: float) -> set[Call]:
+    def begin(self, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
         """Begin to notice, for so many seconds at most; return of which of the calls a return will be."""
         if not calls:
             return set()
         self._begun = True
         return self._ask(Watch(calls, seconds)) or set()
 
-    def end(self) -> dict[Call, int] | None:
+    def end(self) -> dict[WatchedReturn, int] | None:
         """Return how often the address of each call was reached, 0 or mostly 1; None where that isn't known."""
-        counts: dict[Call, int] | None = self._ask(None) if self._begun else None
+        counts: dict[WatchedReturn, int] | None = self._ask(None) if self._begun else None
         self._begun = False
         return counts
 

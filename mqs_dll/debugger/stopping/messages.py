@@ -35,7 +35,7 @@ class Order(NamedTuple):
     notice that the limit is over; empty to leave it alone."""
 
 
-class Call(NamedTuple):
+class WatchedReturn(NamedTuple):
     """A call that a thread is in."""
 
     thread: int
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 class Watch(NamedTuple):
     """Which returns to notice, and for how long."""
 
-    calls: Sequence[Call]
+    calls: Sequence[WatchedReturn]
     limit: float
 
 
@@ -81,7 +81,7 @@ def next_order() -> Order | Watch | int | None:
         if kind == Order.__name__:
             return Order(**{**members, "started": {int(pid): int(at) for pid, at in members["started"]}})
         if kind == Watch.__name__:
-            calls = [Call(int(thread), int(address)) for thread, address in members["calls"]]
+            calls = [WatchedReturn(int(thread), int(address)) for thread, address in members["calls"]]
             return Watch(calls, float(members["limit"]))
         return None if members is None else int(members)
     except (LookupError, RecursionError, TypeError, ValueError):

@@ -22,7 +22,7 @@ from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.proc import Owner, is_wholly_of, read_status
 from mqs_dll.debugger.stopping import ptrace
-from mqs_dll.debugger.stopping.messages import Call
+from mqs_dll.debugger.stopping.messages import WatchedReturn
 from mqs_dll.debugger.stopping.returns import ReturnCounter
 
 _BREAKPOINT = 1
@@ -33,17 +33,17 @@ arch/x86/kernel/traps.c). A breakpoint that a program has in its code, int3, say
 class SignalFilter(Closes):
     """Has breakpoints in threads that run, and stands between them and their signals."""
 
-    def __init__(self, calls: Sequence[Call], owner: Owner | None = None) -> None:
+    def __init__(self, calls: Sequence[WatchedReturn], owner: Owner | None = None) -> None:
         """Take in which threads may reach which addresses, and whose they have to be (tracer.Tracer)."""
         self._calls = calls
         self._owner = owner
-        self._counters: dict[Call, ReturnCounter] = {}
+        self._counters: dict[WatchedReturn, ReturnCounter] = {}
         self._threads: set[int] = set()
         """Those that we trace."""
         self.keeps = False
         """Whether a thread could not be let go, as Tracer has it."""
 
-    def begin(self) -> set[Call]:
+    def begin(self) -> set[WatchedReturn]:
         """Begin; return of which of the calls a return will be noticed."""
         for call in self._calls:
             with suppress(OSError):
@@ -71,7 +71,7 @@ class SignalFilter(Closes):
             else:
                 ptrace.call(ptrace.CONT, thread, self._to_deliver(thread, status))
 
-    def end(self) -> dict[Call, int]:
+    def end(self) -> dict[WatchedReturn, int]:
         """Let all threads go; return how often the address of each call was reached. Idempotent."""
         while self._threads:
             self._let_go(self._threads.pop())

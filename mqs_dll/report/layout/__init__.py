@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqs_dll.report.layout.boxes import Edge, Layout, Size
+from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Size
 from mqs_dll.report.layout.graph import Rows
 
 PAGE = (1150.0, 700.0)
 """What a graph should fit, in pixels."""
 
 
-def layout(boxes: Sequence[Size], edges: Sequence[Edge]) -> Layout:
+def layout(boxes: Sequence[Size], edges: Sequence[Edge]) -> PlacedBoxes:
     """Return where boxes and arrows go so that they fit a page."""
     found = [Rows(boxes, edges, down).placed() for down in (False, True)]
     return min(found, key=lambda each: max(side / page for side, page in zip(each.size, PAGE, strict=True)))

@@ -28,7 +28,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PlacedBoxes:
     """Where everything is; x to the right, y down, from 0."""
 
     size: Size

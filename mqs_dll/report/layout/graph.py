@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-from mqs_dll.report.layout.boxes import Edge, Layout, Point, Route, Size
+from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Point, Route, Size
 from mqs_dll.report.layout.rows import rows_of_boxes
 from mqs_dll.report.layout.spacing import GAP, Item, order, space_out
 
@@ -50,7 +50,7 @@ class Rows:
         room = [0.0, *(length + _ARROW_ROOM for length in self._lengths)]
         self._begins = [_ARROW_ROOM / 2 + begin for begin in accumulate(room)]
 
-    def placed(self) -> Layout:
+    def placed(self) -> PlacedBoxes:
         """Order the rows, space them out, and draw the arrows."""
         order(self._rows)
         space_out(self._rows)
@@ -59,7 +59,7 @@ class Rows:
             item.position -= left
         across = max((item.position + item.after for row in self._rows for item in row), default=0.0) + GAP
         centres = tuple(self._turned(self._middle(item.row), item.position) for item in self._boxes)
-        return Layout(self._turned(self._begins[-1], across), centres, tuple(self._routes()), self._down)
+        return PlacedBoxes(self._turned(self._begins[-1], across), centres, tuple(self._routes()), self._down)
 
     def _turned(self, along: float, across: float) -> Point:
         return (across, along) if self._down else (along, across)

@@ -10,7 +10,7 @@ from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames
-from mqs_dll.report.words import MESSAGES, SURE, Rank, ranks_of, tag_words
+from mqs_dll.report.words import MESSAGES, SURE, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind
 
 _MODES = {Mode.ALL: "needs all", Mode.ANY: "needs one", Mode.UNKNOWN: "needs one, or all"}
@@ -49,7 +49,7 @@ class _PeersOnce:
         return self.get(tuple(sorted(frozenset().union(*(part.members for part in parts)))))
 
 
-class Need(NamedTuple):
+class WaitSummary(NamedTuple):
     """Waits of one process that differ in their peers alone."""
 
     kind: WaitKind
@@ -65,7 +65,7 @@ class Need(NamedTuple):
     from_call: bool = False
 
 
-class Case(NamedTuple):
+class RankSummary(NamedTuple):
     """One process, before it is merged with others."""
 
     place: int
@@ -73,20 +73,20 @@ class Case(NamedTuple):
     mode: str
     certainty: Certainty | None
     where: str
-    needs: tuple[Need, ...]
+    needs: tuple[WaitSummary, ...]
 
 
-def cases(job: Job, verdict: Verdict, names: CommunicatorNames) -> Iterator[Case]:
+def cases(job: Job, verdict: Verdict, names: CommunicatorNames) -> Iterator[RankSummary]:
     """Yield what each process does, in the order of the job."""
     once = _PeersOnce()
     for rank in ranks_of(job, verdict):
         activity = rank.activity
         needs = tuple(_needs(rank.waits, names, once))
         mode = _MODES[activity.mode] if sum(wait.kind in MESSAGES for wait in rank.waits) > 1 else ""
-        yield Case(rank.place, visible(_does(rank)), mode, activity.certainty, visible(activity.where), needs)
+        yield RankSummary(rank.place, visible(_does(rank)), mode, activity.certainty, visible(activity.where), needs)
 
 
-def _does(rank: Rank) -> str:
+def _does(rank: RankView) -> str:
     """Return what a process does without what it waits for, which has columns of its own."""
     activity, stuck = rank.activity, SURE[rank.activity.certainty].stuck
     if rank.unseen:
@@ -102,13 +102,13 @@ def _likeness(wait: Wait) -> Hashable:
     return (wait.kind, wait.communicator_id, wait.communicator, *messages)
 
 
-def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[Need]:
+def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) -> Iterator[WaitSummary]:
     for group in grouped((_likeness(wait), wait) for wait in _telling(waits)).values():
         first = group[0]
         peers = once.union(wait.peers for wait in group)
         ranks = frozenset(wait.peer_rank for wait in group if wait.peer_rank is not None)
         label = first.communicator_id, names.label(first)
-        yield Need(
+        yield WaitSummary(
             first.kind, *label, tag_words(first), first.any_source, _is_inside(first), peers, ranks, first.from_call
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
-from mqs_dll.report.text.cases import Case, Need, Peers, cases
+from mqs_dll.report.text.cases import Peers, RankSummary, WaitSummary, cases
 from mqs_dll.report.words import FROM_CALL
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
@@ -25,7 +25,7 @@ _GRAVITY = {Certainty.PROVED: 0, Certainty.SUSPECTED: 1, Certainty.NOTED: 3, Non
 _UNSEEN = frozenset({RankState.UNREADABLE, RankState.EXITED})
 
 
-class Line(NamedTuple):
+class WaitLine(NamedTuple):
     """One thing that the processes of a row wait for, in words."""
 
     peers: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     places: tuple[int, ...]
     does: str
     certainty: Certainty | None
-    lines: tuple[Line, ...]
+    lines: tuple[WaitLine, ...]
     where: str
     """The program's file and line; empty where not known."""
 
@@ -77,32 +77,32 @@ def _in_order(job: Job, found: Iterable[Row]) -> tuple[Row, ...]:
 # ---------------------------------------------------------------- what makes processes share a row
 
 
-def _same(case: Case) -> Hashable:
+def _same(case: RankSummary) -> Hashable:
     return case[1:]
 
 
-def _same_distance(case: Case) -> Hashable:
+def _same_distance(case: RankSummary) -> Hashable:
     """Take "waits for the rank above it" for the same in all processes."""
     return (case[1:5], *((need[:6], _distance(case.place, need.peers)) for need in case.needs))
 
 
-def _other_peers(case: Case) -> Hashable:
+def _other_peers(case: RankSummary) -> Hashable:
     return (case[1:5], *(need[:6] for need in case.needs))
 
 
-def _other_messages(case: Case) -> Hashable:
+def _other_messages(case: RankSummary) -> Hashable:
     return case[1:5], _kinds(case)
 
 
-def _other_lines(case: Case) -> Hashable:
+def _other_lines(case: RankSummary) -> Hashable:
     return case.does, case.mode, case.certainty, _kinds(case)
 
 
-def _same_call(case: Case) -> Hashable:
+def _same_call(case: RankSummary) -> Hashable:
     return case.does, case.certainty
 
 
-_LEVELS: tuple[Callable[[Case], Hashable], ...] = (
+_LEVELS: tuple[Callable[[RankSummary], Hashable], ...] = (
     _same,
     _same_distance,
     _other_peers,
@@ -116,29 +116,29 @@ _LEVELS: tuple[Callable[[Case], Hashable], ...] = (
 # ---------------------------------------------------------------- a row in words
 
 
-def _row(job: Job, names: CommunicatorNames, group: Sequence[Case], most_lines: int | None = MOST_LINES) -> Row:
+def _row(job: Job, names: CommunicatorNames, group: Sequence[RankSummary], most_lines: int | None = MOST_LINES) -> Row:
     """Return the row of processes, which may have no more in common than the call."""
     first = group[0]
     places = tuple(case.place for case in group)
     if len({_kinds(case) for case in group}) > 1:
-        return Row(places, first.does, first.certainty, (Line("different things", "", ""),), _places_in_code(group))
+        return Row(places, first.does, first.certainty, (WaitLine("different things", "", ""),), _places_in_code(group))
     words = [_line(job, names, places, [case.needs[number] for case in group]) for number in range(len(first.needs))]
     if most_lines is not None and len(words) > most_lines:
-        words[most_lines - 1 :] = [Line(f"and {len(words) - most_lines + 1} more", "", "")]
+        words[most_lines - 1 :] = [WaitLine(f"and {len(words) - most_lines + 1} more", "", "")]
     has_mode = first.mode and all(case.mode == first.mode for case in group)
     does = f"{first.does} ({first.mode})" if has_mode else first.does
     return Row(places, does, first.certainty, tuple(words), _places_in_code(group))
 
 
-def _kinds(case: Case) -> tuple[Hashable, ...]:
+def _kinds(case: RankSummary) -> tuple[Hashable, ...]:
     return tuple((need.kind, need.inside) for need in case.needs)
 
 
-def _places_in_code(group: Iterable[Case]) -> str:
+def _places_in_code(group: Iterable[RankSummary]) -> str:
     return _listed(case.where for case in group)
 
 
-def _line(job: Job, names: CommunicatorNames, places: Sequence[int], needs: Sequence[Need]) -> Line:
+def _line(job: Job, names: CommunicatorNames, places: Sequence[int], needs: Sequence[WaitSummary]) -> WaitLine:
     peers = _peers(job, places, needs)
     communicator = _listed(need.communicator for need in needs)
     if len({need.communicator_id for need in needs}) == 1:
@@ -147,7 +147,7 @@ def _line(job: Job, names: CommunicatorNames, places: Sequence[int], needs: Sequ
     words = "its message from {}".format if needs[0].inside else _WORDS[needs[0].kind]
     if all(need.from_call for need in needs):
         peers += f" ({FROM_CALL})"
-    return Line(words(peers), communicator, _listed(need.tag for need in needs))
+    return WaitLine(words(peers), communicator, _listed(need.tag for need in needs))
 
 
 _WORDS: dict[WaitKind, Callable[[str], str]] = {
@@ -164,7 +164,7 @@ _NO_PEER = {
 }
 
 
-def _peers(job: Job, places: Sequence[int], needs: Sequence[Need]) -> str:
+def _peers(job: Job, places: Sequence[int], needs: Sequence[WaitSummary]) -> str:
     """Return whom the processes wait for: all the same ones, each its neighbour, or each another."""
     different = {need.peers for need in needs}
     among = "any of " if all(need.any_source for need in needs) else ""

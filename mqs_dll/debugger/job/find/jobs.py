@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from mqs_dll.contract.errors import NoSuchProcessError
 from mqs_dll.debugger.job.find.elsewhere import claimed_hosts, hosts_of, marks_of, slurm_job
 from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
-from mqs_dll.debugger.job.find.proctable import Entry, read_proctable
+from mqs_dll.debugger.job.find.proctable import ProcDesc, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
 from mqs_dll.debugger.proc import Stat, not_permitted, read_status, user_name
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
@@ -26,7 +26,7 @@ class _Group:
     slots: list[Slot] = field(default_factory=list)
     closed: list[Stat] = field(default_factory=list)
     """What a launcher of ours has started but the kernel doesn't let us look into."""
-    table: Sequence[Entry] = ()
+    table: Sequence[ProcDesc] = ()
     """What its launcher has listed for debuggers."""
 
 
@@ -101,7 +101,7 @@ def _is_ours(pid: int) -> bool:
         return False
 
 
-def _other_launchers(processes: Processes, groups: Iterable[_Group]) -> Iterator[tuple[Stat, Sequence[Entry]]]:
+def _other_launchers(processes: Processes, groups: Iterable[_Group]) -> Iterator[tuple[Stat, Sequence[ProcDesc]]]:
     """Yield the launchers that list ranks but have started none of those here: batch systems' daemons did (srun)."""
     known = {each.pid for group in groups for each in group.above}
     for process in sorted(processes, key=lambda each: each.pid):
@@ -171,10 +171,10 @@ class _Builder:
         pids = [title.pid, *(slot.head.pid for slot in self._group.slots)]
         return next(filter(None, (slurm_job(self._processes.environment(pid)) for pid in pids)), "")
 
-    def _elsewhere(self, table: Sequence[Entry]) -> Iterator[str]:
+    def _elsewhere(self, table: Sequence[ProcDesc]) -> Iterator[str]:
         return (entry.host for entry in table if not self._is_here(entry))
 
-    def _world(self, slots: Sequence[Slot], table: Sequence[Entry]) -> FoundWorld:
+    def _world(self, slots: Sequence[Slot], table: Sequence[ProcDesc]) -> FoundWorld:
         markers = [slot.marker for slot in slots if slot.marker]
         size = len(table) or next((marker.size for marker in markers if marker.size), None)
         local = next((marker.local_size for marker in markers if marker.local_size), None)
@@ -199,7 +199,7 @@ class _Builder:
             return replace(rank, state=RankState.EXITED, why=str(gone))
         return replace(rank, why=str(error), way_out=error.help)
 
-    def _only_in_table(self, table: Sequence[Entry], known: set[int | None]) -> Iterator[FoundRank]:
+    def _only_in_table(self, table: Sequence[ProcDesc], known: set[int | None]) -> Iterator[FoundRank]:
         """Yield the ranks that the launcher has listed but that weren't found among the processes of this machine."""
         for number, entry in enumerate(table):
             if number in known:
@@ -214,7 +214,7 @@ class _Builder:
             else:
                 yield replace(rank, started=process.started)
 
-    def _is_here(self, entry: Entry) -> bool:
+    def _is_here(self, entry: ProcDesc) -> bool:
         above = {each.pid for each in self._group.above}
         below = any(each.pid in above for each in self._processes.ancestors(entry.pid))
         return below or _short(entry.host) in (_short(self._host), "localhost", "")

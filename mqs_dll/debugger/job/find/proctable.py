@@ -23,7 +23,7 @@ _MOST_TEXT = 1 << 26
 """Bytes of all names in a table: pointers into one text could make them some thousand times as many."""
 
 
-class Entry(NamedTuple):
+class ProcDesc(NamedTuple):
     """One rank, as the launcher has it; its place in the table is its rank."""
 
     host: str
@@ -32,14 +32,14 @@ class Entry(NamedTuple):
     pid: int
 
 
-def read_proctable(pid: int) -> tuple[Entry, ...]:
+def read_proctable(pid: int) -> tuple[ProcDesc, ...]:
     """Return the table of a launcher, by rank; nothing where it has none, or none that can be read."""
     with suppress(MqsError), LiveProcess(pid) as launcher:
         return _read(launcher)
     return ()
 
 
-def _read(launcher: LiveProcess) -> tuple[Entry, ...]:
+def _read(launcher: LiveProcess) -> tuple[ProcDesc, ...]:
     table, size = (launcher.image.find_symbol(name) for name in ("MPIR_proctable", "MPIR_proctable_size"))
     if table is None or size is None:
         return ()
@@ -58,5 +58,5 @@ def _read(launcher: LiveProcess) -> tuple[Entry, ...]:
                 if left < 0:
                     return ()
                 texts[pointer] = text.decode("utf-8", "backslashreplace")
-        found.append(Entry(texts[host], texts[program], max(rank_pid, 0)))
+        found.append(ProcDesc(texts[host], texts[program], max(rank_pid, 0)))
     return tuple(found)

@@ -32,7 +32,7 @@ from mqs_dll.debugger.job.find.elsewhere import slurm_job
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
-from mqs_dll.debugger.job.nodes.wire import Part, Parts, Wanted
+from mqs_dll.debugger.job.nodes.wire import NodePart, NodeParts, Wanted
 from mqs_dll.debugger.job.ranks import Here, How
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
 from mqs_dll.job.codec import DamagedError
@@ -199,7 +199,7 @@ class Agent(ExitStack):
             jobs = _jobs(processes, wanted)  # what launchers have in their memory, too
         self._found = {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
         gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
-        return wire.write(Parts(tuple(map(_part, jobs)), gone))
+        return wire.write(NodeParts(tuple(map(_part, jobs)), gone))
 
     def _open(self, message: Mapping[str, Any]) -> int:
         if self._here is None:
@@ -295,10 +295,10 @@ def _is_wanted(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
     )
 
 
-def _part(job: FoundJob) -> Part:
+def _part(job: FoundJob) -> NodePart:
     marks = tuple(sorted(job.marks))
     hosts = (*job.hosts, *job.claimed)
-    return Part(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, hosts)
+    return NodePart(job.host, job.title, job.launcher, job.user, job.started, job.worlds, job.ranks, marks, hosts)
 
 
 _KEPT = re.compile(r"PATH|HOME|LANG|LC_.*|XDG_.*_HOME|LD_LIBRARY_PATH|MQS_.*|OMP_.*|DRGN_.*")

@@ -21,7 +21,7 @@ from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
 from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
-from mqs_dll.debugger.job.nodes.wire import Part, Wanted
+from mqs_dll.debugger.job.nodes.wire import NodePart, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.ranks import How, unread
 from mqs_dll.job.codec import DamagedError
@@ -55,7 +55,7 @@ _INSTALL = (
 )
 
 
-class Start(NamedTuple):
+class AgentStart(NamedTuple):
     """What starts agents."""
 
     command: str
@@ -91,7 +91,7 @@ class _Node:
 class Agents(Closes):
     """Ranks on several nodes (ranks.Ranks)."""
 
-    def __init__(self, how: How, start: Start, on_reach: Callable[[Sequence[str]], None] | None = None) -> None:
+    def __init__(self, how: How, start: AgentStart, on_reach: Callable[[Sequence[str]], None] | None = None) -> None:
         """Begin; nothing is started yet.
 
         Args:
@@ -208,10 +208,10 @@ class Agents(Closes):
                 self._carrier.start(chosen, self._start_by.command, data=self._start_by.data)
         self._wait(dict.fromkeys(names, ""), _GREET)
 
-    def _parts(self, name: str, answer: Any) -> Sequence[Part]:
+    def _parts(self, name: str, answer: Any) -> Sequence[NodePart]:
         """Return what a node has found, and keep it."""
         node = self._nodes[name]
-        parts: Sequence[Part] = ()
+        parts: Sequence[NodePart] = ()
         gone: frozenset[int] = frozenset()
         if node.lost is None and node.refused is None:
             try:
@@ -477,5 +477,5 @@ def _by_node(ranks: Iterable[FoundRank]) -> dict[str, list[int]]:
     return found
 
 
-def _hosts_of(part: Part) -> Iterator[str]:
+def _hosts_of(part: NodePart) -> Iterator[str]:
     return (rank.host for rank in part.ranks if rank.host and rank.host != part.host)

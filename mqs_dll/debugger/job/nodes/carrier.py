@@ -40,7 +40,7 @@ SSH = ""
 """The engine that is ClusterShell's own."""
 
 
-class Line(NamedTuple):
+class AgentLine(NamedTuple):
     """A line has come from a node."""
 
     node: str
@@ -87,7 +87,7 @@ class Carrier(Closes):
         self._heard: Counter[str] = Counter()
         self._taken: Counter[str] = Counter()  # each is counted by one thread alone
         self._workers: dict[str, Any] = {}
-        self._events: queue.SimpleQueue[Line | Gone] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[AgentLine | Gone] = queue.SimpleQueue()
         self._port: Any = None
         self._over = False
         ready = threading.Event()
@@ -137,13 +137,13 @@ class Carrier(Closes):
         """End what was started on a node: its standard input ends."""
         self._tell(lambda task: self._workers[node].abort())
 
-    def next(self, seconds: float) -> Line | Gone | None:
+    def next(self, seconds: float) -> AgentLine | Gone | None:
         """Return what has happened next; None when nothing does within a time."""
         try:
             event = self._events.get(timeout=max(seconds, 0.0))
         except queue.Empty:
             return None
-        if isinstance(event, Line):
+        if isinstance(event, AgentLine):
             self._taken[event.node] += _LINE + len(event.text)
         return event
 
@@ -189,7 +189,7 @@ class Carrier(Closes):
             self._said[node].append(text[:1000].decode("utf-8", "backslashreplace"))
         elif len(text) <= MOST_LINE and not self._floods(node):
             self._heard[node] += _LINE + len(text)
-            self._events.put(Line(node, text))
+            self._events.put(AgentLine(node, text))
 
     def ended(self, node: str, code: int) -> None:
         """Note an end."""

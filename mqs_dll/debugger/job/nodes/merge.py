@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mqs_dll.debugger.job.nodes.hosts import fold, short
-from mqs_dll.debugger.job.nodes.wire import Part
+from mqs_dll.debugger.job.nodes.wire import NodePart
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import RankState
@@ -25,7 +25,7 @@ _NAME = "\0"
 class Answer:
     """What became of one node that was asked for the job's ranks."""
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[NodePart] = ()
     gone: frozenset[int] = frozenset()
     """PIDs of the launcher's table that aren't there any more."""
     lost: Obstacle | None = None
@@ -89,7 +89,7 @@ def lost_nodes(answers: Mapping[str, Answer]) -> Iterator[str]:
         yield reason.replace(_NAME, fold(nodes))
 
 
-def _take(worlds: dict[str, _World], node: str, part: Part) -> None:
+def _take(worlds: dict[str, _World], node: str, part: NodePart) -> None:
     """Take in what one node has found."""
     seen: dict[str, int] = {}
     numbered = []

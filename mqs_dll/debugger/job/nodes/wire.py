@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from mqs_dll import __version__
 from mqs_dll.debugger.job.find.markers import Marker
 from mqs_dll.job import json_memory as json_memory
-from mqs_dll.job.codec import Codecs, DamagedError, Room, fold, unfold_counted
+from mqs_dll.job.codec import Codecs, DamagedError, ValueBudget, fold, unfold_counted
 from mqs_dll.job.facts import MOST_RANKS
 from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.job.records import CallStack, JobProcess
@@ -147,7 +147,7 @@ class Jobs:
         for runs in document[GROUPS]:
             groups.append(self._group(runs, _MOST_MEMBERS - members))
             members += len(groups[-1])
-        room = Room(_MOST_VALUES)
+        room = ValueBudget(_MOST_VALUES)
         for name, table in tables.items():
             if name == GROUPS:
                 table.take(groups)
@@ -206,7 +206,7 @@ class Wanted(NamedTuple):
     """Whose it is, where that is known: of others' processes none is meant."""
 
 
-class Part(NamedTuple):
+class NodePart(NamedTuple):
     """A job's part on one node: what FoundJob has, as far as other machines need it."""
 
     host: str
@@ -221,10 +221,10 @@ class Part(NamedTuple):
     hosts: tuple[str, ...]
 
 
-class Parts(NamedTuple):
+class NodeParts(NamedTuple):
     """What an agent answers to Wanted."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NodePart, ...]
     gone: tuple[int, ...]
     """Of the PIDs that were asked for those of which there is no process any more."""
 
@@ -233,13 +233,13 @@ _MOST_WORLDS = 1000
 """That jobs on one node have: some work at the head is for each of them, and each process."""
 
 
-def read_parts(value: Any) -> Parts:
-    """Return the Parts that an agent has sent.
+def read_parts(value: Any) -> NodeParts:
+    """Return the NodeParts that an agent has sent.
 
     Raises:
         DamagedError: they are none, or of more or larger jobs than any machine has.
     """
-    found: Parts = read(Parts, value)
+    found: NodeParts = read(NodeParts, value)
     if len(found.parts) + sum(len(part.worlds) for part in found.parts) > _MOST_WORLDS:
         raise DamagedError("has more jobs than any")
     for part in found.parts:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import drgn
 
 from mqs_dll.contract.errors import TargetReadError
-from mqs_dll.debugger.job.stacks.modules import Process
+from mqs_dll.debugger.job.stacks.modules import MappedProcess
 
 Fetch = Callable[[int, int], bytes]
 """Returns so many bytes at an address, or raises TargetReadError."""
@@ -23,7 +23,7 @@ _ENDBR64 = bytes.fromhex("f30f1efa")
 _BTI_C = 0xD503245F
 
 
-def called_function(process: Process, return_address: int, registers: Mapping[str, int]) -> int | None:
+def called_function(process: MappedProcess, return_address: int, registers: Mapping[str, int]) -> int | None:
     """Return the address of the function that the call before a return address goes to, None where it can't be told.
 
     Args:
@@ -43,7 +43,7 @@ def called_function(process: Process, return_address: int, registers: Mapping[st
     return None
 
 
-def _called_on_x86(process: Process, return_address: int, registers: Mapping[str, int]) -> int | None:
+def _called_on_x86(process: MappedProcess, return_address: int, registers: Mapping[str, int]) -> int | None:
     code = process.fetch(return_address - 6, 6)
     if code[1] == 0xE8:  # call rel32
         return through_x86_table(process.fetch, return_address + struct.unpack_from("<i", code, 2)[0])
@@ -70,7 +70,7 @@ def through_x86_table(fetch: Fetch, address: int) -> int:
     return _read_pointer(fetch, start + at + 6 + struct.unpack_from("<i", code, at + 2)[0])
 
 
-def _called_on_arm(process: Process, return_address: int, registers: Mapping[str, int]) -> int | None:
+def _called_on_arm(process: MappedProcess, return_address: int, registers: Mapping[str, int]) -> int | None:
     instruction = _read_instruction(process, return_address - 4)
     if instruction >> 26 == 0b100101:  # bl
         offset = (instruction & 0x3FFFFFF) << 2
@@ -80,7 +80,7 @@ def _called_on_arm(process: Process, return_address: int, registers: Mapping[str
     return None
 
 
-def _through_arm_table(process: Process, address: int) -> int:
+def _through_arm_table(process: MappedProcess, address: int) -> int:
     start = address & _MASK
     at = start + 4 if _read_instruction(process, start) == _BTI_C else start
     page_of, load = struct.unpack("<2I", process.fetch(at, 8))
@@ -96,6 +96,6 @@ def _read_pointer(fetch: Fetch, address: int) -> int:
     return pointer
 
 
-def _read_instruction(process: Process, address: int) -> int:
+def _read_instruction(process: MappedProcess, address: int) -> int:
     instruction: int = struct.unpack("<I", process.fetch(address, 4))[0]
     return instruction

@@ -13,7 +13,7 @@ from mqs_dll.debugger.live import new_program
 _MOST_FILES = 32
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """One function at an address, which the compiler may have put into another one."""
 
     function: str
@@ -21,7 +21,7 @@ class Line(NamedTuple):
     line: int
 
 
-def lines_at(module: drgn.Module, address: int) -> tuple[Line, ...]:
+def lines_at(module: drgn.Module, address: int) -> tuple[SourceLine, ...]:
     """Return the functions at an address of a module, innermost first; none without debug information."""
     path, bias, range_ = module.loaded_file_path, module.loaded_file_bias, module.address_ranges
     if path is None or bias is None or not range_:
@@ -57,7 +57,7 @@ def _open(file: _File) -> drgn.Program | None:
     return program if module.debug_file_path else None
 
 
-def _lines(program: drgn.Program | None, address: int) -> Iterator[Line]:
+def _lines(program: drgn.Program | None, address: int) -> Iterator[SourceLine]:
     if program is None:
         return
     try:
@@ -69,4 +69,4 @@ def _lines(program: drgn.Program | None, address: int) -> Iterator[Line]:
             source = frame.source()
         except LookupError:
             return
-        yield Line(frame.function_name or "", source.filename, source.line)
+        yield SourceLine(frame.function_name or "", source.filename, source.line)

@@ -39,7 +39,7 @@ _PYTHON_FOLDERS = {"lib-dynload", "mpi4py"}
 _PYTHON_PROGRAM = re.compile(r"python[\d.]*")
 
 
-class Process(Protocol):
+class MappedProcess(Protocol):
     """What a process and one that left a core file have in common: live.LiveProcess, core.process.CoreProcess."""
 
     @property
@@ -57,7 +57,7 @@ class Process(Protocol):
         ...
 
 
-class Owner(Enum):
+class CodeOwner(Enum):
     """Who wrote the code of a module."""
 
     PROGRAM = auto()
@@ -72,7 +72,7 @@ class Owner(Enum):
 class Modules:
     """The modules of one process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: MappedProcess) -> None:
         """Find the module that has the MPI in it, and the one that has Python."""
         self.process = process
         self._mpi = self._defining("PMPI_Init")
@@ -93,18 +93,18 @@ class Modules:
             return None
         return None if module.loaded_file_path is None and module.wants_loaded_file() else module
 
-    def owner(self, module: drgn.Module) -> Owner:
+    def owner(self, module: drgn.Module) -> CodeOwner:
         """Return whose code a module has."""
         name = base_name(module)
         if name.startswith(_RUNTIME_FILES):
-            return Owner.RUNTIME
+            return CodeOwner.RUNTIME
         if self._python is not None and self._is_python(module):
-            return Owner.PYTHON
+            return CodeOwner.PYTHON
         if self.is_main(module):
-            return Owner.PROGRAM
+            return CodeOwner.PROGRAM
         if module == self._mpi or name.startswith(MPI_FILES):
-            return Owner.MPI
-        return Owner.PROGRAM
+            return CodeOwner.MPI
+        return CodeOwner.PROGRAM
 
     def calls_nothing(self, module: drgn.Module) -> bool:
         """Return whether a thread that has no other modules on its stack makes no MPI call of its own accord.
@@ -112,7 +112,9 @@ class Modules:
         It waits for work in a library, or moves data for the MPI.
         """
         name = base_name(module)
-        return self.owner(module) in (Owner.MPI, Owner.RUNTIME) or name.startswith(_POOL_FILES + _TRANSPORT_FILES)
+        return self.owner(module) in (CodeOwner.MPI, CodeOwner.RUNTIME) or name.startswith(
+            _POOL_FILES + _TRANSPORT_FILES
+        )
 
     @property
     def has_python(self) -> bool:

@@ -11,13 +11,13 @@ from mqs_dll.debugger.job.function_names import Call
 from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, frames_of
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.follow import Step, Walk
-from mqs_dll.debugger.job.stacks.modules import Modules, Owner, base_name
+from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
 from mqs_dll.job.records import Argument, CallStack
 
 _MOST_FRAMES = 256
 _FINGERPRINTED = 256 << 10
 """Bytes of the program's own part of a stack that its fingerprint covers at most."""
-_OF_PROGRAM = (Owner.PROGRAM, Owner.PYTHON)
+_OF_PROGRAM = (CodeOwner.PROGRAM, CodeOwner.PYTHON)
 _SAVED = 7 * 8
 """Bytes at the outer end of a frame of x86_64: the return address, and the six registers that calls keep."""
 
@@ -83,7 +83,7 @@ def _callback(inner: Sequence[Step], modules: Modules) -> int | None:
     own = (
         place
         for place, step in enumerate(inner)
-        if step.module and (modules.is_main(step.module) or modules.owner(step.module) is Owner.PYTHON)
+        if step.module and (modules.is_main(step.module) or modules.owner(step.module) is CodeOwner.PYTHON)
     )
     return next(own, None)
 
@@ -98,7 +98,7 @@ def _check_outside(stack: ThreadStack, walked: Walk, modules: Modules) -> None:
     if modules.mpi is None:
         raise CannotTellError("the MPI's functions have no symbols: the stack can't tell which of them was called")
     for step in walked.steps:
-        if step.module and modules.owner(step.module) is Owner.MPI:
+        if step.module and modules.owner(step.module) is CodeOwner.MPI:
             raise CannotTellError(f"it is inside {base_name(step.module)}, but the stack doesn't tell by which call")
     if walked.complete or not _may_be_inside(stack, walked, modules):
         return

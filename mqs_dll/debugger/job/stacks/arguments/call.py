@@ -10,13 +10,13 @@ import drgn
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.function_names import Call
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
-from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
+from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
 from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
-from mqs_dll.debugger.job.stacks.modules import Modules, Process
+from mqs_dll.debugger.job.stacks.modules import MappedProcess, Modules
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, Witness
 
@@ -50,7 +50,7 @@ class CallArguments:
     def __init__(self, modules: Modules) -> None:
         """Begin; nothing is read before the first question."""
         self._modules = modules
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedCode | None = None
 
     def of(self, stack: ThreadStack, steps: Sequence[Step], call: Call) -> tuple[Argument, ...]:
         """Return what is known of the arguments of a call, in their order; nothing on machines other than x86_64.
@@ -67,7 +67,7 @@ class CallArguments:
             return ()
         wanted, functions, wrapper, place = entered
         if self._loaded is None:
-            self._loaded = Loaded(process)
+            self._loaded = LoadedCode(process)
         chain = Chain(steps, stack, self._loaded)
         outer = place + 1
         called = steps[outer].target
@@ -120,7 +120,7 @@ def _wants_a_second_witness(wanted: Sequence[Parameter], computed: Collection[in
     )
 
 
-def _lasts(process: Process, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
+def _lasts(process: MappedProcess, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
     """Return whether a call's frame still is as it was in the stop: only then was what was read since the same, too."""
     end = steps[place + 1].sp
     begin = max(steps[place].sp, end - _OUTER_END)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.decode import ARGUMENTS
-from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function, TableError
-from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, Load, Numbers, no_load
+from mqs_dll.debugger.job.stacks.arguments.eh_frame import FrameDescription, TableError
+from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, FrameValues, Load, no_load
 from mqs_dll.debugger.job.stacks.arguments.flow import STACK_ARGUMENTS, Followed, Goal, UnknownWayError
-from mqs_dll.debugger.job.stacks.arguments.loaded import Loaded
+from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
 from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, narrow, parts
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
@@ -47,7 +47,7 @@ class Computed(NamedTuple):
 class Chain:
     """The functions of one stack."""
 
-    def __init__(self, steps: Sequence[Step], stack: ThreadStack, loaded: Loaded) -> None:
+    def __init__(self, steps: Sequence[Step], stack: ThreadStack, loaded: LoadedCode) -> None:
         """Begin.
 
         Args:
@@ -59,7 +59,7 @@ class Chain:
         self._stack = stack
         self._loaded = loaded
         self._followed: dict[int, Followed] = {}
-        self._numbers: dict[int, Numbers] = {}
+        self._numbers: dict[int, FrameValues] = {}
 
     # ------------------------------------------------------------ the callee's side
 
@@ -121,7 +121,7 @@ class Chain:
             return known
         code, own = self._loaded.code(entry)
         followed = self._loaded.follow(code, own, Goal(jumps=frozenset((landed,))))
-        return _given(Numbers(code.bias, {0: self._steps[place + 1].sp - WORD}), followed, known)
+        return _given(FrameValues(code.bias, {0: self._steps[place + 1].sp - WORD}), followed, known)
 
     def _landed(self, place: int, entry: int) -> int:
         """Return where a step's function begins, when another one was called: one that jumped to another file's."""
@@ -162,7 +162,7 @@ class Chain:
         """Return what a function passes on that ends in a jump, by what was passed to it."""
         code, entry = self._loaded.code(helper)
         followed = self._loaded.follow(code, entry, Goal(jumps=functions))
-        numbers = Numbers(code.bias, {0: self._steps[place].sp - WORD})
+        numbers = FrameValues(code.bias, {0: self._steps[place].sp - WORD})
         for number, known in passed.items():
             numbers.learn(Value(("arg", number), known.size), known.number)
         reread = any(known.reread for known in passed.values())
@@ -233,7 +233,7 @@ class Chain:
             self._followed[place] = self._loaded.follow(code, own, goal)
         return self._followed[place]
 
-    def _asked(self, place: int, followed: Followed) -> Numbers:
+    def _asked(self, place: int, followed: Followed) -> FrameValues:
         """Return the numbers that a function's registers and stack hold.
 
         Raises:
@@ -248,7 +248,7 @@ class Chain:
         if bases.setdefault(base, step.sp - offset) + offset != step.sp:
             raise ContradictionError
         code, _ = self._loaded.code(step.pc)
-        numbers = Numbers(code.bias, bases)
+        numbers = FrameValues(code.bias, bases)
         for name, value in followed.held:
             if name in step.registers:
                 numbers.learn(value, step.registers[name])
@@ -283,13 +283,13 @@ class Chain:
         return int.from_bytes(data, "little")
 
 
-def _is_whole(code: Code, function: Function) -> bool:
+def _is_whole(code: Code, function: FrameDescription) -> bool:
     """Return whether all jumps of a function stay within it."""
     jumps = code.jumps(function)
     return jumps is not None and all(function.start <= to < function.end for to in jumps)
 
 
-def _given(numbers: Numbers, followed: Followed, passed: Known) -> Known:
+def _given(numbers: FrameValues, followed: Followed, passed: Known) -> Known:
     """Return what is known of a function's arguments, also by what is known of those that it passed."""
     for number, value in followed.passed:
         if number in passed:
@@ -299,12 +299,12 @@ def _given(numbers: Numbers, followed: Followed, passed: Known) -> Known:
     return _arguments(numbers)
 
 
-def _arguments(numbers: Numbers) -> dict[int, tuple[int, int]]:
+def _arguments(numbers: FrameValues) -> dict[int, tuple[int, int]]:
     found = {number: _find(numbers, Value(("arg", number), WORD)) for number in range(_MOST)}
     return {number: what for number, what in found.items() if what}
 
 
-def _find(numbers: Numbers, value: Value, load: Load = no_load) -> tuple[int, int] | None:
+def _find(numbers: FrameValues, value: Value, load: Load = no_load) -> tuple[int, int] | None:
     """Return the number of a value, or of its low half, and its size."""
     for size in (WORD, 4):
         if size <= value.size:

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.arguments.decode import Instruction, decoder
-from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function, Functions
+from mqs_dll.debugger.job.stacks.arguments.eh_frame import FrameDescription, Functions
 from mqs_dll.debugger.job.stacks.arguments.values import Label
 from mqs_dll.debugger.job.stacks.callee import Fetch, through_x86_table
 
@@ -42,7 +42,7 @@ class Code:
         """Return the file's own address for one of the process's."""
         return address - self.bias
 
-    def function(self, address: int) -> Function | None:
+    def function(self, address: int) -> FrameDescription | None:
         """Return the function, or the part of one, that an address lies in; None where no table has one.
 
         Raises:
@@ -73,7 +73,7 @@ class Code:
             self._decoded[address] = decoded
         return self._decoded[address]
 
-    def jumps(self, function: Function) -> list[int] | None:
+    def jumps(self, function: FrameDescription) -> list[int] | None:
         """Return where a function's direct jumps go to; None where they can't all be told."""
         return decoder().jumps(self._bytes(function), function.start)
 
@@ -104,7 +104,7 @@ class Code:
             self._functions = Functions(lambda at, size: self._fetch(at + self.bias, size), self.own(self.header))
         return self._functions
 
-    def _bytes(self, function: Function) -> bytes:
+    def _bytes(self, function: FrameDescription) -> bytes:
         if function.start not in self._code:
             size = min(function.end - function.start, _MOST_CODE)
             self._code[function.start] = self._fetch(function.start + self.bias, size)

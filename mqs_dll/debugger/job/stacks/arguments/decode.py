@@ -25,7 +25,7 @@ class Register(NamedTuple):
     size: int
 
 
-class Memory(NamedTuple):
+class MemoryOperand(NamedTuple):
     """What lies at base + index * scale + displacement."""
 
     base: str | None
@@ -49,7 +49,7 @@ class Other(NamedTuple):
     is_memory: bool
 
 
-Operand = Register | Memory | Immediate | Other
+Operand = Register | MemoryOperand | Immediate | Other
 
 
 class Instruction(NamedTuple):
@@ -146,7 +146,7 @@ class Decoder:
             displacement += raw.address + raw.size
         elif (place.base and base is None) or (place.index and index is None):  # a vector's, of a gather
             return Other(operand.size, is_memory=True)
-        return Memory(base and base.name, index and index.name, place.scale, displacement, operand.size)
+        return MemoryOperand(base and base.name, index and index.name, place.scale, displacement, operand.size)
 
 
 @lru_cache(maxsize=1)

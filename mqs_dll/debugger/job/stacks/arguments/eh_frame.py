@@ -28,7 +28,7 @@ class TableError(Exception):
     """A table is missing, or isn't of the form that is known."""
 
 
-class Row(NamedTuple):
+class CfiRow(NamedTuple):
     """From one address of a function to the next row's."""
 
     start: int
@@ -39,16 +39,16 @@ class Row(NamedTuple):
     """Bytes of arguments on the stack, which an exception takes off (DW_CFA_GNU_args_size)."""
 
 
-class Function(NamedTuple):
+class FrameDescription(NamedTuple):
     """A function, or the part of one that lies in one piece."""
 
     start: int
     end: int
-    rows: tuple[Row, ...]
+    rows: tuple[CfiRow, ...]
     pads: tuple[tuple[int, int, int], ...]
     """Where a call between the first and the second address is left by an exception, to the third."""
 
-    def row(self, address: int) -> Row:
+    def row(self, address: int) -> CfiRow:
         """Return the row of an address in it."""
         return self.rows[max(bisect_right(self.rows, address, key=lambda row: row.start) - 1, 0)]
 
@@ -72,7 +72,7 @@ class Functions:
             TargetReadError: it can't be read.
         """
         self._fetch = fetch
-        self._known: dict[int, Function | None] = {}
+        self._known: dict[int, FrameDescription | None] = {}
         table, self._constant = _read_header(fetch, header)
         version, frames, numbers, encoding, _, count = struct.unpack("<4BiI", fetch(table, 12))
         if (version, frames & 0x0F, numbers, encoding) != (1, 0x0B, 0x03, _TABLE_OF_PAIRS):
@@ -83,7 +83,7 @@ class Functions:
         self._starts = [table + start for start in pairs[::2]]
         self._entries = [table + entry for entry in pairs[1::2]]
 
-    def at(self, address: int) -> Function | None:
+    def at(self, address: int) -> FrameDescription | None:
         """Return the function that an address lies in, None where the table has none.
 
         Raises:
@@ -102,7 +102,7 @@ class Functions:
         """Return whether what lies at an address stays as it is once the program has begun."""
         return any(start <= address < end for start, end in self._constant)
 
-    def _read(self, entry: int) -> Function:
+    def _read(self, entry: int) -> FrameDescription:
         body = _Reader(self._fetch, entry)
         common_at = body.at - body.fixed("<I")
         common = _Common(self._fetch, common_at)
@@ -117,7 +117,7 @@ class Functions:
             body.at = behind
         rows = _rows(common, body, start)
         pads = _pads(self._fetch, landing, start) if landing else ()
-        return Function(start, end, rows, pads)
+        return FrameDescription(start, end, rows, pads)
 
 
 def _read_header(fetch: Fetch, at: int) -> tuple[int, list[tuple[int, int]]]:
@@ -254,9 +254,9 @@ class _Common:
         self.instructions = body
 
 
-def _rows(common: _Common, own: _Reader, start: int) -> tuple[Row, ...]:
+def _rows(common: _Common, own: _Reader, start: int) -> tuple[CfiRow, ...]:
     """Run the instructions of an entry, as far as they move the CFA (DWARF 5, section 6.4.2)."""
-    rows: list[Row] = []
+    rows: list[CfiRow] = []
     kept: list[tuple[int | None, int]] = []
     register: int | None = None
     address, offset, pushed = start, 0, 0
@@ -308,9 +308,9 @@ def _rows(common: _Common, own: _Reader, start: int) -> tuple[Row, ...]:
             else:
                 raise TableError("a frame is described in an unknown way")
             if moved:
-                rows.append(Row(address, register, offset, pushed))
+                rows.append(CfiRow(address, register, offset, pushed))
                 address += moved
-    rows.append(Row(address, register, offset, pushed))
+    rows.append(CfiRow(address, register, offset, pushed))
     return tuple(rows)
 
 

@@ -18,7 +18,7 @@ def no_load(label: Label, address: int, size: int) -> None:
     """Return None, for who may read no memory."""
 
 
-class Numbers:
+class FrameValues:
     """The numbers that labels of one frame stand for."""
 
     def __init__(self, bias: int, stack: Mapping[int, int]) -> None:
@@ -112,13 +112,13 @@ def targets(label: Label, bounds: Iterable[tuple[Value, int]], bias: int, load: 
     Args:
         label: what a jump goes to.
         bounds: values and the largest numbers that they can be.
-        bias: as of Numbers.
+        bias: as of FrameValues.
         load: reads the jump's table.
     """
     for value, bound in sorted(bounds, key=lambda each: each[1]):
         found = []
         for number in range(bound + 1):
-            trial = Numbers(bias, {})
+            trial = FrameValues(bias, {})
             trial.learn(value, number)
             target = trial.find(Value(label, WORD), load)
             if target is None:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.decode import ARGUMENTS, KEPT, OF_DWARF, REGISTERS, Immediate, Instruction
-from mqs_dll.debugger.job.stacks.arguments.eh_frame import Function
-from mqs_dll.debugger.job.stacks.arguments.evaluate import Numbers, targets
-from mqs_dll.debugger.job.stacks.arguments.state import EVERYTHING, State, join
+from mqs_dll.debugger.job.stacks.arguments.eh_frame import FrameDescription
+from mqs_dll.debugger.job.stacks.arguments.evaluate import FrameValues, targets
+from mqs_dll.debugger.job.stacks.arguments.state import EVERYTHING, MachineState, join
 from mqs_dll.debugger.job.stacks.arguments.transfer import Transfer
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, mask, origins, parts
 
@@ -58,9 +58,9 @@ class Goal(NamedTuple):
 class _Reached(NamedTuple):
     """The goal, by one way."""
 
-    during: State
+    during: MachineState
     """While the function is in the call, or where it was interrupted."""
-    before: State
+    before: MachineState
     """As it called, or jumped."""
 
 
@@ -103,8 +103,8 @@ class _Following:
         self._entry = entry
         self._goal = goal
         self._transfer = Transfer(code.is_constant)
-        self._ways: dict[int, dict[int, State]] = {}
-        self._begun: dict[int, State] = {}
+        self._ways: dict[int, dict[int, MachineState]] = {}
+        self._begun: dict[int, MachineState] = {}
         """What each block began with when it was walked: once more it would lead to the same."""
         self._block_of: dict[int, int] = {}
         self._pending: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ class _Following:
         self._reached: dict[int, _Reached] = {}
         self._target: Label | None = None
         self._instructions = 0
-        self._functions: dict[int, Function] = {}
+        self._functions: dict[int, FrameDescription] = {}
         self._deadline = time.thread_time() + _MOST_SECONDS
 
     def run(self) -> Followed:
@@ -157,13 +157,13 @@ class _Following:
                 )
             self._block_of[address] = block
             if address == self._goal.at:
-                self._reached[_AT_GOAL] = _Reached(state.copy(), State())
+                self._reached[_AT_GOAL] = _Reached(state.copy(), MachineState())
             following = self._run(state, instruction)
             if not following:
                 return
             last, address = address, instruction.end
 
-    def _run(self, state: State, instruction: Instruction) -> bool:
+    def _run(self, state: MachineState, instruction: Instruction) -> bool:
         """Run one instruction; return whether the next one follows it in this block."""
         name = instruction.name
         if name == "call":
@@ -181,7 +181,7 @@ class _Following:
         self._transfer.run(state, instruction)
         return True
 
-    def _edge(self, source: int, target: int, state: State) -> None:
+    def _edge(self, source: int, target: int, state: MachineState) -> None:
         """Note a way from an instruction to a block, which a block that it lies within is cut at."""
         known = self._ways.get(target)
         if known is None:
@@ -198,7 +198,7 @@ class _Following:
             self._waiting.add(block)
             heapq.heappush(self._pending, (self._visits.get(block, 0), block))
 
-    def _settle(self, state: State, address: int) -> bool:
+    def _settle(self, state: MachineState, address: int) -> bool:
         """Compare the stack with the tables for exceptions, and learn what only they know; False where they differ."""
         row = self._function(address).row(address)
         if row.register is None:
@@ -213,7 +213,7 @@ class _Following:
         state.registers[name] = Value(expected, WORD)
         return True
 
-    def _function(self, address: int) -> Function:
+    def _function(self, address: int) -> FrameDescription:
         function = self._code.function(address)
         if function is None:
             raise UnknownWayError("the tables for exceptions don't have it")
@@ -222,7 +222,7 @@ class _Following:
 
     # -------------------------------------------------------- calls
 
-    def _call(self, state: State, instruction: Instruction) -> bool:
+    def _call(self, state: MachineState, instruction: Instruction) -> bool:
         operand = instruction.operands[0]
         state.forget(instruction.address)
         state.compared = None
@@ -248,7 +248,7 @@ class _Following:
 
     # -------------------------------------------------------- jumps
 
-    def _branch(self, state: State, instruction: Instruction) -> None:
+    def _branch(self, state: MachineState, instruction: Instruction) -> None:
         taken, passed = state.copy(), state
         if state.compared:
             value, number = state.compared
@@ -258,7 +258,7 @@ class _Following:
         self._to(instruction, _immediate(instruction), taken)
         self._edge(instruction.address, instruction.end, passed)
 
-    def _jump(self, state: State, instruction: Instruction) -> None:
+    def _jump(self, state: MachineState, instruction: Instruction) -> None:
         operand = instruction.operands[0]
         if isinstance(operand, Immediate):
             self._to(instruction, operand.value, state)
@@ -274,13 +274,13 @@ class _Following:
         elif not is_left:
             raise UnknownWayError("it isn't known where a jump goes to")
         elif self._goal.jumps:
-            there = Numbers(self._code.bias, {}).find(Value(label, WORD), self._load) if label else None
+            there = FrameValues(self._code.bias, {}).find(Value(label, WORD), self._load) if label else None
             if there in self._goal.jumps:
                 self._reached[instruction.address] = _Reached(state.copy(), state.copy())
             elif there is None:
                 raise UnknownWayError("a jump through a pointer may lead to the goal, too")
 
-    def _table(self, label: Label, state: State) -> list[int] | None:
+    def _table(self, label: Label, state: MachineState) -> list[int] | None:
         """Return where a jump goes to through a table, None where it goes through none."""
         if not any(part[0] == "load" for part in parts(label)):
             return None
@@ -297,7 +297,7 @@ class _Following:
     def _load(self, label: Label, address: int, size: int) -> int | None:
         return self._code.number(address, size)
 
-    def _to(self, instruction: Instruction, target: int, state: State) -> None:
+    def _to(self, instruction: Instruction, target: int, state: MachineState) -> None:
         """Go to an address, which may lie in another part of the function, or in another function."""
         here = self._function(instruction.address)
         if here.start <= target < here.end:
@@ -312,7 +312,7 @@ class _Following:
                 return
         self._edge(instruction.address, target, state)
 
-    def _leads_on(self, there: Function) -> bool:
+    def _leads_on(self, there: FrameDescription) -> bool:
         """Return whether a function that this one ends in may come to the goal, or be a part of this one."""
         goal = self._goal.returns if self._goal.returns is not None else self._goal.at
         if goal is None:
@@ -340,7 +340,7 @@ class _Following:
             self._target,
         )
 
-    def _passed(self, before: State, pointer: tuple[int, int]) -> Iterator[tuple[int, Value]]:
+    def _passed(self, before: MachineState, pointer: tuple[int, int]) -> Iterator[tuple[int, Value]]:
         for number, name in enumerate(ARGUMENTS):
             if value := before.registers.get(name):
                 yield number, value
@@ -363,7 +363,7 @@ class _Following:
         return is_read or base != pointer[0] or not 0 <= offset - pointer[1] < WORD * STACK_ARGUMENTS
 
 
-def _at_entry() -> State:
+def _at_entry() -> MachineState:
     registers = {name: Value(("entry", name), WORD) for name in REGISTERS}
     registers["rsp"] = Value(("stack", 0, 0), WORD)
     slots = {}
@@ -373,15 +373,15 @@ def _at_entry() -> State:
             registers[ARGUMENTS[number]] = value
         else:
             slots[0, WORD * (1 + number - len(ARGUMENTS))] = value
-    return State(registers, slots)
+    return MachineState(registers, slots)
 
 
-def _is_left(state: State) -> bool:
+def _is_left(state: MachineState) -> bool:
     """Return whether a function has left its frame: the stack pointer is as at its entry."""
     return state.registers["rsp"].label == ("stack", 0, 0)
 
 
-def _enter_again(state: State) -> None:
+def _enter_again(state: MachineState) -> None:
     """Forget what doesn't hold when a call returns once more, after all that came behind it (setjmp)."""
     for name, value in list(state.registers.items()):
         if name != "rsp" and origins(value.label):
@@ -391,7 +391,7 @@ def _enter_again(state: State) -> None:
     state.escaped = {0: EVERYTHING}
 
 
-def _raise_stack_pointer(state: State, pushed: int) -> None:
+def _raise_stack_pointer(state: MachineState, pushed: int) -> None:
     _, base, offset = state.registers["rsp"].label
     state.registers["rsp"] = Value(("stack", base, offset + pushed), WORD)
 

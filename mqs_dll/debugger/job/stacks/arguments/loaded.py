@@ -9,16 +9,16 @@ import drgn
 from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.flow import Followed, Goal, UnknownWayError, follow
 from mqs_dll.debugger.job.stacks.arguments.remember import remembered
-from mqs_dll.debugger.job.stacks.modules import Process
+from mqs_dll.debugger.job.stacks.modules import MappedProcess
 
 _TWICE = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "savectx", "vfork", "getcontext")
 """Functions that may return more than once."""
 
 
-class Loaded:
+class LoadedCode:
     """The code of one process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: MappedProcess) -> None:
         """Begin; nothing is read yet."""
         self._process = process
         self.fetch = process.fetch

@@ -17,7 +17,7 @@ EVERYTHING = -(1 << 62)
 
 
 @dataclass
-class State:
+class MachineState:
     """One point, by all ways that were gone to it so far."""
 
     registers: dict[str, Value] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class State:
     made: set[int] = field(default_factory=set)
     """Instructions that have made a label on some way to here."""
 
-    def copy(self) -> State:
+    def copy(self) -> MachineState:
         """Return one that can be changed."""
-        return State(
+        return MachineState(
             self.registers.copy(),
             self.slots.copy(),
             self.escaped.copy(),
@@ -127,7 +127,7 @@ class State:
 # ---------------------------------------------------------------- joining
 
 
-def join(block: int, ways: Collection[State]) -> State:
+def join(block: int, ways: Collection[MachineState]) -> MachineState:
     """Return what holds at the beginning of a block, whichever way it was reached.
 
     Where values differ, the place gets a label of the block's; places that hold the same value on each way still do. So
@@ -159,7 +159,7 @@ def join(block: int, ways: Collection[State]) -> State:
         if all(value in way.bounds for way in others) and -block not in origins(value.label)
     }
     fresh = set.intersection(*(way.fresh for way in ways))
-    return State(
+    return MachineState(
         registers,
         slots,
         escaped,
@@ -173,7 +173,7 @@ def join(block: int, ways: Collection[State]) -> State:
 class _Merged:
     """The labels that a block gives."""
 
-    def __init__(self, block: int, ways: Collection[State]) -> None:
+    def __init__(self, block: int, ways: Collection[MachineState]) -> None:
         self._block = block
         self._given: dict[tuple[Value, ...], Value] = {}
 

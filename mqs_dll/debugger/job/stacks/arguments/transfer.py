@@ -12,12 +12,12 @@ from mqs_dll.debugger.job.stacks.arguments.decode import (
     REGISTERS,
     Immediate,
     Instruction,
-    Memory,
+    MemoryOperand,
     Operand,
     Other,
     Register,
 )
-from mqs_dll.debugger.job.stacks.arguments.state import Slot, State
+from mqs_dll.debugger.job.stacks.arguments.state import MachineState, Slot
 from mqs_dll.debugger.job.stacks.arguments.values import OPERATIONS, WORD, Label, Value, bases, extend, narrow, operate
 
 _KEEP_FLAGS = frozenset({"mov", "movabs", "movzx", "movsx", "movsxd", "cdqe", "lea", "nop", "push", "pop", "endbr64"})
@@ -40,7 +40,7 @@ class Transfer:
         self.read_slots: set[Slot] = set()
         """Those that an instruction has read: of others, only called functions know."""
 
-    def run(self, state: State, instruction: Instruction) -> None:
+    def run(self, state: MachineState, instruction: Instruction) -> None:
         """Change a state by an instruction, which is no jump, call or return."""
         state.forget(instruction.address)
         compared, state.compared = state.compared, None
@@ -51,7 +51,7 @@ class Transfer:
         handler(step)
         step.settle_stack_pointer()
 
-    def operand(self, state: State, instruction: Instruction, place: int) -> Value | None:
+    def operand(self, state: MachineState, instruction: Instruction, place: int) -> Value | None:
         """Return what an operand of an instruction holds."""
         return _Step(self, state, instruction).read(instruction.operands[place])
 
@@ -59,7 +59,7 @@ class Transfer:
 class _Step:
     """One instruction at work on one state."""
 
-    def __init__(self, transfer: Transfer, state: State, instruction: Instruction) -> None:
+    def __init__(self, transfer: Transfer, state: MachineState, instruction: Instruction) -> None:
         self.transfer = transfer
         self.state = state
         self.instruction = instruction
@@ -71,7 +71,7 @@ class _Step:
         self.state.made.add(self.instruction.address)
         return ("set", self.instruction.address, place, origin)
 
-    def address(self, place: Memory) -> Label | None:
+    def address(self, place: MemoryOperand) -> Label | None:
         """Return the label of the address of an operand."""
         if place.base is None and place.index_register is None:
             return ("image" if self.instruction.is_in_image else "const", place.displacement)
@@ -85,7 +85,7 @@ class _Step:
                 label = scaled and operate("add", WORD, scaled, label)
         return label
 
-    def pointer_bases(self, place: Memory) -> tuple[int, ...]:
+    def pointer_bases(self, place: MemoryOperand) -> tuple[int, ...]:
         """Return of which bases the stack addresses are that an operand's address is made of."""
         names = [name for name in (place.base, place.index_register) if name]
         return tuple(sorted({base for name in names for base in bases(self.register(name).label)}))
@@ -105,11 +105,11 @@ class _Step:
             return narrow(self.register(operand.name), operand.size) if operand.size else None
         if isinstance(operand, Immediate):
             return Value(("const", operand.value & (1 << 64) - 1), WORD)
-        if isinstance(operand, Memory) and operand.size <= WORD:
+        if isinstance(operand, MemoryOperand) and operand.size <= WORD:
             return self.load(operand)
         return None
 
-    def load(self, place: Memory, *, is_wanted: bool = True) -> Value:
+    def load(self, place: MemoryOperand, *, is_wanted: bool = True) -> Value:
         """Return what lies in memory; a slot of the stack gets a label where it had none.
 
         Args:
@@ -142,7 +142,7 @@ class _Step:
         """Put a value where an operand says; None for one that isn't known."""
         if isinstance(operand, Register):
             self.write_register(operand, value)
-        elif isinstance(operand, Memory):
+        elif isinstance(operand, MemoryOperand):
             address = self.address(operand)
             if address and address[0] == "stack":
                 self.state.write_slot((address[1], address[2]), operand.size, value)
@@ -185,14 +185,14 @@ class _Step:
         instruction = self.instruction
         read = [self.register(name).label for name in sorted(instruction.reads)]
         for operand in instruction.operands:
-            if isinstance(operand, Memory):
+            if isinstance(operand, MemoryOperand):
                 self.read_widely(operand)
         if instruction.name in _WRITE_NOTHING:
             return
         addressing = {
             name
             for each in instruction.operands
-            if isinstance(each, Memory)
+            if isinstance(each, MemoryOperand)
             for name in (each.base, each.index_register)
             if name
         }
@@ -206,13 +206,13 @@ class _Step:
                 written.add(operand.name)
             else:
                 for label in read:
-                    if isinstance(operand, Memory) and instruction.name in _TWO_RESULTS:
+                    if isinstance(operand, MemoryOperand) and instruction.name in _TWO_RESULTS:
                         self.state.escape(label)
                 self.write(operand, None)
         for name in sorted(written & set(REGISTERS)):
             self.unknown(name, *read)
 
-    def read_widely(self, place: Memory) -> None:
+    def read_widely(self, place: MemoryOperand) -> None:
         """Note which slots an instruction reads that takes more than a word, or does something unknown with one."""
         address = self.address(place)
         if address and address[0] == "stack":
@@ -250,7 +250,7 @@ class _Step:
     def load_address(self) -> None:
         """Do lea."""
         target, place = self.instruction.operands
-        if not isinstance(target, Register) or not isinstance(place, Memory):
+        if not isinstance(target, Register) or not isinstance(place, MemoryOperand):
             self.anything()
             return
         address = self.address(place)
@@ -277,7 +277,7 @@ class _Step:
             return
         # Into another register it may be how a call's arguments are taken off the stack: they are not the function's.
         is_wanted = isinstance(target, Register) and target.name in KEPT
-        value = self.load(Memory("rsp", None, 1, 0, WORD), is_wanted=is_wanted)
+        value = self.load(MemoryOperand("rsp", None, 1, 0, WORD), is_wanted=is_wanted)
         self.move_stack_pointer(WORD)
         self.write(target, value)
 
@@ -285,7 +285,7 @@ class _Step:
         """Do leave: mov rsp, rbp; pop rbp."""
         self.state.registers["rsp"] = self.register("rbp")
         self.settle_stack_pointer()
-        value = self.load(Memory("rsp", None, 1, 0, WORD))
+        value = self.load(MemoryOperand("rsp", None, 1, 0, WORD))
         self.move_stack_pointer(WORD)
         self.state.registers["rbp"] = value
 
