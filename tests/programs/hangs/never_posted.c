@@ -1,5 +1,24 @@
-/* Rank 0 writes into the window "halo" of the ranks 1 and 2; rank 2 forgot MPI_Win_post, and waits for rank 0's word. */
+/* Rank 0 writes into the window "halo" of the ranks 1 and 2; rank 2 forgot MPI_Win_post, and waits for rank 0's word.
+ * With "posted" it does, late again and again, and all is well.
+ */
 #include "hang.h"
+
+static void go_on(MPI_Win halo, MPI_Group writer, MPI_Group readers)
+{
+    for (double mine = 1;;) {
+        if (rank == 0) {
+            MPI_Win_start(readers, 0, halo);
+            MPI_Put(&mine, 1, MPI_DOUBLE, 1, 0, 1, MPI_DOUBLE, halo);
+            MPI_Put(&mine, 1, MPI_DOUBLE, 2, 0, 1, MPI_DOUBLE, halo);
+            MPI_Win_complete(halo);
+        } else {
+            if (rank == 2)
+                come_late();
+            MPI_Win_post(writer, 0, halo);
+            MPI_Win_wait(halo);
+        }
+    }
+}
 
 int main(int argc, char **argv)
 {
@@ -14,6 +33,8 @@ int main(int argc, char **argv)
     MPI_Group_incl(world, 1, (int[]){0}, &writer);
     MPI_Group_incl(world, 2, (int[]){1, 2}, &readers);
     ready();
+    if (is("posted"))
+        go_on(halo, writer, readers);
     if (rank == 0) {
         MPI_Win_start(readers, 0, halo);
         MPI_Put(&mine, 1, MPI_DOUBLE, 1, 0, 1, MPI_DOUBLE, halo);
