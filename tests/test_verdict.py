@@ -1441,6 +1441,10 @@ def test_a_python_rank_whose_interpreter_is_ending_is_said_to_be(inner: str, *, 
     peer = rank(1, stacks=ending, earlier=rank(1, stacks=ending))
     (finding,) = conclude(job(still(0, receive(1), call="MPI_Recv"), peer)).findings
     assert finding.sentence.endswith("called MPI_Finalize: its Python interpreter is ending.") == is_ending
+    assert ("Python has written that to the standard error of rank 1 before" in finding.advice) == is_ending
+    gathering = collective("MPI_Barrier", source=1)
+    (missing,) = conclude(job(still(0, gathering, call="MPI_Barrier"), peer)).findings
+    assert ("standard error of rank 1" in missing.advice) == is_ending
 
 
 @pytest.mark.parametrize("is_there", [False, True])

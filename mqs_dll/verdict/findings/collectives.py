@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.findings.counts import of_counts, to_compare, who_left
-from mqs_dll.verdict.findings.peers import ADVICE, advice_on, cause_of, state_words
+from mqs_dll.verdict.findings.peers import advice_on, cause_of, state_words
 from mqs_dll.verdict.findings.roots import has_several_roots, of_disagreement, of_several_roots
 from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
@@ -152,7 +152,7 @@ def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[i
         advice = _ADVICE + compare
     else:
         absence = f"{'it' if len(places) == 1 else 'they'} {state_words(case, places)}"
-        advice = ADVICE[cause]
+        advice = advice_on(case, cause, places)
     if call.begun:
         rest = f"begun by {names.ranks(call.begun, communicator)}, not by {absent}: {absence}"
     else:

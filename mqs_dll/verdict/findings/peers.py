@@ -24,6 +24,11 @@ ADVICE = {
     Cause.OUTSIDE: "Look at what it does there.",
     Cause.NOT_READ: "",
 }
+_OF_PYTHON = (
+    "Look at why it ended: if an exception did it, Python has written that to the standard error of {} before; or for "
+    "the message that it left out."
+)
+"""In Py_RunMain of CPython 3.11 (Modules/main.c) the exception is printed before the interpreter ends."""
 _ONE_SIDED_ADVICE = (
     "Some MPIs grant locks and move one-sided data only while the target calls MPI: it may have to do so now and then."
 )
@@ -236,6 +241,8 @@ def _is_unexplained(call: str) -> bool:
 
 def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
     """Return what to do about peers that don't come."""
+    if cause is Cause.GONE and _end_python(case, peers):
+        return _OF_PYTHON.format(case.names.ranks(peers))
     if cause is not Cause.STOPPED:
         return ADVICE[cause]
     processes = [case.analysis.job.processes[place] for place in sorted(peers)]
@@ -285,7 +292,7 @@ def state_words(case: Case, peers: Collection[int]) -> str:
     if state is State.GONE:
         if process.state is RankState.EXITED:
             return "exited"
-        ending = all(ends_python(analysis.waits.of_process[each].stack) for each in peers)
+        ending = _end_python(case, peers)
         its = "its Python interpreter is" if len(peers) == 1 else "their Python interpreters are"
         return f"called MPI_Finalize{f': {its} ending' if ending else ''}"
     if state is State.NOT_READ:
@@ -296,3 +303,8 @@ def state_words(case: Case, peers: Collection[int]) -> str:
     moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
     lock = names.lock(peer) if len(peers) == 1 else ""
     return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}{lock}"
+
+
+def _end_python(case: Case, places: Iterable[int]) -> bool:
+    """Tell whether processes are all where their Python interpreters end."""
+    return all(ends_python(case.analysis.waits.of_process[place].stack) for place in places)
