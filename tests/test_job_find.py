@@ -10,8 +10,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -26,7 +27,8 @@ from mqs_dll.contract.errors import JobError, NoSuchProcessError, NotPermittedEr
 from mqs_dll.debugger.job.find import find_job, find_jobs, processes, proctable
 from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
-from mqs_dll.debugger.job.find.processes import script_of
+from mqs_dll.debugger.job.find.outlived import waits_for_writers, writers_to
+from mqs_dll.debugger.job.find.processes import Processes, script_of
 from mqs_dll.debugger.job.nodes import hosts
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.proc import Stat
@@ -287,6 +289,52 @@ def test_a_launcher_that_outlives_its_ranks_says_what_it_waits_for(name: str, co
         words = f"it waits for the end of their output, which process {helper} (phase) still has open"
         wait_until(lambda: words in what_is_said_of(launcher))
         assert helper not in {rank.pid for found in find_jobs() for rank in found.ranks}
+
+
+OUTLIVING = """
+import ctypes, os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+ends = os.pipe()
+def start(name, *kept):
+    if (pid := os.fork()) == 0:
+        ctypes.CDLL(None).prctl(15, name.encode())
+        for end in {*ends} - {*kept}:
+            os.close(end)
+        os.write(1, f"{name} {os.getpid()}\\n".encode())
+        time.sleep(60)
+        os._exit(0)
+start("orted", *ends)
+start("reader", ends[0])
+for _ in range(4):
+    start("helper", ends[1])
+for end in ends:
+    os.close(end)
+time.sleep(60)
+"""
+
+
+def test_a_launcher_waits_for_those_who_can_write_what_it_or_its_daemons_read() -> None:
+    """Not for who reads the same pipe, for a daemon, or for who writes into its standard input; three are named."""
+    command = [sys.executable, "-c", OUTLIVING]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        started = sorted(launcher.stdout.readline().split() for _ in range(6))
+        helpers = [int(pid) for name, pid in started if name == "helper"]
+        try:
+            family = Processes()
+            assert sorted(each.pid for each in writers_to(family, launcher.pid)) == sorted(helpers)
+            words = waits_for_writers(family, launcher.pid)
+            assert re.fullmatch(
+                r"it waits .*, which processes (\d+ \(helper\)(, )?){3} and 1 more still have open", words
+            )
+            os.kill(helpers[0], signal.SIGKILL)
+            wait_until(lambda: not Path(f"/proc/{helpers[0]}").exists())
+            assert sorted(each.pid for each in writers_to(family, launcher.pid)) == sorted(helpers[1:])
+        finally:
+            for _, pid in started:
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            launcher.kill()
 
 
 def what_is_said_of(launcher: int) -> str:

@@ -50,6 +50,7 @@ def test_leaders_are_proved_by_their_traffic() -> None:
     ("call", "ends"),
     [
         ("MPI_Comm_accept", "a client calls MPI_Comm_connect with its port."),
+        ("MPI_Comm_accept_c", "a client calls MPI_Comm_connect with its port."),
         ("MPI_Comm_connect", "the server calls MPI_Comm_accept on its port."),
         ("MPI_Comm_spawn", "all that it starts have called MPI_Init: rank 0 of world 1 (child) has not."),
     ],
@@ -62,6 +63,40 @@ def test_who_waits_for_other_jobs_says_for_what(call: str, ends: str) -> None:
     found = next(each for each in verdict.findings if each.cause is Cause.PARTNER)
     assert (verdict.outcome, found.certainty) == (Outcome.SUSPECTED, Certainty.SUSPECTED)
     assert found.sentence == f"Ranks [0-1] of world 0 are in {call} at solver.c:42, which ends when {ends}"
+
+
+def test_those_are_named_that_were_started_and_are_not_known_to_have_called_mpi_init() -> None:
+    """Not who has, nor one of the parents' own world, nor one without a process; names of programs are anybody's."""
+    before = RankState.NOT_INITIALIZED
+    children = (
+        rank(0, world=1, pid=2000, program="/bin/child"),
+        rank(1, world=1, pid=2001, state=before, program="/bin/wild\x1b[31m"),
+        rank(2, world=1, pid=2002, state=RankState.UNREADABLE, why="it is no MPI program", program="/bin/sleep"),
+        rank(3, world=1, pid=0, state=RankState.UNREADABLE, why="it was not found"),
+        rank(1, state=before, program="/bin/parent"),
+    )
+    parent = still(0, call="MPI_Comm_spawn", arguments=given(comm=SELVES[0]), member_of=SELVES[:1])
+    found = next(each for each in conclude(job(parent, *children)).findings if each.cause is Cause.PARTNER)
+    assert found.sentence.endswith(r"MPI_Init: ranks [1-2] of world 1 (wild\x1b[31m, sleep) have not.")
+
+
+def test_of_many_leaders_none_is_told() -> None:
+    """A line for each of a job's processes helps nobody."""
+    leaders = []
+    for number in range(5):
+        own = communicator("MPI_COMM_SELF", [number], unique_id=8 + number)
+        arguments = given(local_comm=own, peer_comm=None, remote_leader=9, tag=number)
+        leaders.append(still(number, call="MPI_Intercomm_create", arguments=arguments, member_of=[own]))
+    (found,) = (each for each in conclude(job(*leaders)).findings if each.cause is Cause.PARTNER)
+    assert found.sentence.endswith("each naming the other.")
+
+
+def test_who_waits_for_other_jobs_is_suspected_whatever_its_traffic() -> None:
+    """What an MPI sends among those who accept is no proof that nobody connects."""
+    traffic = [collective("MPI_Comm_accept", source=1 - number) for number in (0, 1)]
+    inside = [still(number, traffic[number], call="MPI_Comm_accept", arguments=given(comm=None)) for number in (0, 1)]
+    found = next(each for each in conclude(job(*inside)).findings if each.cause is Cause.PARTNER)
+    assert found.certainty is Certainty.SUSPECTED
 
 
 def test_one_of_the_own_communicator_that_is_missing_comes_first() -> None:
