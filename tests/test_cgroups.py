@@ -45,6 +45,10 @@ def test_a_cgroup_of_version_1_is_frozen_by_itself_or_one_above(tmp_path: Path) 
     mount = f"/slurm {tmp_path}/freezer rw - cgroup cgroup rw,cpuset,freezer"
     where = proc(tmp_path, "7:cpuset,freezer:/slurm/job_7\n0::/elsewhere\n", mount)
     assert frozen_by(PID, where) == f"{job}/freezer.state"
+    write(job / "step_0", freezer__state="FROZEN\n", freezer__self_freezing="0\n")
+    step = proc(tmp_path, "7:cpuset,freezer:/slurm/job_7/step_0\n0::/elsewhere\n", mount)
+    assert frozen_by(PID, step) == f"{job}/freezer.state"
+    where = proc(tmp_path, "7:cpuset,freezer:/slurm/job_7\n0::/elsewhere\n", mount)
     write(job, freezer__state="FREEZING\n")
     assert frozen_by(PID, where) == ""
 
@@ -78,3 +82,13 @@ def test_a_path_that_leads_upwards_on_its_way_tells_nothing(tmp_path: Path) -> N
 def test_without_cgroups_nobody_is_frozen(tmp_path: Path) -> None:
     """Nor is a process that has ended."""
     assert frozen_by(PID, str(tmp_path)) == ""
+
+
+def test_a_cgroup_far_below_the_one_that_was_frozen_names_its_own_file(tmp_path: Path) -> None:
+    """A process may name any number of levels: so many are walked up at most."""
+    path = "/a" * 100
+    innermost = tmp_path / "unified" / path[1:]
+    write(innermost, cgroup__events="frozen 1\n", cgroup__freeze="0\n")
+    write(tmp_path / "unified" / "a", cgroup__freeze="1\n")
+    where = proc(tmp_path, f"0::{path}\n", f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw")
+    assert frozen_by(PID, where) == f"{innermost}/cgroup.freeze"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from mqs_dll.commands.job import is_suspected
+from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.collect import TOO_LONG, OpenQueues
@@ -59,6 +60,15 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
     found = collect._Room(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
     assert (len(found.operations), found.hidden, found.broken) == (8, None, TOO_LONG)
     assert "--limit" in found.way_out
+
+
+def test_a_process_has_a_number_of_operations_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all of its queues together: a library that lists them without end keeps nobody."""
+    monkeypatch.setattr(collect, "_MOST_OPERATIONS", 5)
+    room = collect._Room(time.monotonic() + 60)
+    first, second = (room.queue(cast(Any, _Endless()), queue) for queue in (Queue.SENDS, Queue.UNEXPECTED))
+    assert (len(first.operations), len(second.operations)) == (5, 0)
+    assert first.broken == second.broken == "the library lists more than 5 operations"
 
 
 DEVICES = [
@@ -145,6 +155,7 @@ def test_a_flood_of_messages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         sentence(same, broken=[Queue.UNEXPECTED]) == f"Rank 0 has at least 3 unexpected messages of rank 1, tag 7 {on}"
     )
     assert not sentence(same[1:])
+    assert not sentence([*same[1:], unexpected(1, -16, text=(phrases.COLLECTIVE("MPI_Bcast"),))]), "the MPI's own"
 
 
 def test_a_rank_that_is_flooded_is_not_stopped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,7 +316,10 @@ time.sleep(60)
 def test_a_launcher_waits_for_those_who_can_write_what_it_or_its_daemons_read() -> None:
     """Not for who reads the same pipe, for a daemon, or for who writes into its standard input; three are named."""
     command = [sys.executable, "-c", OUTLIVING]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
+    with (
+        subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE) as feeder,
+        subprocess.Popen(command, stdin=feeder.stdout, stdout=subprocess.PIPE, text=True) as launcher,
+    ):
         assert launcher.stdout is not None
         started = sorted(launcher.stdout.readline().split() for _ in range(6))
         helpers = [int(pid) for name, pid in started if name == "helper"]
@@ -335,6 +338,7 @@ def test_a_launcher_waits_for_those_who_can_write_what_it_or_its_daemons_read() 
                 with suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
             launcher.kill()
+            feeder.kill()
 
 
 def what_is_said_of(launcher: int) -> str:

@@ -64,6 +64,28 @@ def test_each_file_lock_has_its_own_holder(tmp_path: Path) -> None:
                 each.communicate()
 
 
+@pytest.mark.parametrize(
+    "locks",
+    [
+        "1: OFDLCK ADVISORY  WRITE -1 08:01:7 0 EOF\n1: -> OFDLCK ADVISORY  WRITE {pid} 08:01:7 0 EOF\n",
+        "1: FLOCK  ADVISORY  WRITE 1 08:01:7 0 EOF\n2: -> FLOCK  ADVISORY  WRITE {pid} 08:01:8 0 EOF\n",
+        "1: FLOCK  ADVISORY  WRITE 1 08:01:7 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 7{pid} 08:01:7 0 EOF\n",
+        "nonsense\n\n1: LEASE  ACTIVE    WRITE 1 08:01:7 0 EOF\n",
+    ],
+)
+def test_a_file_lock_whose_holder_the_kernel_does_not_name_has_none(
+    locks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an open file is held by nobody in particular; another lock's holder is none of this one."""
+    files = {"/proc/locks": locks.format(pid=os.getpid()).encode()}
+
+    def read(path: str, *most: int) -> bytes:
+        return read_file(path, *most) if path.endswith("/stat") else files.get(path, b"73 0x3 0x2")
+
+    monkeypatch.setattr("mqs_dll.debugger.job.locks.read_file", read)
+    assert lock_that(os.getpid()) is None
+
+
 def pids(processes: Iterable[subprocess.Popen[bytes]]) -> list[int]:
     """Return the PIDs of processes."""
     return [each.pid for each in processes]
@@ -81,9 +103,9 @@ def waiter() -> Iterator[int]:
             child.kill()
 
 
-def mutex_of(pid: int, owner: int) -> Lock | None:
+def mutex_of(pid: int, owner: int, function: str = "pthread_mutex_lock") -> Lock | None:
     """Return the mutex that the main thread of a process waits for, by a holder that its memory is made up to have."""
-    frames = (Frame("pthread_mutex_lock", "libc.so.6", None, None),)
+    frames = (Frame(function, "libc.so.6", None, None),)
     return lock_of(pid, CallStack(pid, None, None, None, frames, ""), lambda _, size: owner.to_bytes(size, "little"))
 
 
@@ -91,6 +113,8 @@ def test_the_holder_of_a_mutex_is_a_thread_of_its_process(waiter: int) -> None:
     """Any other number is none that is believed."""
     assert mutex_of(waiter, waiter) == Lock(MUTEX, waiter, waiter)
     assert mutex_of(waiter, os.getpid()) is None
+    assert mutex_of(waiter, waiter, "__pthread_mutex_lock_full") == Lock(MUTEX, waiter, waiter)
+    assert mutex_of(waiter, waiter, "sem_wait") is None, "a semaphore has no holder"
 
 
 def test_threads_in_a_pid_namespace_have_numbers_of_their_own(waiter: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job import environment
 from mqs_dll.debugger.job.environment import variable
 from mqs_dll.debugger.job.rank import CURRENT_TEST
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
@@ -292,6 +295,46 @@ def test_the_python_frame_is_the_programs_own(frames: list[tuple[str, str]], fun
     found = python._read(made).innermost
     assert found is not None
     assert (found.function, found.file) == (function, file or frames[-1][1])
+
+
+def test_of_a_deep_python_stack_the_innermost_frames_are_read() -> None:
+    """A program that calls itself without end has no bound of its own."""
+    files = ["/me/solver.py", *["/usr/lib/python3.11/json/encoder.py"] * 300]
+    frames = [
+        SimpleNamespace(
+            code=SimpleNamespace(scope="call", filename=file, location=SimpleNamespace(lineno=7)),
+            arguments={},
+            locals={},
+        )
+        for file in files
+    ]
+    found = python._read_all(lambda: [SimpleNamespace(tid=1, frames=frames)])[1].innermost
+    assert found is not None
+    assert found.module == "encoder.py"
+
+
+def with_environment(*variables: bytes | None) -> LiveProcess:
+    """Return a process whose environ leads to an array of strings, beyond which nothing can be read; None is a NULL."""
+    texts = b"".join((each or b"").ljust(64, b"\0") for each in variables)
+    array = b"".join((0x2000 + 64 * index if each else 0).to_bytes(8, "little") for index, each in enumerate(variables))
+    memory = {0x500: (0x1000).to_bytes(8, "little"), 0x1000: array, 0x2000: texts.ljust(4096, b"\0")}
+
+    def fetch(address: int, size: int) -> bytes:
+        for start, data in memory.items():
+            if start <= address and address + size <= start + len(data):
+                return data[address - start : address - start + size]
+        raise TargetReadError(address, size)
+
+    return cast(LiveProcess, SimpleNamespace(image=SimpleNamespace(find_symbol={"environ": 0x500}.get), fetch=fetch))
+
+
+def test_the_environment_ends_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its NULL, where it can't be read any more, or after so many variables; any program may change it meanwhile."""
+    assert variable(with_environment(b"A=1", b"TEST=halo", None), "TEST") == b"halo"
+    assert variable(with_environment(b"A=1", None, b"TEST=halo"), "TEST") == b""
+    assert variable(with_environment(b"A=1", b"TESTED=1"), "TEST") == b""
+    monkeypatch.setattr(environment, "MAX_VARIABLES", 2)
+    assert variable(with_environment(b"A=1", b"B=2", b"TEST=halo"), "TEST") == b""
 
 
 def test_the_test_that_pytest_runs_is_in_its_process(tmp_path: Path) -> None:

@@ -1447,6 +1447,21 @@ def test_a_python_rank_whose_interpreter_is_ending_is_said_to_be(inner: str, *, 
     assert ("standard error of rank 1" in missing.advice) == is_ending
 
 
+def test_of_several_ranks_that_ended_all_interpreters_are_ending_or_it_is_not_said() -> None:
+    """Else it would be wrong of some."""
+    frames = tuple(Frame(each, "python3", None, None) for each in ("ompi_mpi_finalize", "Py_RunMain"))
+    ending, ended = [replace(stack("MPI_Finalize"), frames=frames)], [stack("MPI_Finalize")]
+    barrier = collective("MPI_Barrier", source=1)
+    for second, is_ending in ((ending, True), (ended, False)):
+        peers = (
+            rank(1, stacks=ending, earlier=rank(1, stacks=ending)),
+            rank(2, stacks=second, earlier=rank(2, stacks=second)),
+        )
+        (found,) = conclude(job(still(0, barrier, call="MPI_Barrier"), *peers)).findings
+        assert ("their Python interpreters are ending" in found.sentence) == is_ending
+        assert ("standard error of ranks [1-2]" in found.advice) == is_ending
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_what_a_rank_sent_before_its_end_may_be_under_way(*, is_there: bool) -> None:
     """Ranks are stopped one after the other: while one stood already, its peer may have sent, and called MPI_Finalize.
@@ -1520,6 +1535,31 @@ def test_who_exited_without_mpi_init_is_waited_for_in_it() -> None:
     """Nobody else is missing."""
     verdict = conclude(job(starting(0, "MPI_Init", 0.0, 3.5), gone(1)))
     assert the(verdict, Cause.GONE).sentence == "Rank 0 waits in MPI_Init; rank 1 exited without it."
+
+
+def test_who_has_come_to_mpi_init_meanwhile_is_not_said_to_wait_there() -> None:
+    """What it waits for has not lasted; the one that is missing is waited for by the others."""
+    came = starting(2, "MPI_Init", 0.0)
+    starts = (Start(0.0, (stack(None, "input.c:12"),)), Start(4.0, (stack("MPI_Init"),)))
+    late = came._replace(process=replace(came.process, starts=starts))
+    verdict = conclude(job(starting(0, "MPI_Init", 0.0, 4.0), starting(1, None, 0.0, 4.0), late))
+    assert the(verdict, Cause.OUTSIDE).sentence.startswith("Rank 0 waits in MPI_Init; rank 1 has not called it")
+
+
+def test_mpi_init_waits_for_the_own_world_alone() -> None:
+    """What another program of the job does before it keeps nobody there."""
+    other = starting(0, None, 0.0, 4.0)
+    other = other._replace(process=replace(other.process, world=1, pid=2000))
+    assert causes(conclude(job(starting(0, "MPI_Init", 0.0, 4.0), other, size=1))) == []
+
+
+def test_who_is_missing_in_mpi_init_at_several_places_is_said_to_be_at_none() -> None:
+    """One place for all of them would be wrong for some."""
+    other = starting(2, None, 0.0)
+    starts = tuple(Start(at, (stack(None, "mesh.c:7"),)) for at in (0.0, 4.0))
+    other = other._replace(process=replace(other.process, starts=starts))
+    verdict = conclude(job(starting(0, "MPI_Init", 0.0, 4.0), starting(1, None, 0.0, 4.0), other))
+    assert the(verdict, Cause.OUTSIDE).sentence == "Rank 0 waits in MPI_Init; ranks [1-2] have not called it."
 
 
 # ---------------------------------------------------------------- locks
