@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mqs_dll.job.calls import reaches_beyond
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.findings.counts import of_counts, to_compare, who_left
 from mqs_dll.verdict.findings.peers import advice_on, cause_of, state_words
@@ -132,6 +133,9 @@ def _thread_of(case: Case, place: int, need: Need) -> ThreadWait:
 
 def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[int]) -> Finding:
     communicator, names = key[1], case.names
+    members = () if communicator is None else case.analysis.communicators.all[communicator].members
+    if reaches_beyond(key[0]) and not {*places} <= {*members}:
+        communicator = None  # the other leader of MPI_Intercomm_create is none of it
     absent = names.ranks(places, communicator)
     certainty = case.certainty([*call.inside, *(places if cause is Cause.COLLECTIVE_MISSING else ())])
     if cause in (Cause.OUTSIDE, Cause.NOT_READ, Cause.STOPPED):

@@ -72,7 +72,7 @@ def of_partners(case: Case) -> Iterator[Finding]:
             inside[wait.call].append(place)
     for call, places in inside.items():
         everyone = {*places}
-        together = [place for place in places if _members(case, place) <= everyone]
+        together = [place for place in places if (_members(case, place) | _awaited(case, place)) <= everyone]
         if together:
             yield _finding(case, call, together)
 
@@ -82,6 +82,12 @@ def _members(case: Case, place: int) -> set[int | None]:
     threads = case.analysis.waits.of_process[place].threads
     known = {thread.communicator for thread in threads[:1] if thread.communicator is not None}
     return {member for each in known for member in case.analysis.communicators.all[each].members} - {None}
+
+
+def _awaited(case: Case, place: int) -> set[int | None]:
+    """Return whose messages a process surely waits for in its call: a leader's, say; none where nothing is known."""
+    needs = case.analysis.unmet(place)
+    return {need.peers[0] for need in needs if need.pending is not None and len(need.peers) == 1} - {None}
 
 
 def _finding(case: Case, call: str, places: list[int]) -> Finding:
