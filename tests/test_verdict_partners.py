@@ -114,6 +114,12 @@ def test_who_waits_for_other_jobs_is_suspected_whatever_its_traffic() -> None:
     assert found.certainty is Certainty.SUSPECTED
 
 
+def test_a_rank_that_is_not_known_may_wait_with_the_others() -> None:
+    """It was not found: all that are known of the communicator are in the call."""
+    inside = [still(number, call="MPI_Comm_accept", arguments=given(comm=None)) for number in (0, 1)]
+    assert Cause.PARTNER in [each.cause for each in conclude(job(*inside, size=3)).findings]
+
+
 def test_one_of_the_own_communicator_that_is_missing_comes_first() -> None:
     """What the others need beyond it isn't known before all of them are in the call."""
     inside = still(0, collective("MPI_Comm_spawn", source=1), call="MPI_Comm_spawn", arguments=given(comm=None))

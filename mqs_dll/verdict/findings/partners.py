@@ -71,7 +71,7 @@ def of_partners(case: Case) -> Iterator[Finding]:
         if wait.call is not None and reaches_beyond(wait.call) and analysis.motions[place] is Motion.SAME:
             inside[wait.call].append(place)
     for call, places in inside.items():
-        everyone = {*places}
+        everyone: set[int | None] = {*places, None}  # one that isn't known may be in it, too
         together = [place for place in places if (_members(case, place) | _awaited(case, place)) <= everyone]
         if together:
             yield _finding(case, call, together)
@@ -81,13 +81,13 @@ def _members(case: Case, place: int) -> set[int | None]:
     """Return the processes of the communicator that a process is in a call on; none where it isn't known."""
     threads = case.analysis.waits.of_process[place].threads
     known = {thread.communicator for thread in threads[:1] if thread.communicator is not None}
-    return {member for each in known for member in case.analysis.communicators.all[each].members} - {None}
+    return {member for each in known for member in case.analysis.communicators.all[each].members}
 
 
 def _awaited(case: Case, place: int) -> set[int | None]:
     """Return whose messages a process surely waits for in its call: a leader's, say; none where nothing is known."""
     needs = case.analysis.unmet(place)
-    return {need.peers[0] for need in needs if need.pending is not None and len(need.peers) == 1} - {None}
+    return {need.peers[0] for need in needs if need.pending is not None and len(need.peers) == 1}
 
 
 def _finding(case: Case, call: str, places: list[int]) -> Finding:
