@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from mqs_dll.contract.escape import visible
@@ -71,17 +72,25 @@ def of_partners(case: Case) -> Iterator[Finding]:
         if wait.call is not None and reaches_beyond(wait.call) and analysis.motions[place] is Motion.SAME:
             inside[wait.call].append(place)
     for call, places in inside.items():
-        everyone: set[int | None] = {*places, None}  # one that isn't known may be in it, too
-        together = [place for place in places if (_members(case, place) | _awaited(case, place)) <= everyone]
+        together = _together(case, places)
         if together:
             yield _finding(case, call, together)
 
 
-def _members(case: Case, place: int) -> set[int | None]:
-    """Return the processes of the communicator that a process is in a call on; none where it isn't known."""
+def _together(case: Case, places: list[int]) -> list[int]:
+    """Return those in a call who have all others there that are known to have to be."""
+    everyone: set[int | None] = {*places, None}  # one that isn't known may be in it, too
+    communicators = case.analysis.communicators.all
+    is_whole = cache(
+        lambda communicator: communicator is None or everyone.issuperset(communicators[communicator].members)
+    )
+    return [place for place in places if is_whole(_communicator(case, place)) and _awaited(case, place) <= everyone]
+
+
+def _communicator(case: Case, place: int) -> int | None:
+    """Return the communicator that a process is in a call on, None where it isn't known."""
     threads = case.analysis.waits.of_process[place].threads
-    known = {thread.communicator for thread in threads[:1] if thread.communicator is not None}
-    return {member for each in known for member in case.analysis.communicators.all[each].members}
+    return threads[0].communicator if threads else None
 
 
 def _awaited(case: Case, place: int) -> set[int | None]:
