@@ -1,4 +1,4 @@
-"""How much harm does the memory of a process take? Many more cases of tests/test_fuzz.py than the tests have time for.
+"""How much harm does the memory of a process take? Many more cases than tests/live/test_fuzz.py has time for.
 
     python -m benchmarks.fuzz [--cases 50000] [--first 0] [--places openmpi-debian-ob1 ...]
     python -m benchmarks.fuzz --text 1000000 [--first 0]

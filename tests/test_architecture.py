@@ -178,7 +178,7 @@ def test_each_test_that_the_page_on_security_names_is_there() -> None:
     root = PACKAGE.parent
     there = {
         name
-        for path in (root / "tests").glob("test_*.py")
+        for path in (root / "tests").rglob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     named = re.findall(r"`(test_\w+)`", (root / "docs/security.md").read_text())

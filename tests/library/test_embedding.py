@@ -676,7 +676,7 @@ DebuggerImage.type_sizes = _type_sizes
 def test_a_debugger_may_have_sizes_of_more_types(tmp_path: Path, side: str) -> None:
     """Open MPI's header has two more in mqs_target_type_sizes, for the same revision: there is room for more.
 
-    With Python in a helper process the room is on C's stack: tests/test_sanitizers.py watches that.
+    With Python in a helper process the room is on C's stack: tests/library/test_sanitizers.py watches that.
     """
     glue = Path(service.__file__).with_name("_glue.py").read_text() + WATCHED_SIZES
     library = copy_of_package(tmp_path, session=MADE_UP, _glue=glue)

@@ -150,7 +150,7 @@ def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.Captur
         assert time.monotonic() < deadline, report
 
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 LINEAR = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_barrier_algorithm", "1")
 
 

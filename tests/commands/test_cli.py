@@ -33,7 +33,7 @@ from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor,
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
 MPIS = open_mpis()
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Result(NamedTuple):

@@ -17,7 +17,7 @@ from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
 
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-PAGE = Path(__file__).parents[1] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def test_every_name_of_the_interface_comes_from_the_package() -> None:

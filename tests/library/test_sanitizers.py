@@ -19,7 +19,7 @@ from tests.support.embedding import ENVIRONMENT, ROOT, copy_of_package, misuse, 
 pytestmark = pytest.mark.slow
 
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
-MADE_UP = (Path(__file__).parent / "support/made_up_session.py").read_text()
+MADE_UP = (Path(__file__).parents[1] / "support/made_up_session.py").read_text()
 SECONDS = 300
 
 SET_UP = ("setup_basic_callbacks", "setup_image", "setup_process")

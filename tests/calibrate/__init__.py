@@ -1,0 +1,1 @@
+"""What mqs calibrate learns."""

@@ -1,0 +1,1 @@
+"""The command mqs, and the Python interface."""

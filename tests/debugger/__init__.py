@@ -1,0 +1,1 @@
+"""Processes, core files, other libraries, rights."""

@@ -1,0 +1,1 @@
+"""Finding and reading the ranks of a job."""

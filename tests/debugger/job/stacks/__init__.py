@@ -1,0 +1,1 @@
+"""Call stacks, and the arguments of calls."""

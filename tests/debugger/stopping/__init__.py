@@ -1,0 +1,1 @@
+"""Stopping processes, and letting them go."""

@@ -1,0 +1,1 @@
+"""Data about a job: files, text, differences."""

@@ -1,0 +1,1 @@
+"""What runs inside libmqs.so, and its C."""

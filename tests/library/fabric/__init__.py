@@ -1,0 +1,1 @@
+"""UCX and libfabric."""

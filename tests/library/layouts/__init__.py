@@ -1,0 +1,1 @@
+"""Where members lie, and how we know."""

@@ -1,0 +1,1 @@
+"""MPICH and its derivatives, mostly in memory made for the purpose."""

@@ -1,0 +1,1 @@
+"""Open MPI, in memory made for the purpose."""

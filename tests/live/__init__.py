@@ -1,0 +1,1 @@
+"""All of it, on live MPI processes."""
