@@ -11,9 +11,8 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.library.fabric.ofi import releases, views
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION
-from mqs_dll.library.fabric.ofi.rxm import OldRxm
-from mqs_dll.library.fabric.ofi.srx import Rxm
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION
+from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
 from mqs_dll.library.fabric.ofi.tcp import Tcp
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import shipped

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Generic, Protocol
 from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
 from mqs_dll.library.mpi.describe import DatatypeFacts

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 
 ANY = (1 << 64) - 1
 """The source of a receive from anybody, or of a message of which the provider doesn't keep it (FI_ADDR_UNSPEC)."""

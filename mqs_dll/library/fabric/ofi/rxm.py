@@ -1,4 +1,6 @@
-"""rxm, which makes an endpoint of another provider's connections ("tcp;ofi_rxm"): its sends; before 2.0 its two lists.
+"""rxm, which makes an endpoint of another provider's connections ("tcp;ofi_rxm"): its sends, and before 2.0 its lists.
+
+Since 2.0 it matches by util_srx (``srx``), as other providers do.
 
 Source: prov/rxm/src/rxm.h, rxm_tagged.c, rxm_cq.c, include/ofi_proto.h of 1.17.0 and 1.22.0; of sends live processes,
 also of 2.5.1.
@@ -12,7 +14,8 @@ from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError,
 from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.buffers import Buffers
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
-from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
+from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
 
@@ -21,8 +24,6 @@ TAGGED = 2
 
 MOST_PIECES = 4
 """RXM_IOV_LIMIT."""
-
-REMOTE_CQ_DATA = 1 << 17
 
 # op of a header
 TAGGED_MESSAGE = 1
@@ -75,8 +76,32 @@ class Sends:
         return list(found.values())
 
 
+class Rxm(SharedReceives):
+    """An endpoint of rxm, over an endpoint of connections, since 2.0."""
+
+    provider = "ofi_rxm"
+    view = views.RxmEndpoint
+
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare, as any other."""
+        super().__init__(library, layouts, endpoint, domain)
+        self._buffer = views.RxmBuffer.bind(layouts)
+        self._sends = Sends(library.memory, layouts, endpoint)
+
+    def sends(self) -> list[Sent]:
+        """Return the sends in the pool."""
+        return self._sends.read()
+
+    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+        """Return what is known of an eager message."""
+        buffer = self._buffer.at(self._memory, entry.peer_context)
+        if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
+            raise BrokenStructureError(f"there is no message of {self.provider}'s at {entry.address:#x}")
+        return (entry.msg_size, buffer.data) if buffer.kind == EAGER and entry.msg_size else (0, 0)
+
+
 class OldRxm(Endpoint):
-    """An endpoint of rxm."""
+    """An endpoint of rxm before 2.0, which matches by itself."""
 
     provider = "ofi_rxm"
     checks = (
@@ -86,7 +111,7 @@ class OldRxm(Endpoint):
     orders_sources = True
     numbers_receives = False
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:

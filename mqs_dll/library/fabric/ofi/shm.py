@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Sent
-from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD
@@ -37,7 +37,7 @@ class Shm(SharedReceives):
     provider = "shm"
     view = views.ShmEndpoint
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare, as any other; and find where its sends are.
 
         Raises:

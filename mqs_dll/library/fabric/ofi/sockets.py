@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.endpoint import Arrived, Endpoint, Posted, Sent
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
 MOST_PIECES = 8
@@ -40,7 +40,7 @@ class Sockets(Endpoint):
     orders_sources = True
     numbers_receives = False
 
-    def __init__(self, library: Library, layouts: Layouts, receives: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, receives: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -54,18 +54,18 @@ class Sockets(Endpoint):
         self._sends_of = views.SocketsSends.bind(layouts)
         self._send = views.SocketsSend.bind(layouts)
         context = receives
-        if library.kind(receives) is Kind.ENDPOINT:
+        if library.kind(receives) is FidClass.EP:
             attributes = views.SocketsEndpoint.bind(layouts).at(memory, receives).attr
             context = self._attributes.at(memory, attributes).rx_ctx
         self._receives = views.SocketsReceives.bind(layouts)
-        if memory.pointer(context) != Kind.RECEIVES:  # that of a simple endpoint has no functions
+        if memory.pointer(context) != FidClass.RX_CTX:  # that of a simple endpoint has no functions
             raise LayoutError("it has no receive context")
         rx = self._receives.at(memory, context)
         owner = self._attributes.at(memory, rx.ep_attr)
-        if owner.fclass not in (Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT) or owner.domain != rx.domain:
+        if owner.fclass not in (FidClass.EP, FidClass.SEP) or owner.domain != rx.domain:
             raise LayoutError("its receive context is of another endpoint")
         if (
-            library.kind(domain) is not Kind.DOMAIN
+            library.kind(domain) is not FidClass.DOMAIN
             or rx.domain + views.SocketsDomain.bind(layouts).constant("fid") != domain
         ):
             raise LayoutError("it is of another domain")
@@ -148,7 +148,7 @@ class Sockets(Endpoint):
     def _send_contexts(self) -> Sequence[int]:
         rx = self._receives.at(self._memory, self._context)
         owner = self._attributes.at(self._memory, rx.ep_attr)
-        if owner.fclass == Kind.ENDPOINT:
+        if owner.fclass == FidClass.EP:
             return (owner.tx_ctx,)
         if owner.num_tx_ctx > MOST_CONTEXTS:
             raise BrokenStructureError(f"an endpoint of sockets is said to have {owner.num_tx_ctx} send contexts")

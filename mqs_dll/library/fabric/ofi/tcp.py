@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Filling, Posted, Sent, check_order
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import bounded, remembered
 
@@ -61,7 +61,7 @@ class Tcp(Endpoint):
     orders_sources = False
     numbers_receives = True
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -80,7 +80,7 @@ class Tcp(Endpoint):
         self._connection = views.TcpConnection.bind(layouts)
         self._peer = views.Peer.bind(layouts)
         rdm = self._rdm.at(memory, endpoint)
-        if library.kind(rdm.srx) is not Kind.SHARED_RECEIVES:
+        if library.kind(rdm.srx) is not FidClass.SRX_CTX:
             raise LayoutError("it has no queues of tcp's")
         srx = self._receives.at(memory, rdm.srx)
         sizes = [lists.item_size(memory, srx.address + array) for array in (srx.src_tag_queues, srx.saved_msgs)]

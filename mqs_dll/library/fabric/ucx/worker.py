@@ -7,7 +7,7 @@ from itertools import chain
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError, TooMuchError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.fabric.ucx import releases, views
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric

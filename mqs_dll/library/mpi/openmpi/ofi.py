@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, remembered
 from mqs_dll.library.mpi.openmpi import cm_views, views
@@ -207,7 +207,7 @@ def find_own_endpoint(parts: Parts) -> Endpoint:
         LayoutError: there is none or more than one, or its provider's queues can't be read; the text says which it is.
     """
     memory, address = parts.memory, parts.symbols.need("ompi_mtl_ofi")
-    library = Library(parts.symbols.image, memory)
+    library = Libfabric(parts.symbols.image, memory)
     module = cm_views.OfiModule.bind(parts.layouts).at(memory, address)
     if module.rx_ctx_bits:
         raise LayoutError("mtl/ofi uses several contexts of libfabric's")
@@ -215,11 +215,11 @@ def find_own_endpoint(parts: Parts) -> Endpoint:
         provider = memory.text(module.provider_name, LONGEST_NAME).decode("ascii", "replace")
         words = memory.pointers(address, MODULE_BYTES // WORD)
         kinds = [library.kind(word) for word in words]
-        domain = words[kinds.index(Kind.DOMAIN)]
-        place = next(place for place, kind in enumerate(kinds) if kind in (Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT))
+        domain = words[kinds.index(FidClass.DOMAIN)]
+        place = next(place for place, kind in enumerate(kinds) if kind in (FidClass.EP, FidClass.SEP))
         _, receives, completions = memory.pointers(words[place + 1], 3)
     except (TargetReadError, ValueError, StopIteration, IndexError):
         raise LayoutError("ompi_mtl_ofi has no endpoint of libfabric's") from None
-    if library.kind(receives) not in (Kind.ENDPOINT, Kind.RECEIVES) or library.kind(completions) != Kind.COMPLETIONS:
+    if library.kind(receives) not in (FidClass.EP, FidClass.RX_CTX) or library.kind(completions) != FidClass.CQ:
         raise LayoutError("ompi_mtl_ofi's first context is none")
     return find_endpoint(library, words[place], receives, domain, "openmpi", provider)

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment
@@ -25,13 +25,13 @@ INTERFACE = "interface of libfabric's"
 # of an interface's record, in words
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 9
 KINDS = {
-    DOMAIN: {Kind.DOMAIN},
-    1: {Kind.ADDRESSES},
-    ENDPOINT: {Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT},
-    3: {Kind.COUNTER},
-    8: {Kind.ENDPOINT, Kind.SENDS},
-    RECEIVES: {Kind.ENDPOINT, Kind.RECEIVES},
-    10: {Kind.COMPLETIONS},
+    DOMAIN: {FidClass.DOMAIN},
+    1: {FidClass.AV},
+    ENDPOINT: {FidClass.EP, FidClass.SEP},
+    3: {FidClass.CNTR},
+    8: {FidClass.EP, FidClass.TX_CTX},
+    RECEIVES: {FidClass.EP, FidClass.RX_CTX},
+    10: {FidClass.CQ},
 }
 """What the pointers in it lead to."""
 
@@ -57,7 +57,7 @@ def find(parts: Parts) -> list[Endpoint]:
     """
     if parts.image.find_function(VERSION_FUNCTION) is None:
         return []
-    library = Library(parts.image, parts.memory)
+    library = Libfabric(parts.image, parts.memory)
     found = list(_records(parts, library))
     if not found:
         return []
@@ -82,7 +82,7 @@ def check_widths(parts: Parts) -> None:
         raise LayoutError("the environment chooses the parts of libfabric's tags")
 
 
-def _records(parts: Parts, library: Library) -> Iterator[Sequence[int]]:
+def _records(parts: Parts, library: Libfabric) -> Iterator[Sequence[int]]:
     """Yield the records of the interfaces, which lie one behind the other; behind the last one there is no pointer."""
 
     def is_at(place: int) -> bool:
@@ -99,7 +99,7 @@ def _records(parts: Parts, library: Library) -> Iterator[Sequence[int]]:
         place += WORD * WORDS
 
 
-def _first_record(parts: Parts, library: Library) -> int:
+def _first_record(parts: Parts, library: Libfabric) -> int:
     """Return where the first record lies, 0 where there is none."""
     for address, words in variables.words(parts):
         for index in range(len(words) - WORDS):
@@ -108,11 +108,11 @@ def _first_record(parts: Parts, library: Library) -> int:
     return 0
 
 
-def _is_record(library: Library, words: Sequence[int]) -> bool:
+def _is_record(library: Libfabric, words: Sequence[int]) -> bool:
     return are_objects(library, words, KINDS)
 
 
-def are_objects(library: Library, words: Sequence[int], kinds: Mapping[int, Collection[Kind]]) -> bool:
+def are_objects(library: Libfabric, words: Sequence[int], kinds: Mapping[int, Collection[FidClass]]) -> bool:
     """Tell whether some of the words lead to libfabric's objects of these kinds."""
     if not all(variables.is_pointer(words[place]) for place in kinds):
         return False

@@ -14,7 +14,7 @@ from contextlib import suppress
 from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
@@ -27,12 +27,12 @@ from mqs_dll.library.mpi.mpich.persistent import Started
 # of a context's record, in words; a variable leads to the first one
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 7
 KINDS = {
-    DOMAIN: {Kind.DOMAIN},
-    1: {Kind.ADDRESSES},
-    ENDPOINT: {Kind.ENDPOINT},
-    6: {Kind.ENDPOINT},
-    RECEIVES: {Kind.ENDPOINT},
-    8: {Kind.COMPLETIONS},
+    DOMAIN: {FidClass.DOMAIN},
+    1: {FidClass.AV},
+    ENDPOINT: {FidClass.EP},
+    6: {FidClass.EP},
+    RECEIVES: {FidClass.EP},
+    8: {FidClass.CQ},
 }
 WORDS = 10
 
@@ -87,7 +87,7 @@ def find(parts: Parts) -> Network | None:
     if parts.image.find_function(VERSION_FUNCTION) is None:
         return None
     near = parts.pools.known_variable(handles.REQUEST) or 0
-    library = Library(parts.image, parts.memory)
+    library = Libfabric(parts.image, parts.memory)
     record = _record(parts, library, near)
     if record is None:
         return None
@@ -99,7 +99,7 @@ def find(parts: Parts) -> Network | None:
         return Network(parts, find_endpoint(*wanted, environment.provider(parts.image, parts.memory)))  # for the text
 
 
-def _record(parts: Parts, library: Library, near: int) -> Sequence[int] | None:
+def _record(parts: Parts, library: Libfabric, near: int) -> Sequence[int] | None:
     """Return the record of the one context, to which a variable behind a known one leads.
 
     Raises:
