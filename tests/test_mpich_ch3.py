@@ -9,9 +9,9 @@ from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
-from mqs_dll.library.mpi.mpich.buffered import HEADER_WORDS
 from mqs_dll.library.mpi.mpich.ch3 import Ch3
 from mqs_dll.library.mpi.mpich.links import lists_of
+from mqs_dll.library.mpi.mpich.operations import BSEND_HEADER_WORDS
 from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
 
@@ -271,7 +271,7 @@ def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> 
     buffer = process.next_address() + 2048
     request = process.send(7, datatype=PACKED, user_buf=buffer)
     process.send(8, datatype=PACKED, user_buf=buffer)
-    offset = buffer - request - (HEADER_WORDS - 5) * 8
+    offset = buffer - request - (BSEND_HEADER_WORDS - 5) * 8
     process.requests[offset : offset + 16] = request.to_bytes(8, "little") + buffer.to_bytes(8, "little")
     shown = process.sends()
     assert "MPI_Bsend or MPI_Ibsend" in text(shown[0])

@@ -6,7 +6,7 @@ import struct
 
 from mqs_dll.library.memory import PAGE, WORD, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.library.mpi.mpich.files import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
+from mqs_dll.library.mpi.mpich.romio import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
 from tests.support.memory_image import MemoryImage
 
 COMMUNICATOR = 0x10_0000

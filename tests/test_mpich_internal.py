@@ -8,8 +8,8 @@ from typing import cast
 
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.library.mpi.mpich.files import Files
 from mqs_dll.library.mpi.mpich.internal import InternalCommunicators
+from mqs_dll.library.mpi.mpich.romio import Files
 from mqs_dll.library.mpi.mpich.windows import Windows
 from tests.support.mpich_process import MpichProcess, layouts_with
 

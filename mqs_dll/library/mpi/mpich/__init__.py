@@ -6,12 +6,11 @@
 - ``pools``: where all objects are; ``process``: the predefined communicators and MPIR_Process
 - ``parts``: what every room below reads from
 - ``communicators``: which there are; ``contexts``: their numbers; ``groups``: their processes; ``internal``: those that
-  MPICH keeps for itself; ``files``: those of open files
+  MPICH keeps for itself; ``romio``: those of ROMIO's open files
 - ``requests``: all requests in use; ``persistent``: what is behind those that are started; ``links``: in which order
 - ``datatypes``: names and sizes; ``tags``: tags of collective operations
 - ``device``: what all devices have in common; ``operations``: what they say alike
-- ``partitioned``: partitioned requests; ``buffered``: buffered sends; ``early``: messages for communicators to come
-- ``active``: active messages, of ch4 and of Intel MPI; ``environment``: what the process was told when it started
+- ``partitioned``: partitioned requests; ``environment``: what the process was told when it started
 - ``ch3``: the device ch3
 - ``ch4``: the device ch4
 - ``intel``: Intel MPI's ch4

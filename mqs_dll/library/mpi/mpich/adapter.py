@@ -12,9 +12,9 @@ from mqs_dll.library.mpi.base import Adapter, AttachedMpi
 from mqs_dll.library.mpi.mpich import identity, views
 from mqs_dll.library.mpi.mpich.communicators import WORLD, Entry
 from mqs_dll.library.mpi.mpich.device import Device, HiddenDevice
-from mqs_dll.library.mpi.mpich.files import Files
 from mqs_dll.library.mpi.mpich.internal import InternalCommunicators
 from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.romio import Files
 from mqs_dll.library.mpi.mpich.windows import Windows
 
 

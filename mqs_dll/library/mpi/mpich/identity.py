@@ -25,11 +25,11 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
 from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
-from mqs_dll.library.mpi.mpich.files import HEAP_END
 from mqs_dll.library.mpi.mpich.groups import Ranks
 from mqs_dll.library.mpi.mpich.pools import Pools
 from mqs_dll.library.mpi.mpich.process import SELF, WORLD, builtin_comms, find_process
 from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
+from mqs_dll.library.mpi.mpich.romio import HEAP_END
 
 SYMBOLS = (
     LINKER_LIST,

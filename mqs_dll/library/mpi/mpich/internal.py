@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from mqs_dll.contract.names import FILE_WORDS, window_words
 from mqs_dll.library.mpi.mpich.communicators import ALONE, Communicators, Entry
-from mqs_dll.library.mpi.mpich.files import Candidate, Files
+from mqs_dll.library.mpi.mpich.romio import Candidate, Files
 from mqs_dll.library.mpi.mpich.windows import Windows
 
 

@@ -79,6 +79,16 @@ def values_of(layouts: Layouts) -> Values:
     return STANDARD_ABI if source < count else MPICH_ABI
 
 
+# What the request of an active message is at (MPIDIG_REQ_* of src/mpid/ch4 of 4.0.3 to 5.0.1), also in Intel MPI's ch4.
+AM_BUSY = 0x1
+AM_PEER_SSEND = 0x2
+AM_UNEXPECTED = 0x4
+AM_DEQUEUED = 0x8
+"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
+AM_MATCHED = 0x40
+AM_RENDEZVOUS = 0x80
+AM_IN_PROGRESS = 0x100
+
 MOST_LIVE = 1 << 17
 """Requests that are read, of a process that stands still meanwhile: a message that no receive has matched is one."""
 

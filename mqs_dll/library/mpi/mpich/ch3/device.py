@@ -21,7 +21,7 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.describe import buffer_text
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import buffered, early, operations, views
+from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.ch3.queues import Queues, sort
 from mqs_dll.library.mpi.mpich.ch3.requests import (
     CALLS,
@@ -121,7 +121,7 @@ class Ch3(Device):
         dev = request.dev
         facts = self._parts.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
-        copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
+        copied = dev.datatype == PACKED and operations.is_buffered(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if _is_answered(request, length) else Status.PENDING
         return envelopes.send(
             Status.COMPLETE if request.complete else under_way,
@@ -149,7 +149,7 @@ class Ch3(Device):
             yield self._message(request, entry)
         if entry.view.handle == WORLD:
             numbers = {context_id: len(messages) for context_id, messages in queues.unexpected.items()}
-            yield from early.notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._parts.communicators)
         if not queues.unexpected_proved:
             raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
 

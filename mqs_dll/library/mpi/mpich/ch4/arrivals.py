@@ -13,12 +13,12 @@ from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.mpich import contexts, early, operations
-from mqs_dll.library.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
+from mqs_dll.library.mpi.mpich import contexts, operations
 from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS
 
 
 class Arrivals:
@@ -50,7 +50,7 @@ class Arrivals:
             unknown = {
                 number: len(messages) for number, messages in arrived.items() if contexts.whole_of(number) not in known
             }
-            yield from early.notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._parts.communicators)
         self._traffic.check_arrivals()
 
     @remembered
@@ -61,7 +61,7 @@ class Arrivals:
 def _operation(message: Message, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
     length = message.am.count
-    here = not message.state & (BUSY | RENDEZVOUS)
+    here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
     return envelopes.message(
         Status.COMPLETE if here else Status.PENDING,
         rank,
@@ -71,12 +71,12 @@ def _operation(message: Message, rank: int, world: int) -> Operation:
         message.am.buffer if here and length else 0,
         _how(message),
         None if rank == message.source else f"from rank {message.source} of a part; its rank here is not known",
-        operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+        operations.FROM_SYNCHRONOUS_SEND if message.state & AM_PEER_SSEND else None,
         operations.collective_text(message.am.context_id, message.tag),
     )
 
 
 def _how(message: Message) -> str:
-    if message.state & RENDEZVOUS:
+    if message.state & AM_RENDEZVOUS:
         return f"rendezvous: its {message.am.count} bytes are with the sender"
-    return "eager: a part of it is here" if message.state & BUSY else "eager: all of it is here"
+    return "eager: a part of it is here" if message.state & AM_BUSY else "eager: all of it is here"

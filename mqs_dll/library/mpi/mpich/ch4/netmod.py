@@ -20,7 +20,7 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import contexts, early, operations, views
+from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started, send_call
@@ -295,7 +295,7 @@ class Netmod(ABC):
                     yield self._message(message, entry, of_part=True)
         if entry.view.handle == WORLD:
             unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
-            yield from early.notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._parts.communicators)
         if broken is not None:
             raise broken
         if unlisted := self.unlisted(entry):

@@ -20,7 +20,7 @@ from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.mpich import buffered, contexts, operations, views
+from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.ch4.cells import Cells, Departure
 from mqs_dll.library.mpi.mpich.ch4.departures import READ, Place, order_of
 from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends
@@ -131,7 +131,7 @@ class Sends:
     def _is_copy(self, message: Message, sent: Sent) -> bool:
         """Tell whether it is a buffered send, carried out as one of the copy."""
         of_bytes = sent.facts is not None and sent.facts.predefined and sent.facts.size == 1
-        return of_bytes and buffered.is_copy(self._memory, sent.buffer, message.common.address)
+        return of_bytes and operations.is_buffered(self._memory, sent.buffer, message.common.address)
 
     # ------------------------------------------------------------ what is known of a send
 

@@ -16,11 +16,10 @@ from mqs_dll.contract.abi import UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.mpich import contexts, views
-from mqs_dll.library.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
-from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
+from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED, Kind, OfRequest
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
@@ -243,11 +242,11 @@ def _sort_receive(
 ) -> None:
     comm, state = message.common.comm, message.state
     if not comm:
-        if state & UNEXPECTED and not state & (TAKEN | MATCHED):
+        if state & AM_UNEXPECTED and not state & (AM_DEQUEUED | AM_MATCHED):
             arrived.append(message)
     elif message.complete or state or message.by_network is not None:
         found.of[comm].with_message.append(message)
-        if state & MATCHED and message.extension is not None and message.extension.match_req:
+        if state & AM_MATCHED and message.extension is not None and message.extension.match_req:
             stands_for[message.extension.match_req] = message
     else:
         posted.append(message)

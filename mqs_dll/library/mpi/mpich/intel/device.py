@@ -16,8 +16,7 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.describe import LINE, DatatypeFacts, buffer_text
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import early, operations, views
-from mqs_dll.library.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
+from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.device import Device
 from mqs_dll.library.mpi.mpich.intel.messages import Asked, Message, asked
@@ -26,7 +25,7 @@ from mqs_dll.library.mpi.mpich.intel.traffic import Traffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
-from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
+from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS, ANY_SOURCE, ANY_TAG
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 
@@ -196,7 +195,7 @@ class Intel(Device):
             yield self._unexpected(message, entry)
         if entry.view.handle == WORLD:
             numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
-            yield from early.notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._parts.communicators)
         if self._network:
             yield from self._network.unexpected(entry)
         elif traffic.remote or self._uses_network() or INVALID_RANK in entry.peers():
@@ -210,7 +209,7 @@ class Intel(Device):
     def _unexpected(message: Message, entry: Entry) -> Operation:
         am = message.am
         rank = message.common.status_source
-        here = not message.state & (BUSY | RENDEZVOUS)
+        here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
         arrival = "all of it is here" if here else "all of it is not here yet"
         return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
@@ -219,8 +218,8 @@ class Intel(Device):
             message.common.status_tag,
             am.count,
             am.buffer if here and am.count else 0,
-            f"rendezvous: its {am.count} bytes are with the sender" if message.state & RENDEZVOUS else arrival,
-            operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+            f"rendezvous: its {am.count} bytes are with the sender" if message.state & AM_RENDEZVOUS else arrival,
+            operations.FROM_SYNCHRONOUS_SEND if message.state & AM_PEER_SSEND else None,
             operations.collective_text(am.context_id, message.common.status_tag),
         )
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqs_dll.library.mpi.mpich import contexts, views
-from mqs_dll.library.mpi.mpich.active import IN_PROGRESS, TAKEN, UNEXPECTED
-from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, OfRequest
+from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_IN_PROGRESS, AM_UNEXPECTED, ANY_SOURCE, OfRequest
 
 
 class Message(OfRequest):
@@ -62,12 +61,12 @@ class Message(OfRequest):
     @property
     def is_unexpected(self) -> bool:
         """Whether it is a message that no receive has matched."""
-        return bool(self.state & UNEXPECTED) and not self.state & TAKEN
+        return bool(self.state & AM_UNEXPECTED) and not self.state & AM_DEQUEUED
 
     @property
     def is_posted(self) -> bool:
         """Whether it is a receive that waits for its message."""
-        return self.is_receiving and not self.state & IN_PROGRESS
+        return self.is_receiving and not self.state & AM_IN_PROGRESS
 
     @property
     def is_past_waiting(self) -> bool:
@@ -117,7 +116,7 @@ def asked(message: Message) -> Asked:
         return Asked(am.source, am.tag, am.buffer, am.count, am.datatype)
     if message.complete:  # what it was used for before may look the same
         return Asked(None, None, 0, None, None)
-    if message.state & UNEXPECTED:
+    if message.state & AM_UNEXPECTED:
         return Asked(None, None, 0, None, am.datatype)
     source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
     return Asked(source, None, am.buffer, am.count, am.datatype)
