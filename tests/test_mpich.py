@@ -18,7 +18,8 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.library.memory import PAGE
 from mqs_dll.library.mpi.mpich import handles
 from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.library.mpi.mpich.ch4 import interfaces, ucx
+from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts as interfaces
+from mqs_dll.library.mpi.mpich.ch4 import ucx
 from mqs_dll.library.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
@@ -293,10 +294,10 @@ INTERFACES = [
 @pytest.mark.parametrize(
     ("mpi", "transport"), [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in INTERFACES]
 )
-def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
+def test_requests_of_several_vcis_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
     """With several virtual interfaces MPICH has pools of requests, queues, and workers or endpoints for each.
 
-    Handles repeat in the pools, and a process has an endpoint from each of its interfaces to each of another one's.
+    Handles repeat in the pools, and a process has an endpoint from each of its VCIs to each of another one's.
     """
     with running(compiler, mpi, transport, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
         truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready()]

@@ -22,7 +22,7 @@ INTER = 1
 """comm_kind of an inter-communicator (src/include/mpir_comm.h)."""
 
 WORLD = 0
-ALONE = 1
+SELF = 1
 """Places of MPI_COMM_WORLD and MPI_COMM_SELF among the predefined ones."""
 
 WORLD_OF_ABI = 0x101
@@ -58,7 +58,7 @@ class Entry(CommunicatorEntry):
         return handles.kind_of(self.view.handle) == handles.BUILTIN
 
     @property
-    def is_alone(self) -> bool:
+    def has_size_1(self) -> bool:
         """Whether it has one process, whose messages to itself ch4 treats apart."""
         return not self.inter and self.view.remote_size == 1
 
@@ -123,7 +123,7 @@ class Communicators:
         self._handles_are_addresses = values_of(layouts).handles_are_addresses
 
     def predefined(self, index: int) -> views.Comm | None:
-        """Return a predefined communicator (WORLD, ALONE), alive or not; None where a session does without them."""
+        """Return a predefined communicator (WORLD, SELF), alive or not; None where a session does without them."""
         if self._builtin is None:
             return None
         return self._reader.at(self._memory, self._builtin + index * self._size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.contract.names import FILE_WORDS, window_words
-from mqs_dll.library.mpi.mpich.communicators import ALONE, Communicators, Entry
+from mqs_dll.library.mpi.mpich.communicators import SELF, Communicators, Entry
 from mqs_dll.library.mpi.mpich.romio import Candidate, Files
 from mqs_dll.library.mpi.mpich.windows import Windows
 
@@ -39,8 +39,8 @@ class InternalCommunicators:
 
     def _of_files(self, entries: Iterable[Entry]) -> set[int]:
         """Return the addresses of the communicators of open files."""
-        alone = self._communicators.predefined(ALONE)
-        if alone is None or not alone.attributes:
+        own = self._communicators.predefined(SELF)
+        if own is None or not own.attributes:
             return set()
         unnamed = {
             Candidate(entry.view.address, entry.view.handle, entry.view.context_id)

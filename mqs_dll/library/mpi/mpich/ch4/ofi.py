@@ -144,7 +144,7 @@ class Ofi(Netmod):
     """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
 
     def __init__(self, parts: Parts, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
-        """Begin; ``endpoints`` are those of all interfaces."""
+        """Begin; ``endpoints`` are those of all VCIs."""
         super().__init__(parts, traffic)
         self._endpoints = endpoints
         self._base = parts.layouts.offset(views.Request.struct, "dev.ch4.preq.p_type") or 0
@@ -252,7 +252,7 @@ class Ofi(Netmod):
         return self._ranks
 
     def _entry(self, place: int) -> tuple[int, ...]:
-        """Return the addresses by which the interfaces reach a process; since 5.0 all but the first lie elsewhere."""
+        """Return the addresses by which the VCIs reach a process; since 5.0 all but the first lie elsewhere."""
         width = len(self._endpoints)
         if width == 1 or variables.is_old(self._parts):
             return self._memory.pointers(place, width)
@@ -435,10 +435,10 @@ class Ofi(Netmod):
     def lost_sends(self) -> NoInformation | None:
         """Return why sends may be missing: libfabric's can't be read, or MPICH has one that libfabric doesn't."""
         held = self._held()
-        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
+        selves = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
         for request in self._parts.requests.live().values():
             is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
-            is_mine = self._parts.requests.kind(request) is Kind.SEND and request.comm not in alone and not is_active
+            is_mine = self._parts.requests.kind(request) is Kind.SEND and request.comm not in selves and not is_active
             if is_mine and request.cc and request.address not in held.seen:
                 return held.refusal or LOST
         return held.refusal or (None if self._sent()[1] else LOST)

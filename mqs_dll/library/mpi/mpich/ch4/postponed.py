@@ -14,7 +14,7 @@ from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD, Memory, remembered
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.ch4.departures import WAITS, Place
+from mqs_dll.library.mpi.mpich.ch4.cells import WAITS, Place
 from mqs_dll.library.mpi.mpich.links import in_list_order
 
 RECORD = struct.Struct("<16xQ2xH4xQxb6x")

@@ -1,6 +1,6 @@
 """Which request in use is what: a receive that waits, one that has its message, a message, a send, ...
 
-ch4 has one list of posted receives and one of unexpected messages for each virtual interface. Their heads are
+ch4 has one list of posted receives and one of unexpected messages for each virtual interface (VCI). Their heads are
 variables that a stripped library doesn't name; all members are in the pool of requests, and their links give the order.
 Source: src/mpid/ch4/include/mpidpre.h, src/mpid/ch4/src/mpidig_recv.h, mpidig_recvq.h, mpidig_pt2pt_callbacks.c,
 ch4_self.c of 4.0.3 to 5.0.1.
@@ -190,7 +190,7 @@ class Traffic:
     def _sorted(self) -> Sorted:
         found = Sorted()
         requests = self._parts.requests
-        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
+        of_size_1 = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
         posted: list[Message] = []
         arrived: list[Message] = []
         stands_for: dict[int, Message] = {}
@@ -201,7 +201,7 @@ class Traffic:
             if kind not in (Kind.SEND, Kind.RECV, Kind.MPROBE):
                 continue
             try:
-                message = None if request.comm in alone else self._message(request)
+                message = None if request.comm in of_size_1 else self._message(request)
             except TargetReadError:
                 found.broken.append(request.handle)
                 continue

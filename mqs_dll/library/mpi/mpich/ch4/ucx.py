@@ -217,14 +217,14 @@ class Ucx(Netmod):
             size = 0 if world is None else world.remote_size
             first, pointer = self._workers[0][2], self._memory.pointer
             entries = variables.processes(self._parts, size, lambda entry: (pointer(entry),), first.is_endpoint)
-            self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_interfaces(entries)
+            self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_vcis(entries)
         return self._ranks
 
-    def _of_interfaces(self, entries: Sequence[int]) -> dict[int, int]:
-        """Return the rank that each endpoint leads to which is from or to another interface than the first.
+    def _of_vcis(self, entries: Sequence[int]) -> dict[int, int]:
+        """Return the rank that each endpoint leads to which is from or to another VCI than the first.
 
         Args:
-            entries: the address of each process's endpoints: a row for each interface of this process's, in which
+            entries: the address of each process's endpoints: a row for each VCI of this process's, in which
                 stands one for each of the other's.
         """
         count = len(self._workers)

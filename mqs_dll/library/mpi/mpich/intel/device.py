@@ -20,7 +20,7 @@ from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.device import Device
 from mqs_dll.library.mpi.mpich.intel.messages import Asked, Message, asked
-from mqs_dll.library.mpi.mpich.intel.network import Network, find
+from mqs_dll.library.mpi.mpich.intel.network import IntelOfi, find
 from mqs_dll.library.mpi.mpich.intel.traffic import Traffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
 from mqs_dll.library.mpi.mpich.parts import Parts
@@ -43,7 +43,7 @@ class Intel(Device):
         self._why = ""
         self._network = self._find_network()
 
-    def _find_network(self) -> Network | None:
+    def _find_network(self) -> IntelOfi | None:
         """Return what reads libfabric's memory where it is needed; None where that can't be read."""
         try:
             if self._reader.uses_network() and (network := find(self._parts)):
@@ -147,7 +147,7 @@ class Intel(Device):
         shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
         if entry.view.handle == WORLD:
             shown += [_done(handle) for handle in traffic.done]
-        nameless = [] if entry.is_alone else traffic.nameless
+        nameless = [] if entry.has_size_1 else traffic.nameless
         if nameless and not shown and not self._network:
             self._refuse_sends(nameless)
         return self._sends(sorted(shown, key=lambda each: each.desired_local_rank), nameless, entry)

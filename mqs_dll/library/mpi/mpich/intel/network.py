@@ -18,7 +18,8 @@ from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Lib
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
-from mqs_dll.library.mpi.mpich.ch4 import interfaces, ofi, variables
+from mqs_dll.library.mpi.mpich.ch4 import ofi, variables
+from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts as interfaces
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.library.mpi.mpich.parts import Parts
@@ -52,7 +53,7 @@ class OfNetwork:
         return [each for each in own if self.started.comm(each) == comm]
 
 
-class Network(ofi.Ofi):
+class IntelOfi(ofi.Ofi):
     """Intel MPI's netmod ofi of one process."""
 
     SEND_EVENT = 2
@@ -77,7 +78,7 @@ class Network(ofi.Ofi):
         return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
-def find(parts: Parts) -> Network | None:
+def find(parts: Parts) -> IntelOfi | None:
     """Return what libfabric holds of a process; None where it isn't there, or its endpoint isn't found.
 
     Raises:
@@ -94,9 +95,9 @@ def find(parts: Parts) -> Network | None:
     interfaces.check_widths(parts)
     wanted = library, record[ENDPOINT], record[RECEIVES], record[DOMAIN], "mpich"
     try:
-        return Network(parts, find_endpoint(*wanted))
+        return IntelOfi(parts, find_endpoint(*wanted))
     except LayoutError:
-        return Network(parts, find_endpoint(*wanted, environment.provider(parts.image, parts.memory)))  # for the text
+        return IntelOfi(parts, find_endpoint(*wanted, environment.provider(parts.image, parts.memory)))  # for the text
 
 
 def _record(parts: Parts, library: Libfabric, near: int) -> Sequence[int] | None:

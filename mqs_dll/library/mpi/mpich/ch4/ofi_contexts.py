@@ -1,6 +1,6 @@
 """Finds libfabric's endpoints in an MPICH whose netmod is ofi, and the provider's name.
 
-They lie among the library's variables, which have no names: what an interface has is told by the classes of libfabric's
+They lie among the library's variables, which have no names: what the context of a VCI has is told by the classes of its
 objects. Source: src/mpid/ch4/netmod/ofi/ofi_types.h (MPIDI_OFI_context_t) of 4.0.3 to 5.0.1; struct fi_info and struct
 fi_fabric_attr of include/rdma/fabric.h; distances from live processes.
 """
@@ -20,9 +20,9 @@ from mqs_dll.library.mpi.mpich import environment
 from mqs_dll.library.mpi.mpich.ch4 import variables
 from mqs_dll.library.mpi.mpich.parts import Parts
 
-INTERFACE = "interface of libfabric's"
+OFI_CONTEXT = "context of libfabric's"
 
-# of an interface's record, in words
+# of a context's record, in words
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 9
 KINDS = {
     DOMAIN: {FidClass.DOMAIN},
@@ -36,7 +36,7 @@ KINDS = {
 """What the pointers in it lead to."""
 
 WORDS = 11
-MOST_INTERFACES = 64
+MOST_CONTEXTS = 64
 
 FABRIC, PROVIDER, INTERFACE_VERSION = 104, 16, 30
 """Bytes to the fabric's attributes in what a provider tells of itself, and in those to its name and to the major number
@@ -49,7 +49,7 @@ LONGEST_NAME = 64
 
 
 def find(parts: Parts) -> list[Endpoint]:
-    """Return the endpoints of a process, one for each interface; none where the netmod is another one.
+    """Return the endpoints of a process, one for each VCI; none where the netmod is another one.
 
     Raises:
         LayoutError: they can't be read; the text names the provider.
@@ -83,18 +83,18 @@ def check_widths(parts: Parts) -> None:
 
 
 def _records(parts: Parts, library: Libfabric) -> Iterator[Sequence[int]]:
-    """Yield the records of the interfaces, which lie one behind the other; behind the last one there is no pointer."""
+    """Yield the records of the contexts, which lie one behind the other; behind the last one there is no pointer."""
 
     def is_at(place: int) -> bool:
         return _is_record(library, parts.memory.pointers(place, WORDS))
 
-    place = variables.find(parts, INTERFACE, is_at, lambda: _first_record(parts, library))
-    for number in range(MOST_INTERFACES if place else 0):
+    place = variables.find(parts, OFI_CONTEXT, is_at, lambda: _first_record(parts, library))
+    for number in range(MOST_CONTEXTS if place else 0):
         record = parts.memory.pointers(place, WORDS)
         if not variables.is_pointer(record[DOMAIN]):
             return
         if not _is_record(library, record):
-            raise LayoutError(f"interface {number} of MPICH's has no domain and endpoint of libfabric's")
+            raise LayoutError(f"context {number} of MPICH's ofi netmod has no domain and endpoint of libfabric's")
         yield record
         place += WORD * WORDS
 

@@ -46,7 +46,7 @@ class List(NamedTuple):
     """Whether their links prove the order."""
 
 
-class Alone:
+class SelfPath:
     """The messages of one process to itself."""
 
     def __init__(self, parts: Parts, traffic: Traffic) -> None:
@@ -110,8 +110,8 @@ class Alone:
     @remembered
     def _read(self, kind: Kind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
-        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
-        requests = [each for comm in alone for each in self._traffic.of(comm).others]
+        of_size_1 = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
+        requests = [each for comm in of_size_1 for each in self._traffic.of(comm).others]
         probes = [each for each in requests if self._parts.requests.kind(each) is Kind.MPROBE]
         taken = {self._own(probe).dev.match_req for probe in probes}
         members = {
