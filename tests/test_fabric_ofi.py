@@ -19,7 +19,7 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.openmpi import identity
-from mqs_dll.library.mpi.openmpi.ofi import find_own_endpoint
+from mqs_dll.library.mpi.openmpi.mtl_ofi import find_own_endpoint
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, processes_with_tag, running

@@ -21,12 +21,13 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.ladder import Identity
-from mqs_dll.library.mpi.openmpi import cm_views, identity, ofi, transports, views
+from mqs_dll.library.mpi.openmpi import cm_views, identity, views
+from mqs_dll.library.mpi.openmpi import mtl_ofi as ofi
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm
 from mqs_dll.library.mpi.openmpi.communicators import Entry
 from mqs_dll.library.mpi.openmpi.parts import Parts
-from mqs_dll.library.mpi.openmpi.pml import Pml
+from mqs_dll.library.mpi.openmpi.pml import Pml, select
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
@@ -304,7 +305,7 @@ class Target:
         assert isinstance(entry, Entry)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
-            return transports.select(Parts(self.memory, self.symbols, layouts)), entry
+            return select(Parts(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, step, with
 from mqs_dll.calibrate.openmpi.opal import elements, posted_lists
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
-from mqs_dll.library.mpi.openmpi.unexpected import MATCH, RGET, RNDV
+from mqs_dll.library.mpi.openmpi.ob1_unexpected import MATCH, RGET, RNDV
 
 COMM = "mca_pml_ob1_comm_t"
 PROC = "mca_pml_ob1_comm_proc_t"

@@ -13,8 +13,8 @@ from mqs_dll.library.mpi.openmpi import identity, lineage
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.library.mpi.openmpi.internal import InternalCommunicators
 from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.pml import select
 from mqs_dll.library.mpi.openmpi.symbols import NEEDED, Symbols, missing
-from mqs_dll.library.mpi.openmpi.transports import select
 from mqs_dll.library.mpi.openmpi.windows import Windows
 
 

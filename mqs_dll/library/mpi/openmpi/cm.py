@@ -28,7 +28,7 @@ from mqs_dll.library.mpi.openmpi.describe import (
     sent_from_copy,
     tag_text,
 )
-from mqs_dll.library.mpi.openmpi.ofi import Ofi, Pattern
+from mqs_dll.library.mpi.openmpi.mtl_ofi import Ofi, Pattern
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
 from mqs_dll.library.mpi.openmpi.requests import PooledPml

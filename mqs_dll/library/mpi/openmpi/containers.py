@@ -1,4 +1,4 @@
-"""Open MPI's containers: lists, pointer arrays, and the pools of objects that it calls free lists."""
+"""Open MPI's containers: lists, pointer arrays, pools of objects (its free lists), and blocks of the heap."""
 
 from __future__ import annotations
 
@@ -135,3 +135,18 @@ def _align(value: int, alignment: int) -> int:
     if alignment <= 1:
         return value
     return -(-value // alignment) * alignment
+
+
+def heap_bytes(memory: Memory, address: int, limit: int) -> int:
+    """Return how many bytes belong to the heap block at an address, ``limit`` at most; 0 when it is none.
+
+    The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour begins,
+    whose words must not speak for this one.
+    """
+    if address % (2 * WORD):
+        return 0
+    try:
+        size = (memory.pointer(address - WORD) & ~7) - WORD
+    except TargetReadError:
+        return 0
+    return min(size, limit) if WORD <= size < 1 << 32 else 0

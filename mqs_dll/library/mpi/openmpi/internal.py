@@ -16,7 +16,7 @@ from mqs_dll.contract.names import FILE_WORDS, PART_WORDS, window_words
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.heap import heap_bytes
+from mqs_dll.library.mpi.openmpi.containers import heap_bytes
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.windows import Windows
 

@@ -28,10 +28,10 @@ from mqs_dll.library.mpi.openmpi.describe import (
     sent_from_copy,
     tag_text,
 )
-from mqs_dll.library.mpi.openmpi.matching import Matching
+from mqs_dll.library.mpi.openmpi.ob1_matching import Matching
+from mqs_dll.library.mpi.openmpi.ob1_unexpected import Unexpected
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.requests import CANCELLED, PooledPml
-from mqs_dll.library.mpi.openmpi.unexpected import Unexpected
 
 # ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
 PROBE = 4

@@ -30,13 +30,12 @@ from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.openmpi import tags, views
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, request_text, tag_text
+from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, request_text, tag_text
 from mqs_dll.library.mpi.openmpi.groups import ProcName
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.library.mpi.openmpi.processes import Processes
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
-from mqs_dll.library.mpi.openmpi.unexpected import early_notes
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LARGEST_REQUEST = 4096

@@ -16,7 +16,7 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadEr
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.heap import heap_bytes
+from mqs_dll.library.mpi.openmpi.containers import heap_bytes
 from mqs_dll.library.mpi.openmpi.parts import Parts
 
 FREED = 0x1

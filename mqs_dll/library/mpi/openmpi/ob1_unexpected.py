@@ -6,7 +6,7 @@ Source: ompi/mca/pml/ob1/pml_ob1_hdr.h, pml_ob1_recvfrag.c of 4.1.0 to 4.1.8 and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
@@ -15,8 +15,8 @@ from mqs_dll.library.mpi.envelopes import message, note
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import Entry
 from mqs_dll.library.mpi.openmpi.containers import LARGEST_COUNT
-from mqs_dll.library.mpi.openmpi.describe import tag_text
-from mqs_dll.library.mpi.openmpi.matching import Matching, Peer
+from mqs_dll.library.mpi.openmpi.describe import foreign_note, tag_text
+from mqs_dll.library.mpi.openmpi.ob1_matching import Matching, Peer
 from mqs_dll.library.mpi.openmpi.parts import Parts
 
 # types of headers
@@ -156,31 +156,3 @@ class Unexpected:
             broken = str(error)
         if numbers or broken:
             yield foreign_note(numbers, broken)
-
-
-def early_notes(arrived: Mapping[int, Sized], known: Container[int]) -> Iterator[Operation]:
-    """Yield the note of foreign_note if there are such messages.
-
-    Args:
-        arrived: messages, by the number of their communicator.
-        known: numbers of the communicators that the process has.
-    """
-    early = Counter({number: len(each) for number, each in arrived.items() if number not in known})
-    if early:
-        yield foreign_note(early)
-
-
-def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
-    """Return a note of how many messages are for communicators that a process has not made yet.
-
-    Args:
-        numbers: of messages, by the number of their communicator.
-        broken: why some may be missing.
-    """
-    if not numbers:
-        return note("messages for communicators that this process has not made yet can't be seen", broken)
-    return note(
-        f"{numbers.total()} for communicators that this process has not made yet",
-        "their numbers: " + ", ".join(map(str, sorted(numbers))),
-        broken,
-    )

@@ -27,8 +27,8 @@ from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.openmpi import cm_views, tags
 from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, tag_text
-from mqs_dll.library.mpi.openmpi.ofi import (
+from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, tag_text
+from mqs_dll.library.mpi.openmpi.mtl_ofi import (
     ACKNOWLEDGEMENT,
     ANY_SOURCE,
     CONTEXT,
@@ -39,7 +39,6 @@ from mqs_dll.library.mpi.openmpi.ofi import (
 )
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
-from mqs_dll.library.mpi.openmpi.unexpected import early_notes
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LARGEST_REQUEST = 1024
