@@ -20,7 +20,7 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import cm_views, identity, views
 from mqs_dll.library.mpi.openmpi import mtl_ofi as ofi
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi

@@ -20,7 +20,7 @@ from mqs_dll.contract.errors import LayoutError
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.mpi.elf import LoadedLibrary
-from mqs_dll.library.mpi.ladder import nearest_first, of_machine
+from mqs_dll.library.mpi.layout_selection import nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.library.mpi.openmpi.views import Group
 

@@ -26,8 +26,8 @@ from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import EntryT, Transport
 
 MOST_LISTED = 1 << 14

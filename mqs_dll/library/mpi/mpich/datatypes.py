@@ -12,7 +12,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
 

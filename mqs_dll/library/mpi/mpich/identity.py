@@ -23,7 +23,7 @@ from mqs_dll.library.layouts.profiles import Profile
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
-from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
+from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
 from mqs_dll.library.mpi.mpich.groups import Ranks
 from mqs_dll.library.mpi.mpich.pools import Pools
@@ -99,19 +99,19 @@ def identify(
     """
     library = library_at(memory, anchor, symbols.get(LINKER_LIST))
     release = read_release(memory, library, symbols)
-    ladder = Ladder()
+    selection = LayoutSelection()
     of_other_sizes = 0
     for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
         found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if not found.by_class[handles.COMM]:
             of_other_sizes += 1
             continue
-        accepted = ladder.holds(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
+        accepted = selection.try_candidate(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
         if accepted is not None:
-            return accepted._replace(common=accepted.common._replace(refusals=tuple(ladder.refusals)))
+            return accepted._replace(common=accepted.common._replace(refusals=tuple(selection.refusals)))
     if of_other_sizes:
-        ladder.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
-    raise ladder.failure(f"{release} ({release.device})", "there is no profile")
+        selection.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
+    raise selection.failure(f"{release} ({release.device})", "there is no profile")
 
 
 def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:

@@ -13,8 +13,7 @@ from mqs_dll.contract.abi import UNKNOWN, Operation, Status
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.parts import Parts

@@ -13,8 +13,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
-from mqs_dll.library.mpi.envelopes import Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.requests import Kind, Requests

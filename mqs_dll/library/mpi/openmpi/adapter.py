@@ -8,7 +8,7 @@ from mqs_dll.library.layouts.profiles import available
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.base import Adapter, AttachedMpi
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import identity, lineage
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.library.mpi.openmpi.internal import InternalCommunicators

@@ -15,8 +15,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.phrases import Fate, How
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, receive, send
+from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import cm_views, tags
 from mqs_dll.library.mpi.openmpi.communicators import Entry
 from mqs_dll.library.mpi.openmpi.describe import (

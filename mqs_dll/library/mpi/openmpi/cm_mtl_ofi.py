@@ -22,8 +22,7 @@ from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, 
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, DatatypeFacts, Envelope, buffer_text
 from mqs_dll.library.mpi.openmpi import cm_views, tags
 from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry

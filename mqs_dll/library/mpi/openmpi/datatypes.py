@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 

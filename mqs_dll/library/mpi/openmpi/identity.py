@@ -23,7 +23,7 @@ from mqs_dll.library.layouts.profiles import Profile
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
-from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
+from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.library.mpi.openmpi.containers import Containers
@@ -123,18 +123,18 @@ def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: I
     """
     release = release_of(memory, symbols)
     library = library_of(memory, symbols)
-    used, checks, ladder = None, [], Ladder()
+    used, checks, selection = None, [], LayoutSelection()
     if _covers(from_types, ALL_VIEWS):
         profiles = ()
     for profile in nearest_first(of_machine(profiles, library), library.build, release):
-        compared = ladder.holds(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
+        compared = selection.try_candidate(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
         if compared is not None:
             used, checks = profile, [_sizes_agree(compared)]
             break
     layouts = from_types if used is None else from_types.followed_by(used.layouts)
     known = facts_of(memory, symbols, "", used)
     complete = _covers(layouts, views.ALL)
-    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(ladder.refusals))
+    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(selection.refusals))
 
 
 def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Identity:
@@ -149,22 +149,22 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
     """
     release = release_of(memory, symbols)
     title = f"{PRODUCT} {release}"
-    ladder = Ladder()
+    selection = LayoutSelection()
     without_transport: Identity | None = None
     if _covers(from_types, views.ALL):
-        checks = ladder.holds(DEBUG_INFORMATION, check, memory, symbols, from_types)
+        checks = selection.try_candidate(DEBUG_INFORMATION, check, memory, symbols, from_types)
         if checks is not None:
             without_transport = Identity(title, from_types, None, checks)
             if _covers(from_types, _transport_views(memory, symbols, from_types)):
                 return without_transport
     for profile in _in_order(memory, symbols, profiles, release):
         layouts = from_types.followed_by(profile.layouts)
-        checks = ladder.holds(f"profile {profile.name}", _check_profile, memory, symbols, profile, layouts)
+        checks = selection.try_candidate(f"profile {profile.name}", _check_profile, memory, symbols, profile, layouts)
         if checks is not None:
-            return Identity(title, layouts, profile, checks, tuple(ladder.refusals))
+            return Identity(title, layouts, profile, checks, tuple(selection.refusals))
     if without_transport is not None:
         return without_transport
-    raise ladder.failure(title, "there is neither debug information nor a profile")
+    raise selection.failure(title, "there is neither debug information nor a profile")
 
 
 def _check_profile(memory: Memory, symbols: Symbols, profile: Profile, layouts: Layouts) -> tuple[str, ...]:

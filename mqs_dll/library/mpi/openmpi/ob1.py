@@ -15,8 +15,7 @@ from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, receive, send
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import tags, views
 from mqs_dll.library.mpi.openmpi.communicators import Entry
 from mqs_dll.library.mpi.openmpi.describe import (

@@ -26,8 +26,7 @@ from mqs_dll.library.fabric.ucx.worker import Worker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, Memory, remembered
 from mqs_dll.library.mpi import envelopes, stack
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.openmpi import tags, views
 from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
 from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, request_text, tag_text

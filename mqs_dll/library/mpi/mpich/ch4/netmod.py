@@ -18,8 +18,7 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.parts import Parts

@@ -16,8 +16,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.mpi import envelopes
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
 from mqs_dll.library.mpi.mpich.communicators import Entry

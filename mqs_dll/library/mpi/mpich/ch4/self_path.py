@@ -17,8 +17,7 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.ch4.traffic import Traffic
 from mqs_dll.library.mpi.mpich.communicators import Entry

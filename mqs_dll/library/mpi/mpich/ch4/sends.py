@@ -19,7 +19,7 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
+from mqs_dll.library.mpi.envelopes import DatatypeFacts, buffer_text
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.ch4.cells import READ, Cells, Departure, Place, order_of
 from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends
