@@ -440,13 +440,13 @@ def test_a_call_on_a_stack_of_its_own_leaves_its_traces_there() -> None:
     """The function gets its arguments, the seventh too, and what it kept on its stack stays."""
     code = """if True:
         import ctypes
-        from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, call_on
+        from mqs_dll.calibrate.openmpi.c_calls import STACK_BYTES, call_on_stack
         libc = ctypes.CDLL(None)
         text = ctypes.create_string_buffer(64)
         form = ctypes.create_string_buffer(b"%d %d %d %d")
         stack = ctypes.create_string_buffer(STACK_BYTES)
         function = ctypes.cast(libc.snprintf, ctypes.c_void_p).value
-        call_on(ctypes.addressof(stack), function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
+        call_on_stack(ctypes.addressof(stack), function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
         print(text.value.decode(), any(stack.raw))
     """
     assert python(code) == "1 2 3 4 True\n"
@@ -456,10 +456,10 @@ def test_a_function_that_falls_over_does_not_take_the_process_with_it() -> None:
     """What it had done before stays done, and the next fault is a fault again."""
     code = """if True:
         import ctypes, os, signal
-        from mqs_dll.calibrate.openmpi.asides import call_aside
+        from mqs_dll.calibrate.openmpi.c_calls import call_in_thread
         text = ctypes.create_string_buffer(64)
         form = ctypes.create_string_buffer(b"%d %s")
-        call_aside(ctypes.CDLL(None).sprintf, text, form, 4711, ctypes.c_void_p(8))
+        call_in_thread(ctypes.CDLL(None).sprintf, text, form, 4711, ctypes.c_void_p(8))
         print(text.value.decode(), flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
     """

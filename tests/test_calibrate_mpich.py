@@ -19,10 +19,9 @@ from mqs_dll.calibrate.dump import PAGE, WORD, Dump, Region, load_all
 from mqs_dll.calibrate.family import Solution
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, ch4, communicators, processes, requests
-from mqs_dll.calibrate.mpich.family import Mpich
+from mqs_dll.calibrate.mpich.family import NODES, OTHERS, Mpich
 from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
-from mqs_dll.calibrate.mpich.runs import NODES, OTHERS
 from mqs_dll.calibrate.solver import Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.layouts.layout import Layouts

@@ -21,8 +21,7 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.layout_selection import Identity
-from mqs_dll.library.mpi.openmpi import cm_views, identity, views
-from mqs_dll.library.mpi.openmpi import mtl_ofi as ofi
+from mqs_dll.library.mpi.openmpi import cm_views, identity, mtl_ofi, views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm
 from mqs_dll.library.mpi.openmpi.communicators import Entry
@@ -96,7 +95,7 @@ def job(mpi: Mpi, compiler: Compiler) -> Iterator[Job]:
 def shown(job: Job) -> Shown:
     """Return what is shown of that job where libfabric's endpoint can't be read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+        patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
         return _look(job)
 
 
@@ -239,7 +238,7 @@ def test_tags_that_carry_the_source_are_read_too(
     with running(compiler, mpi, transport_of(mpi), "receives", 4, options=options) as job:
         whole = _look(job)
         assert [_differences(*each) for each in zip(whole.truths, whole.ranks, strict=True)] == [[]] * 4
-        monkeypatch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+        monkeypatch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
         shown = _look(job)
         assert [compare_partly(*each) for each in zip(shown.truths, shown.ranks, strict=True)] == [[]] * 4
     assert (shown.receive(9).desired_local_rank, shown.receive(9).desired_global_rank) == (1, 1)
@@ -304,7 +303,7 @@ class Target:
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
         assert isinstance(entry, Entry)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+            patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
             return select(Parts(self.memory, self.symbols, layouts)), entry
 
 

@@ -1,4 +1,4 @@
-"""Communicators, and the variable that has the predefined ones."""
+"""Communicators, the variable that has the predefined ones, windows with their own, and datatypes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
 from mqs_dll.calibrate.ledger import Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
+from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, comm_of, find_number, is_near
 from mqs_dll.calibrate.solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles
@@ -17,6 +17,10 @@ from mqs_dll.library.mpi.mpich.views import CONTEXT_ID
 
 COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"
+DATATYPE = "MPIR_Datatype"
+WIN = "MPIR_Win"
+NAME = Row("name", "the name", "name")
+
 ATTRIBUTE_WORDS = 8
 """Words of an attribute within which its value lies."""
 
@@ -248,3 +252,21 @@ def pin_hidden(
     ranks = ((dump, at, dump.truth["rank"], group) for dump, at, group in groups)
     shapes = [(dump, at, (group.index(rank), len(group)) if rank in group else None) for dump, at, rank, group in ranks]
     ledger.pin_seen(struct, member, what, shapes, seen)
+
+
+# ---------------------------------------------------------------- datatypes and windows
+
+
+def find_datatype(ledger: PoolLedger) -> None:
+    """Find what the program knows of its datatypes."""
+    ledger.inherit_head(DATATYPE)
+    ledger.pin_rows(DATATYPE, ledger.places("datatypes"), Row("size", "the bytes of a datatype", "size"), NAME)
+
+
+def find_window(ledger: PoolLedger) -> None:
+    """Find a window's name, and its own communicator, which is like the one that it was made on but not the same."""
+    windows = ledger.places("windows")
+    ledger.pin_rows(WIN, windows, NAME)
+    what = "a communicator of the window's processes, not the program's"
+    groups = [(dump, at, comm_of(dump, entry["comm"])["members"]) for dump, at, entry in windows]
+    pin_hidden(ledger, WIN, "comm_ptr", what, groups)

@@ -12,15 +12,50 @@ from pathlib import Path
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
-from mqs_dll.calibrate.launch import Installation
-from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, objects, processes, requests
+from mqs_dll.calibrate.launch import Installation, Run
+from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, processes, requests
 from mqs_dll.calibrate.mpich.identity import Device, kind_of, subject_of
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import PROGRAM
-from mqs_dll.calibrate.mpich.runs import FABRICS, JOBS, OTHERS, OTHERS_OF_INTEL, PLAIN
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.mpi import MPICH
 from mqs_dll.library.mpi.mpich import views
+
+# ---------------------------------------------------------------- the runs: each leaves a directory of dumps
+
+NODES, JOBS = "several nodes", "processes of several jobs"
+
+SEVERAL_NODES = {
+    "MPIR_CVAR_ODD_EVEN_CLIQUES": "1",
+    "MPIR_CVAR_CH4_CMA_ENABLE": "0",  # else receivers fetch the data, and sends of 5.0 name no destination
+}
+"""MPICH takes even and odd ranks for two nodes."""
+
+PLAIN = Run("plain", "plain", 5, variables={"I_MPI_FABRICS": "shm"})
+"""Intel MPI's other fabrics hide what happens within a node; other MPIs don't know the variable."""
+
+OTHERS = (
+    Run("cliques", "cliques", 4, variables=SEVERAL_NODES, optional=NODES),
+    Run("spawn", "spawn", 2, optional=JOBS),
+)
+
+TWO_NAMES = ("-launcher", "fork", "-hosts", "localhost,127.0.0.1", "-ppn", "1")
+"""Two names for this machine, which mpiexec takes for two nodes, in turn."""
+
+NETWORK = {"FI_PROVIDER": "tcp"}
+NO_SHARED_MEMORY = {"MPIR_CVAR_NOLOCAL": "1"}
+FABRICS = (
+    Run("UCX", "", 2, variables={**NO_SHARED_MEMORY, "MPIR_CVAR_CH4_NETMOD": "ucx"}),
+    Run("libfabric", "", 2, variables={**NO_SHARED_MEMORY, "MPIR_CVAR_CH4_NETMOD": "ofi", **NETWORK}),
+)
+"""On which what libmqs knows of a fabric is tried; a build that has one of them, or none, says so."""
+OTHERS_OF_INTEL = (
+    Run("cliques", "cliques", 4, TWO_NAMES, {"I_MPI_FABRICS": "shm:ofi", **NETWORK}, NODES),
+    Run("spawn", "spawn", 2, variables={"I_MPI_FABRICS": "ofi", **NETWORK}, optional=JOBS),
+)
+"""They need the libfabric that Intel MPI brings."""
+
+# ---------------------------------------------------------------- what is to be found
 
 Step = Callable[[PoolLedger], None]
 
@@ -37,8 +72,8 @@ COMMON: tuple[Step, ...] = (
     communicators.find_context_ids,
     communicators.find_hidden,
     communicators.find_attributes,
-    objects.find_datatype,
-    objects.find_window,
+    communicators.find_datatype,
+    communicators.find_window,
     requests.find_request,
     requests.find_status,
     requests.find_persistent,

@@ -187,7 +187,7 @@ def comm_of(dump: Dump, label: str) -> dict[str, Any]:
 
 
 def is_near(dump: Dump, rank: int) -> bool:
-    """Tell whether a process is on the same node in the run with several: even and odd ranks (runs.SEVERAL_NODES)."""
+    """Tell whether a process is on the same node in the run with several: even and odd ranks (family.SEVERAL_NODES)."""
     return bool(rank % 2 == dump.truth["rank"] % 2)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from mqs_dll.calibrate.bindings import Mpi, MpiError
 from mqs_dll.calibrate.copier import Part, find_symbols
 from mqs_dll.calibrate.dump import Entry
-from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, call_aside, call_on
+from mqs_dll.calibrate.openmpi.c_calls import STACK_BYTES, call_in_thread, call_on_stack
 from mqs_dll.calibrate.openmpi.family import wanted_symbols
 from mqs_dll.calibrate.rank import Rank
 from mqs_dll.debugger.proc import mappings
@@ -184,7 +184,7 @@ class OpenMpiRank(Rank):
             before = mpi.create("MPI_Group", "Group_incl", parent, 1, members)
             number = mpi.own("PMPI_Group_c2f")(before)  # that the next group gets, once this one is gone
             mpi.change("MPI_Group", "Group_free", before)
-            call_aside(include, parent, len(members), members, mpi.ffi.new("MPI_Group *"))
+            call_in_thread(include, parent, len(members), members, mpi.ffi.new("MPI_Group *"))
             group = mpi.own("PMPI_Group_f2c")(number)
             if group not in (mpi.GROUP_NULL, mpi.NULL):
                 addresses = {"address": mpi.number_of(group), "parent": mpi.number_of(parent)}
@@ -492,7 +492,7 @@ class OpenMpiRank(Rank):
             self._buffers += [name, position]
             source, target = self.allocate(size), self.allocate(2 * size)
             arguments = (name, source, count, mpi.LONG, target, 2 * size, position)
-            call_on(stack, mpi.function("Pack_external"), *map(mpi.number_of, arguments))
+            call_on_stack(stack, mpi.function("Pack_external"), *map(mpi.number_of, arguments))
             self.truth["packs"].append({"stack": [stack, STACK_BYTES], "count": count, "bytes": size})
 
     # ------------------------------------------------------------ writing

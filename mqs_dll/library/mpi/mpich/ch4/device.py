@@ -143,12 +143,11 @@ class Ch4(Device):
         Raises:
             TooMuchError: the call may search no further; another one will.
         """
-        from mqs_dll.library.mpi.mpich.ch4 import ofi, ucx
-        from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts as interfaces
+        from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, ucx
 
         netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
-        netmods = [(ucx.find, ucx.Ucx), (interfaces.find, ofi.Ofi)]
-        if variables.is_known(self._parts, interfaces.OFI_CONTEXT):
+        netmods = [(ucx.find, ucx.Ucx), (ofi_contexts.find, ofi.Ofi)]
+        if variables.is_known(self._parts, ofi_contexts.OFI_CONTEXT):
             netmods.reverse()  # a search that finds nothing takes longest
         try:
             for find, netmod in netmods:

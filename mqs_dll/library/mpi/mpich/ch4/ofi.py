@@ -43,7 +43,7 @@ OLD_DATATYPE, ARGUMENTS = 72, 88
 OLD_CONTEXT_ID, CONTEXT_ID = 68, 112
 """The same to its context id, of which 16 bits are read."""
 
-ALL_INTERFACES = 16
+ALL_VCIS = 16
 """Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
 
 HANDLE_BITS = 0xFFFFFFFF
@@ -256,7 +256,7 @@ class Ofi(Netmod):
         width = len(self._endpoints)
         if width == 1 or variables.is_old(self._parts):
             return self._memory.pointers(place, width)
-        others = self._memory.pointer(place + ALL_INTERFACES)
+        others = self._memory.pointer(place + ALL_VCIS)
         return (self._memory.pointer(place), *self._memory.pointers(others, width)[1:])
 
     def _rank(self, place: int, address: int, entry: Entry) -> int:

@@ -94,7 +94,7 @@ def _records(parts: Parts, library: Libfabric) -> Iterator[Sequence[int]]:
         if not variables.is_pointer(record[DOMAIN]):
             return
         if not _is_record(library, record):
-            raise LayoutError(f"context {number} of MPICH's ofi netmod has no domain and endpoint of libfabric's")
+            raise LayoutError(f"VCI {number} of MPICH has no domain and endpoint of libfabric's")
         yield record
         place += WORD * WORDS
 

@@ -33,9 +33,9 @@ USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
 
 NEXT_WORKER = 88
-"""Bytes from one interface's record to the next; the first one's has the context before its worker."""
+"""Bytes from one VCI's record to the next; the first one's has the context before its worker."""
 
-MOST_INTERFACES = 64
+MOST_VCIS = 64
 """Also the length of a row of endpoints in the table of processes."""
 
 NO_CONTEXT = -1
@@ -232,7 +232,7 @@ class Ucx(Netmod):
             endpoint: rank
             for rank, entry in enumerate(entries)
             for index, (_, _, requests) in enumerate(self._workers if count > 1 else ())
-            for endpoint in self._memory.pointers(entry + WORD * MOST_INTERFACES * index, count)
+            for endpoint in self._memory.pointers(entry + WORD * MOST_VCIS * index, count)
             if endpoint and requests.is_endpoint(endpoint)
         }
 
@@ -258,7 +258,7 @@ class Ucx(Netmod):
 
 
 def find(parts: Parts) -> list[Worker]:
-    """Return the workers of a process whose netmod is ucx, one for each interface; none where there is no such netmod.
+    """Return the workers of a process whose netmod is ucx, one for each VCI; none where there is no such netmod.
 
     Raises:
         LayoutError: they can't be read.
@@ -275,18 +275,18 @@ def find(parts: Parts) -> list[Worker]:
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
-    for index in range(1, MOST_INTERFACES):
+    for index in range(1, MOST_VCIS):
         other = memory.pointer(place + NEXT_WORKER * index)
         if not variables.is_pointer(other):
             break
         if not is_worker(memory, other):
-            raise LayoutError(f"interface {index} of MPICH's has no worker of UCX's")
+            raise LayoutError(f"VCI {index} of MPICH has no worker of UCX's")
         found.append(find_worker(image, memory, other, USER_BYTES, "mpich"))
     return found
 
 
 def _first_worker(parts: Parts) -> int:
-    """Return where the pointer to the first interface's worker lies, 0 where there is none."""
+    """Return where the pointer to the first VCI's worker lies, 0 where there is none."""
     context = 0
     for place, pointer in variables.pointers(parts):
         if context == place - WORD and is_worker(parts.memory, pointer):

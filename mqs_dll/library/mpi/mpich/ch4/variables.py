@@ -26,7 +26,7 @@ HEADERS = {"4.0": (8, 16), "4.1": (8, 16), "4.2": (4, 8), "4.3": (4, 8), "5.0": 
 """Where the table has its size and its first entry, by release."""
 
 OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
-"""From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
+"""From an entry to the next, in 4.0 and since: what reaches all VCIs of the other process lies in it then."""
 
 FORMS = {
     release: tuple((*header, stride) for stride in (OLD_STRIDES if release == "4.0" else STRIDES))
@@ -122,8 +122,8 @@ def processes(
     Args:
         parts: of the process.
         size: how many processes there are.
-        read: returns by what each interface of this process reaches another one, given its entry's address.
-        is_entry: tells whether that may be one; an interface reaches no two processes by the same.
+        read: returns by what each VCI of this process reaches another one, given its entry's address.
+        is_entry: tells whether that may be one; a VCI reaches no two processes by the same.
     """
     own = FORMS.get(parts.release.version[:3], ())
 

@@ -18,8 +18,7 @@ from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Lib
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
-from mqs_dll.library.mpi.mpich.ch4 import ofi, variables
-from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts as interfaces
+from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
 from mqs_dll.library.mpi.mpich.communicators import Entry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.library.mpi.mpich.parts import Parts
@@ -92,7 +91,7 @@ def find(parts: Parts) -> IntelOfi | None:
     record = _record(parts, library, near)
     if record is None:
         return None
-    interfaces.check_widths(parts)
+    ofi_contexts.check_widths(parts)
     wanted = library, record[ENDPOINT], record[RECEIVES], record[DOMAIN], "mpich"
     try:
         return IntelOfi(parts, find_endpoint(*wanted))
@@ -109,9 +108,9 @@ def _record(parts: Parts, library: Libfabric, near: int) -> Sequence[int] | None
     for _, place in variables.pointers(parts, near):
         with suppress(TargetReadError):
             record = parts.memory.pointers(place, WORDS)
-            if interfaces.are_objects(library, record, KINDS):
+            if ofi_contexts.are_objects(library, record, KINDS):
                 following = parts.memory.pointers(place + WORD * WORDS, WORDS)
-                if interfaces.are_objects(library, following, KINDS):
+                if ofi_contexts.are_objects(library, following, KINDS):
                     raise LayoutError("Intel MPI has several contexts of libfabric's")
                 return record
     return None
