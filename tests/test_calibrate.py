@@ -219,10 +219,14 @@ def test_mpich_and_its_derivatives_are_one_family(mpi: Mpi) -> None:
 # ---------------------------------------------------------------- jobs
 
 
-def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, launch.Job]:
+def rank_that(
+    tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"'
+) -> tuple[Installation, launch.CalibrationJob]:
     """Return a job with one rank, a shell script, and the MPI for it."""
     mpi = Installation(tmp_path / "libmpi.so", [str(script(tmp_path / "mpiexec", launcher))])
-    return mpi, launch.Job(launch.Run("odd", "", 1), tmp_path / "run", [str(script(tmp_path / "rank", text))])
+    return mpi, launch.CalibrationJob(
+        launch.Run("odd", "", 1), tmp_path / "run", [str(script(tmp_path / "rank", text))]
+    )
 
 
 def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_a_run_that_an_mpi_may_be_unable_to_do_is_left_out(tmp_path: Path, monke
     """It is tried as often as asked for, nothing else for the same end is tried then, and the reason is kept."""
     tried: list[str] = []
 
-    def run(_: Installation, job: launch.Job) -> None:
+    def run(_: Installation, job: launch.CalibrationJob) -> None:
         tried.append(job.run.name)
         job.directory.mkdir(parents=True)
         if job.run.name in ("second", "last"):
@@ -581,7 +585,7 @@ def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.
     ranks: Any = [(SimpleNamespace(image=None), {"machine": "x86_64"})]
     counts = {"receives": 3, "messages": 2, "sends": 1}
     for faults, end in (["one is wrong"], "none by which all comes out right"), ([], "the job doesn't tell: a_t"):
-        seen = fabric.Seen("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
+        seen = fabric.FabricObservation("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
         monkeypatch.setattr(fabric, "_look", lambda *_, seen=seen, **__: seen)
         assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 

@@ -16,10 +16,10 @@ from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Ab
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import differences, document
 from mqs_dll.calibrate.dump import PAGE, WORD, Dump, Region, load_all
-from mqs_dll.calibrate.family import Solution
+from mqs_dll.calibrate.family import SolvedLayouts
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, ch4, communicators, processes, requests
-from mqs_dll.calibrate.mpich.family import NODES, OTHERS, Mpich
+from mqs_dll.calibrate.mpich.family import NODES, OTHERS, MpichFamily
 from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
 from mqs_dll.calibrate.solver import Unsolved
@@ -45,7 +45,7 @@ class Learnt:
 
     name: str
     dumps: list[Dump]
-    solution: Solution
+    solution: SolvedLayouts
 
     @property
     def ledger(self) -> PoolLedger:
@@ -63,7 +63,7 @@ class Learnt:
 @pytest.fixture(scope="module", params=[OLD, DEBIAN, NEW])
 def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     """Calibrate an MPICH of the machine."""
-    family = Mpich()
+    family = MpichFamily()
     observed = family.observe(installed(request.param), tmp_path_factory.mktemp("calibration"), lambda _: None)
     assert len(observed.left_out) == (request.param == DEBIAN)
     return Learnt(request.param, list(observed.dumps), family.solve(observed.dumps))
@@ -224,14 +224,14 @@ def test_an_old_header_of_a_message_is_told_by_its_tag(
 
 def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Learnt) -> None:
     """That is how ch3 tells jobs apart; 5.0 has no member that differs."""
-    failures = Mpich().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
+    failures = MpichFamily().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
     assert any("MPIDI_VC." in sentence for sentence in failures) is (learnt.name == OLD)
     assert failures if learnt.name == OLD else not failures
 
 
 def test_without_a_run_the_members_that_need_it_are_named(learnt: Learnt) -> None:
     """No guess replaces the run with several nodes: the communicators of nodes are not in the result."""
-    solution = Mpich().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
+    solution = MpichFamily().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
     assert "node_comm" not in solution.ledger.offsets["MPIR_Comm"]
     assert any("MPIR_Comm.node_comm" in sentence for sentence in solution.failures)
 
@@ -240,7 +240,7 @@ def test_dumps_of_two_mpichs_are_refused(learnt: Learnt) -> None:
     """A profile is of one MPI."""
     other = Dump({**learnt.dumps[0].truth, "version": "MPICH Version: 9.9\nMPICH Device: ch4:ofi\n"}, [], b"", "")
     with pytest.raises(CalibrationError, match="2 MPIs"):
-        Mpich().solve([*learnt.dumps, other])
+        MpichFamily().solve([*learnt.dumps, other])
 
 
 def test_the_runs_leave_no_shared_memory_behind(learnt: Learnt) -> None:
@@ -357,4 +357,6 @@ def test_a_run_that_can_not_be_done_without_fails_aloud(tmp_path: Path) -> None:
     if mpi.missing or mpi.mpiexec is None:
         pytest.skip(mpi.missing)
     with pytest.raises(CalibrationError, match="'plain' did not reach its end"):
-        Mpich().observe(Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None)
+        MpichFamily().observe(
+            Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None
+        )

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment, library_at, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment, library_at, places
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x7F0000000000
@@ -44,9 +44,9 @@ def test_a_library_is_found_from_one_of_its_functions() -> None:
     library = library_at(mapped(header(SEGMENTS)), CODE + PAGE + 17, None)
     assert library.base == BASE
     assert library.segments == (
-        Segment(BASE, PAGE, PAGE, writable=False, executable=False),
-        Segment(CODE, 2 * PAGE, 2 * PAGE, writable=False, executable=True),
-        Segment(DATA, PAGE + BSS_BYTES, PAGE, writable=True, executable=False),
+        LoadedSegment(BASE, PAGE, PAGE, writable=False, executable=False),
+        LoadedSegment(CODE, 2 * PAGE, 2 * PAGE, writable=False, executable=True),
+        LoadedSegment(DATA, PAGE + BSS_BYTES, PAGE, writable=True, executable=False),
     )
 
 
@@ -138,7 +138,7 @@ def test_bytes_are_found_around_a_known_variable() -> None:
 
 def test_variables_that_cannot_be_read_are_an_error_after_the_others() -> None:
     """What is found elsewhere comes first; then it is told that there may be more."""
-    segments = (Segment(BASE + n * PAGE, PAGE, PAGE, writable=True, executable=False) for n in (0, 1))
+    segments = (LoadedSegment(BASE + n * PAGE, PAGE, PAGE, writable=True, executable=False) for n in (0, 1))
     found = places(
         Memory(MemoryImage({BASE + PAGE: b"\x01".ljust(PAGE)})), LoadedLibrary(BASE, (*segments,), ""), b"\x01", PAGE
     )

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
 from mqs_dll.library.mpi.mpich.ch4.variables import HEADERS, STRIDES, find, processes
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.release import Release
@@ -22,7 +22,7 @@ SIZE = 3
 def parts_at(base: int, build: str = "") -> Parts:
     """Return the parts of a process that has the library at an address, all of it variables."""
     parts = MpichProcess(layouts_with("MPIR_Request", "dev.match.parts.tag")).parts("ch4:ofi")
-    parts.library = LoadedLibrary(base, (Segment(base, PAGE, PAGE, writable=True, executable=False),), build)
+    parts.library = LoadedLibrary(base, (LoadedSegment(base, PAGE, PAGE, writable=True, executable=False),), build)
     return parts
 
 

@@ -24,7 +24,7 @@ from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import cm_views, identity, mtl_ofi, views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import Pml, select
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
@@ -297,11 +297,11 @@ class Target:
         structs = {*wanted_members(needed), "opal_free_list_item_t"}
         return Layouts([each for each in self.layouts if each.name in structs])
 
-    def field(self, layouts: Layouts) -> tuple[Pml, Entry]:
+    def field(self, layouts: Layouts) -> tuple[Pml, OmpiEntry]:
         """Return the layer and the program's communicator, as seen with these layouts."""
         attached = AttachedOpenMpi(self.memory, self.symbols, Identity("", layouts))
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, OmpiEntry)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
             return select(Parts(self.memory, self.symbols, layouts)), entry

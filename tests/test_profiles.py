@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.calibrate.dump import Dump, Entry, Region, UnreadableError
-from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
+from mqs_dll.calibrate.ledger import Ledger, MemberRow, Place, number
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.contract.errors import LayoutError
@@ -22,7 +22,7 @@ from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.mpi.elf import LoadedLibrary
 from mqs_dll.library.mpi.layout_selection import nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
-from mqs_dll.library.mpi.openmpi.views import Group
+from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 
 FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
 MACHINES = ("x86_64", "aarch64")
@@ -188,7 +188,7 @@ def test_a_member_that_only_one_offset_fits_is_solved() -> None:
 class SmallLedger(Ledger):
     """A ledger of one struct, whose members may lie at any multiple of their size."""
 
-    views = (Group,)
+    views = (OmpiGroup,)
 
     def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return all offsets."""
@@ -203,12 +203,12 @@ def test_a_row_of_a_table_pins_a_member_by_the_objects_whose_value_is_known() ->
     ledger.pin_rows(
         "ompi_group_t",
         places,
-        Row("grp_proc_count", "the size", "size"),
-        Row("grp_flags", "the flags", lambda _, group: group["size"], 0xFF),
+        MemberRow("grp_proc_count", "the size", "size"),
+        MemberRow("grp_flags", "the flags", lambda _, group: group["size"], 0xFF),
         among=(4,),
     )
     assert ledger.evidence["ompi_group_t"]["grp_proc_count"] == "the size: 2 places, 2 values"
-    ledger.pin_rows("ompi_group_t", places, Row("grp_flags", "the flags", "size", 0xFF), among=(0, 8))
+    ledger.pin_rows("ompi_group_t", places, MemberRow("grp_flags", "the flags", "size", 0xFF), among=(0, 8))
     assert ledger.offsets["ompi_group_t"] == {"grp_proc_count": 4, "grp_flags": 8}
     assert (ledger.code_of("ompi_group_t", "grp_flags"), ledger.code_of("ompi_group_t", "sparse_data")) == ("I", "16s")
     with pytest.raises(LookupError, match=r"no view has ompi_group_t\.none"):
@@ -228,10 +228,10 @@ def test_a_row_may_tell_how_its_member_is_seen() -> None:
     ledger.pin_rows(
         "ompi_group_t",
         places,
-        Row("sparse_data", "the text", "own"),
-        Row("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
+        MemberRow("sparse_data", "the text", "own"),
+        MemberRow("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
     )
-    always = Row("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
+    always = MemberRow("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
     with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
         ledger.pin_rows("ompi_group_t", places, always, among=(8,))
     ledger.pin_rows("ompi_group_t", places, always._replace(constant=True), among=(8,))

@@ -28,7 +28,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Solution:
+class SolvedLayouts:
     """What the dumps show, and what they don't."""
 
     subject: Subject
@@ -71,7 +71,7 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def solve(self, dumps: Sequence[Dump]) -> Solution:
+    def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Return what the dumps of one or several runs show.
 
         Raises:

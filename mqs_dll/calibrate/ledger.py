@@ -23,7 +23,7 @@ Seen = Callable[[Any, Dump, int, Entry], Hashable]
 """Tells, with what the ledger knows, what a member of an object with an entry is, if it lies at an address."""
 
 
-class Row(NamedTuple):
+class MemberRow(NamedTuple):
     """A member, and its value in objects that the truth knows."""
 
     member: str
@@ -107,14 +107,16 @@ class Ledger(ABC):
         self.remember(struct, member, solved)
         return solved.offset
 
-    def pin_rows(self, struct: str, places: Sequence[Place], *rows: Row, among: Iterable[int] | None = None) -> None:
+    def pin_rows(
+        self, struct: str, places: Sequence[Place], *rows: MemberRow, among: Iterable[int] | None = None
+    ) -> None:
         """Find members by their values in some objects, each as ``pin``, and from those before it."""
         for row in rows:
             seen = row.seen or _declared(self.code_of(struct, row.member), row.mask)
             sightings = [each for place in places for each in self._sightings(row, seen, *place)]
             self.pin(struct, row.member, sightings, among, places=places, constant=row.constant)
 
-    def _sightings(self, row: Row, seen: Seen, dump: Dump, address: int, entry: Entry) -> Iterator[Sighting]:
+    def _sightings(self, row: MemberRow, seen: Seen, dump: Dump, address: int, entry: Entry) -> Iterator[Sighting]:
         value: Any = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
         if value is not None:
             expected = int(value) if isinstance(value, bool) and row.seen is None else value

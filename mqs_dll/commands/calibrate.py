@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.interrupts import ended
 
 if TYPE_CHECKING:
-    from mqs_dll.calibrate.family import Family, Solution, Tell
+    from mqs_dll.calibrate.family import Family, SolvedLayouts, Tell
     from mqs_dll.calibrate.launch import Installation
 
 EXIT_DONE = 0
@@ -75,7 +75,7 @@ class Learned:
 
     title: str
     """What people call it."""
-    solution: Solution
+    solution: SolvedLayouts
     fabrics: Sequence[tuple[str, dict[str, Any] | None]] = ()
     """Sentences: of which fabrics what libmqs knows was confirmed, or why not; with the profiles that were found."""
 
@@ -162,7 +162,7 @@ def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
 
 
 def _confirm(
-    family: Family, mpi: Installation, solution: Solution, tell: Tell
+    family: Family, mpi: Installation, solution: SolvedLayouts, tell: Tell
 ) -> Sequence[tuple[str, dict[str, Any] | None]]:
     """Return of each fabric whether what libmqs knows of it was confirmed, by the profile that was just made."""
     from mqs_dll.calibrate.document import document, write_for_user

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import EVERYWHERE, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import Place, Row, number
+from mqs_dll.calibrate.ledger import MemberRow, Place, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, HEAD, INDEX_BITS, Array, PoolLedger, find_number
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.contract.errors import CalibrationError
@@ -126,9 +126,9 @@ def _find_kind_and_size(ledger: PoolLedger, records: Records) -> Records:
     true = [record for pool in by_pool.values() for record in fitting(pool, *pairs[0])]
     if len(true) != len(by_pool):
         raise CalibrationError(f"{RECORD}: {len(true)} records for {len(by_pool)} pools")
-    ledger.pin_rows(RECORD, true, Row("kind", "the class of objects", "cls"), among=pairs[0][:1])
-    ledger.pin_rows(RECORD, true, Row("size", "the bytes of an object", "stride"), among=pairs[0][1:])
-    direct = Row("direct", "the address of the objects", lambda _, each: each["direct"].address)
+    ledger.pin_rows(RECORD, true, MemberRow("kind", "the class of objects", "cls"), among=pairs[0][:1])
+    ledger.pin_rows(RECORD, true, MemberRow("size", "the bytes of an object", "stride"), among=pairs[0][1:])
+    direct = MemberRow("direct", "the address of the objects", lambda _, each: each["direct"].address)
     ledger.pin_rows(RECORD, true, direct, among=[0])
     return true
 
@@ -153,14 +153,14 @@ def _find_members(ledger: PoolLedger, records: Records) -> None:
     unused: list[Place] = [(dump, at + stride, {}) for dump, at, each in records if each["cls"] == handles.REQUEST]
     free = [offset for offset in NEAR if offset not in ledger.offsets[RECORD].values()]
     for places, row in (
-        (records, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
-        ([*records, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each))),
-        (records, Row("direct_size", "the number of direct objects", lambda _, each: each["direct"].count)),
+        (records, MemberRow("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
+        ([*records, *unused], MemberRow("initialized", "whether the pool was used", lambda _, each: bool(each))),
+        (records, MemberRow("direct_size", "the number of direct objects", lambda _, each: each["direct"].count)),
     ):
         ledger.pin_rows(RECORD, places, row, among=free)
         free.remove(ledger.offset(RECORD, row.member))
     what = "the objects of a block"
-    size = Row("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
+    size = MemberRow("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
     ledger.optionally(RECORD, records, size, among=free)
     _find_chain(ledger, records)
     if ledger.offset(RECORD, "avail") != min(ledger.offsets[RECORD].values()):

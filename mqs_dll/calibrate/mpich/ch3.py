@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from functools import partial
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Place, Row
+from mqs_dll.calibrate.ledger import MemberRow, Place
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
 from mqs_dll.calibrate.mpich.requests import REQUEST, context_of, pin_arguments, posted, unexpected
@@ -26,9 +26,9 @@ def find_match(ledger: PoolLedger) -> None:
     ledger.pin_rows(
         REQUEST,
         [*posted(ledger), *_sends(ledger)],
-        Row("dev.match.parts.tag", "the tag", "tag"),
-        Row("dev.match.parts.rank", "the peer", lambda _, entry: entry["peer"] & RANK_MASK),
-        Row("dev.match.parts.context_id", "the context id", partial(context_of, ledger, code="H")),
+        MemberRow("dev.match.parts.tag", "the tag", "tag"),
+        MemberRow("dev.match.parts.rank", "the peer", lambda _, entry: entry["peer"] & RANK_MASK),
+        MemberRow("dev.match.parts.context_id", "the context id", partial(context_of, ledger, code="H")),
     )
 
 
@@ -48,7 +48,7 @@ def find_progress(ledger: PoolLedger) -> None:
     early = unexpected(ledger, ledger.offset(REQUEST, "dev.match.parts.tag"))
     going = {"synchronous": SYNCHRONOUS_SEND, "rendezvous": SEND | RENDEZVOUS, "self": SEND | SELF}
     sends = [each for label in going for each in ledger.requests(label=label, kind="send")]
-    state = Row("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
+    state = MemberRow("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
     ledger.pin_rows(REQUEST, sends, state)
     copies = [(dump, at, entry["tag"]) for dump, at, entry in early if entry["label"] == "eager"]
     ledger.pin_seen(REQUEST, "dev.tmpbuf", "a copy of the message", copies, _copied_tag)

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Observation, Place, Row, number
+from mqs_dll.calibrate.ledger import SIZES, MemberRow, Observation, Place, number
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, find_number
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.mpich.requests import (
@@ -66,11 +66,11 @@ def find_receive(ledger: PoolLedger) -> None:
     """Find what a receive was posted with; since 4.3 source and tag are in its status and nowhere else."""
     receives = posted(ledger)
     prefix = "dev.ch4.am."
-    context = Row("u.recv.context_id", "the context id of receiving", partial(context_of, ledger))
+    context = MemberRow("u.recv.context_id", "the context id of receiving", partial(context_of, ledger))
     pin_arguments(ledger, prefix, receives, context)
     free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
     for name, key in (("source", "peer"), ("tag", "tag")):
-        own = Row(f"{prefix}u.recv.{name}", f"the {name} that was named", key)
+        own = MemberRow(f"{prefix}u.recv.{name}", f"the {name} that was named", key)
         if not ledger.optionally(REQUEST, receives, own, among=free):
             status = own._replace(member=f"status.MPI_{name.upper()}")
             ledger.pin_rows(REQUEST, receives, status, among=[ledger.offset(REQUEST, status.member)])
@@ -121,10 +121,10 @@ def find_progress(ledger: PoolLedger) -> None:
     """Find what the extension tells of a message: what it is, and how long."""
     member = ledger.offset(REQUEST, EXTENDED)
     came, waiting = extensions(unexpected(ledger, tag_at(ledger)), member), extensions(posted(ledger), member)
-    status = Row("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
+    status = MemberRow("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
     ledger.pin_rows(EXTENSION, [*came, *waiting], status)
     whole = [each for each in came if "rend" not in each[2]["label"]]
-    ledger.pin_rows(EXTENSION, whole, Row("recv_async.in_data_sz", "the bytes of a message", "bytes"))
+    ledger.pin_rows(EXTENSION, whole, MemberRow("recv_async.in_data_sz", "the bytes of a message", "bytes"))
 
 
 def find_flow(ledger: PoolLedger) -> None:
@@ -146,7 +146,7 @@ def find_flow(ledger: PoolLedger) -> None:
     ledger.remember(EXTENSION, "send_async.data_sz_left", rest)
     done = extensions([each for label in GONE for each in ledger.requests(label=label)], member)
     what = "what has flowed of a message's data"
-    gone = Row("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
+    gone = MemberRow("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
     ledger.pin_rows(EXTENSION, done, gone, among=[ways[0][1]])
     _find_segments(ledger, done)
     _find_received(ledger, member, {entry["tag"]: entry["bytes"] for *_, entry in sends})
@@ -196,20 +196,22 @@ def _find_received(ledger: PoolLedger, member: int, totals: dict[int, int]) -> N
     ledger.pin(EXTENSION, "recv_async.offset", parts)
     came = extensions(unexpected(ledger, tag_at(ledger)), member)
     none = [(dump, at, {"receive": 0}) for dump, at, entry in came if entry["label"] in ("eager", "synchronous")]
-    row = Row("rreq.match_req", "the receive that took the message", "receive")
+    row = MemberRow("rreq.match_req", "the receive that took the message", "receive")
     ledger.optionally(EXTENSION, [*matched, *none], row)
 
 
 def find_destination(ledger: PoolLedger) -> None:
     """Find where a rendezvous goes, within a node."""
     sends = [each for each in ledger.requests("cliques", label="rendezvous") if is_local(each[0], each[2])]
-    ledger.pin_rows(REQUEST, sends, Row("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
+    ledger.pin_rows(REQUEST, sends, MemberRow("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
 
 
 def find_type(ledger: PoolLedger) -> None:
     """Find what tells messages over shared memory from all other requests, since 4.1."""
     requests = [*posted(ledger), *(each for label in OTHERS for each in ledger.requests(label=label))]
-    shared = Row("dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted")
+    shared = MemberRow(
+        "dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted"
+    )
     ledger.optionally(REQUEST, requests, shared)
 
 
@@ -277,9 +279,9 @@ def find_inactive(ledger: PoolLedger) -> None:
         ledger,
         "dev.ch4.preq.",
         ledger.requests(label="inactive"),
-        Row("rank", "the peer that was named", "peer"),
-        Row("tag", "the tag that was named", "tag"),
-        Row("p_type", kind, lambda _, entry: PERSISTENT_TYPES.get(entry["function"])),
+        MemberRow("rank", "the peer that was named", "peer"),
+        MemberRow("tag", "the tag that was named", "tag"),
+        MemberRow("p_type", kind, lambda _, entry: PERSISTENT_TYPES.get(entry["function"])),
     )
 
 
@@ -289,13 +291,13 @@ def find_partitioned(ledger: PoolLedger) -> None:
     requests = [*sends, *receives]
     prefix = "dev.ch4.part_req."
     pin_arguments(ledger, prefix, requests)
-    ledger.pin_rows(REQUEST, requests, Row("u.part.partitions", "the number of partitions", "partitions"))
-    ledger.pin_rows(REQUEST, sends, Row(f"{prefix}u.send.dest", "the destination", "peer"))
+    ledger.pin_rows(REQUEST, requests, MemberRow("u.part.partitions", "the number of partitions", "partitions"))
+    ledger.pin_rows(REQUEST, sends, MemberRow(f"{prefix}u.send.dest", "the destination", "peer"))
     free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
-    ledger.optionally(REQUEST, receives, Row(f"{prefix}u.recv.tag", "the tag", "tag"), among=free)
-    started = Row("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
+    ledger.optionally(REQUEST, receives, MemberRow(f"{prefix}u.recv.tag", "the tag", "tag"), among=free)
+    started = MemberRow("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
     ledger.pin_rows(REQUEST, requests, started, among=_free(ledger, "cc"))
-    partner = Row(f"{prefix}am.peer_req_ptr", "the partner's request", partial(_partner, ledger))
+    partner = MemberRow(f"{prefix}am.peer_req_ptr", "the partner's request", partial(_partner, ledger))
     ledger.pin_rows(REQUEST, requests, partner)
 
 
@@ -318,11 +320,11 @@ def _partner(ledger: PoolLedger, dump: Dump, entry: dict[str, Any]) -> int | Non
 def find_self(ledger: PoolLedger) -> None:
     """Find what a message of a process to itself has."""
     prefix = "dev.ch4.self."
-    tag = Row("tag", "the tag", "tag")
+    tag = MemberRow("tag", "the tag", "tag")
     pin_arguments(ledger, prefix, ledger.requests(label="self"), tag, names=("buf", "count", "datatype"))
 
     def send_of(dump: Dump, entry: dict[str, Any]) -> int:
         return ledger.address(dump, dump.of("requests", label="probed", tag=entry["tag"])[0]["handle"])
 
-    taken = Row(f"{prefix}match_req", "the send of a message that was taken", send_of)
+    taken = MemberRow(f"{prefix}match_req", "the send of a message that was taken", send_of)
     ledger.pin_rows(REQUEST, ledger.places("messages"), taken)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Row, number
+from mqs_dll.calibrate.ledger import MemberRow, number
 from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, comm_of, find_number, is_near
 from mqs_dll.calibrate.solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
@@ -19,7 +19,7 @@ COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"
 DATATYPE = "MPIR_Datatype"
 WIN = "MPIR_Win"
-NAME = Row("name", "the name", "name")
+NAME = MemberRow("name", "the name", "name")
 
 ATTRIBUTE_WORDS = 8
 """Words of an attribute within which its value lies."""
@@ -37,7 +37,7 @@ MOST_SEARCHES = 10
 def find_process(ledger: PoolLedger) -> None:
     """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other."""
     places = [(dump, _pair(ledger, dump), dict(dump.truth)) for dump in ledger.all_dumps]
-    rows = Row("rank", "the rank of the process", "rank"), Row("size", "the number of processes", "ranks")
+    rows = MemberRow("rank", "the rank of the process", "rank"), MemberRow("size", "the number of processes", "ranks")
     ledger.pin_rows(PROCESS, places, *rows, among=NEARBY)
     evidence = f"the addresses of MPI_COMM_WORLD and MPI_COMM_SELF: {len(places)} places, {len(places)} values"
     ledger.remember(PROCESS, "comm_world", Solved(0, evidence))
@@ -69,15 +69,17 @@ def find_communicator(ledger: PoolLedger) -> None:
     """Find what the program knows of its communicators."""
     ledger.inherit_head(COMM)
     comms = [*ledger.places("comms"), *ledger.places("comms", "cliques")]
-    ledger.pin_rows(COMM, comms, Row("name", "the name of a communicator", "name"))
+    ledger.pin_rows(COMM, comms, MemberRow("name", "the name of a communicator", "name"))
     among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
     ledger.pin_rows(
         COMM,
         comms,
-        Row("rank", "the rank in a communicator", "rank"),
-        Row("comm_kind", "intra- or inter-communicator", "inter"),  # MPIR_COMM_KIND__INTRACOMM is 0, its sibling 1
-        Row("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
-        Row("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
+        MemberRow("rank", "the rank in a communicator", "rank"),
+        MemberRow(
+            "comm_kind", "intra- or inter-communicator", "inter"
+        ),  # MPIR_COMM_KIND__INTRACOMM is 0, its sibling 1
+        MemberRow("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
+        MemberRow("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
         among=among,
     )
 
@@ -85,7 +87,7 @@ def find_communicator(ledger: PoolLedger) -> None:
         return lambda dump, entry: entry[key] and ledger.address(dump, entry[key])
 
     what = "the group that the program asked for"
-    groups = Row("local_group", what, group("group")), Row("remote_group", what, group("remote_group"))
+    groups = MemberRow("local_group", what, group("group")), MemberRow("remote_group", what, group("remote_group"))
     ledger.pin_rows(COMM, comms, *groups)
 
 
@@ -260,7 +262,7 @@ def pin_hidden(
 def find_datatype(ledger: PoolLedger) -> None:
     """Find what the program knows of its datatypes."""
     ledger.inherit_head(DATATYPE)
-    ledger.pin_rows(DATATYPE, ledger.places("datatypes"), Row("size", "the bytes of a datatype", "size"), NAME)
+    ledger.pin_rows(DATATYPE, ledger.places("datatypes"), MemberRow("size", "the bytes of a datatype", "size"), NAME)
 
 
 def find_window(ledger: PoolLedger) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
+from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, processes, requests
-from mqs_dll.calibrate.mpich.identity import Device, kind_of, subject_of
+from mqs_dll.calibrate.mpich.identity import DeviceKind, kind_of, subject_of
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.mpich.program import PROGRAM
 from mqs_dll.library.layouts.view import View
@@ -62,7 +62,7 @@ Step = Callable[[PoolLedger], None]
 FIRST: tuple[Step, ...] = (allocation.find_pools, communicators.find_process)
 WAYS: tuple[tuple[Step, tuple[type[View], ...]], ...] = (
     (processes.find_maps, (views.RankMap,)),
-    (processes.find_groups, (views.Group, views.StridedGroup)),
+    (processes.find_groups, (views.MpirGroup, views.StridedGroup)),
     (processes.find_connections, (views.Vcrt, views.VirtualConnection)),
 )
 """From ranks to processes: ch4 to 4.3, 5.0, ch3."""
@@ -79,8 +79,8 @@ COMMON: tuple[Step, ...] = (
     requests.find_persistent,
 )
 ARMS_OF_CH4: tuple[Step, ...] = (ch4.find_inactive, ch4.find_partitioned, ch4.find_self)
-DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
-    Device.CH4: (
+DEVICES: dict[DeviceKind, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
+    DeviceKind.CH4: (
         (
             requests.find_links,
             requests.find_locality,
@@ -95,8 +95,8 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
         ),
         views.CH4,
     ),
-    Device.CH3: ((ch3.find_match, ch3.find_arguments, ch3.find_progress, requests.find_links), views.CH3[2:]),
-    Device.INTEL: (
+    DeviceKind.CH3: ((ch3.find_match, ch3.find_arguments, ch3.find_progress, requests.find_links), views.CH3[2:]),
+    DeviceKind.INTEL: (
         (
             requests.find_locality,
             ch4.find_receive,
@@ -108,7 +108,7 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
         ),
         (*views.INTEL, views.PartitionedRequest),
     ),
-    Device.NETWORK: (
+    DeviceKind.NETWORK: (
         (requests.find_links, *ARMS_OF_CH4),
         (views.PersistentRequest, views.PartitionedRequest, views.SelfRequest),
     ),
@@ -116,7 +116,7 @@ DEVICES: dict[Device, tuple[tuple[Step, ...], tuple[type[View], ...]]] = {
 """What is to be found of each device's requests, and the views that need it."""
 
 
-class Mpich(Family):
+class MpichFamily(Family):
     """MPICH 3.4 to 5.0, on ch3 and ch4, and Intel MPI."""
 
     name = "mpich"
@@ -128,12 +128,12 @@ class Mpich(Family):
     def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
         """Run the program in each way; the first run tells which the others are."""
         dumps, _ = launch.run_all(mpi, PROGRAM, [PLAIN], directory, tell, attempts=2)
-        runs = OTHERS_OF_INTEL if kind_of(dumps).device is Device.INTEL else OTHERS
+        runs = OTHERS_OF_INTEL if kind_of(dumps).device is DeviceKind.INTEL else OTHERS
         others, left_out = launch.run_all(mpi, PROGRAM, runs, directory, tell, attempts=2)
         refusals = [f"{JOBS}: {dump.truth['no_spawn']}" for dump in others if "no_spawn" in dump.truth]
         return Observed([*dumps, *others], [*left_out, *refusals[:1]])  # each rank has its own words
 
-    def solve(self, dumps: Sequence[Dump]) -> Solution:
+    def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Find the members of MPICH's structs, and which views this MPICH has."""
         kind = kind_of(dumps)
         ledger = PoolLedger(dumps)
@@ -148,4 +148,4 @@ class Mpich(Family):
         failures += [*ledger.take([*COMMON, *steps]), *ledger.missing(wanted)]
         structs = {view.struct for view in wanted}
         sizes_only = [struct for struct in (views.CONTEXT_ID, "MPIR_Group") if struct not in structs]
-        return Solution(subject_of(dumps, kind), ledger, wanted, sizes_only, failures)
+        return SolvedLayouts(subject_of(dumps, kind), ledger, wanted, sizes_only, failures)

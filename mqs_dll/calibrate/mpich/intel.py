@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Observation, Place, Row
+from mqs_dll.calibrate.ledger import MemberRow, Observation, Place
 from mqs_dll.calibrate.mpich.ch4 import EXTENDED, EXTENSION, STATES, extensions, tag_at
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of
 from mqs_dll.calibrate.mpich.requests import REQUEST, posted, unexpected
@@ -25,7 +25,9 @@ def find_queues(ledger: PoolLedger) -> None:
     member = ledger.offset(REQUEST, EXTENDED)
     came, waiting = extensions(unexpected(ledger, tag_at(ledger)), member), extensions(posted(ledger), member)
     known = [each for each in [*came, *waiting] if each[2]["label"] in LABELS]
-    ledger.pin_rows(EXTENSION, known, Row("status", "how far a message is", lambda _, entry: STATES[entry["label"]]))
+    ledger.pin_rows(
+        EXTENSION, known, MemberRow("status", "how far a message is", lambda _, entry: STATES[entry["label"]])
+    )
     in_order = _neighbours(sorted(came, key=lambda each: int(each[2]["tag"])))  # they go up with each of a sender
     orders = [
         _order(dump, *pair, expected)

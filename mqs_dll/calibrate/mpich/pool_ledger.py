@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
+from mqs_dll.calibrate.ledger import SIZES, Ledger, MemberRow, NotFoundYet, Place
 from mqs_dll.calibrate.solver import Sighting, Solved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles, views
@@ -157,7 +157,9 @@ class PoolLedger(Ledger):
 
         return self.pin(struct, member, [sighting(*place) for place in places], among, constant=constant)
 
-    def optionally(self, struct: str, places: Sequence[Place], row: Row, among: Iterable[int] | None = None) -> bool:
+    def optionally(
+        self, struct: str, places: Sequence[Place], row: MemberRow, among: Iterable[int] | None = None
+    ) -> bool:
         """Try to find a member that not every release has; tell whether it was found."""
         try:
             self.pin_rows(struct, places, row, among=among)

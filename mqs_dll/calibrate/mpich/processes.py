@@ -11,7 +11,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Observation, Row, number
+from mqs_dll.calibrate.ledger import SIZES, MemberRow, Observation, number
 from mqs_dll.calibrate.mpich.communicators import COMM
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
 from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved
@@ -164,17 +164,17 @@ def find_groups(ledger: PoolLedger) -> None:
         for key, ranks in (("group", "members"), ("remote_group", "peers"))
         if entry[key]
     ]
-    ledger.pin_rows(GROUP, groups, Row("size", "the number of processes", lambda _, each: len(each["ranks"])))
+    ledger.pin_rows(GROUP, groups, MemberRow("size", "the number of processes", lambda _, each: len(each["ranks"])))
     several = [each for each in groups if len(each[2]["ranks"]) > 1]
     tables = [_table(dump, at, each["ranks"], "q") for dump, at, each in several if not each["stride"]]
     ledger.pin(GROUP, "pmap.u.map", tables)
     ledger.pin_rows(
         GROUP,
         [each for each in several if each[2]["stride"]],
-        Row("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
-        Row("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
+        MemberRow("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
+        MemberRow("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
     )
-    table = Row("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
+    table = MemberRow("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
     ledger.pin_rows(GROUP, several, table)
 
 

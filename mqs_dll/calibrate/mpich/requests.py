@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Place, Row, number
+from mqs_dll.calibrate.ledger import MemberRow, Place, number
 from mqs_dll.calibrate.mpich.communicators import COMM
 from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, is_near
 from mqs_dll.calibrate.mpich.program import SURPRISES
@@ -34,14 +34,14 @@ def find_request(ledger: PoolLedger) -> None:
     ledger.pin_rows(
         REQUEST,
         everything,
-        Row("kind", "the kind of request", lambda _, entry: KINDS.get(entry["kind"])),
-        Row("cc", "what is left to be done", _is_left),
+        MemberRow("kind", "the kind of request", lambda _, entry: KINDS.get(entry["kind"])),
+        MemberRow("cc", "what is left to be done", _is_left),
     )
     count = ledger.offset(REQUEST, "cc")
     own = [(dump, at, at + count) for dump, at, entry in everything if entry["label"] in ("posted", "inactive")]
     ledger.pin_numbers(REQUEST, "cc_ptr", "the address of what is left to be done", own)
     # the requests of some networks have no communicator, inactive ones always do
-    comm = Row("comm", "the communicator", lambda dump, entry: ledger.comm(dump, entry["comm"]))
+    comm = MemberRow("comm", "the communicator", lambda dump, entry: ledger.comm(dump, entry["comm"]))
     ledger.first_that_works(
         lambda: ledger.pin_rows(REQUEST, [*ledger.requests(label="posted"), *inactive], comm),
         lambda: ledger.pin_rows(REQUEST, inactive, comm),
@@ -64,16 +64,16 @@ def find_status(ledger: PoolLedger) -> None:
     ledger.pin_rows(
         REQUEST,
         received,
-        Row("status.MPI_SOURCE", "the source of a message that came", lambda _, entry: entry["status"]["source"]),
-        Row("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
+        MemberRow("status.MPI_SOURCE", "the source of a message that came", lambda _, entry: entry["status"]["source"]),
+        MemberRow("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
     )
     before, size = ledger.dumps[0].truth["status"]  # as the MPI's own mpi.h has it
     begin = ledger.offset(REQUEST, "status.MPI_SOURCE") - before
     what = "the bytes of a message that came, within the status"
-    count = Row("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
+    count = MemberRow("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
     ledger.pin_rows(REQUEST, received, count, among=range(begin, begin + size, 4))
     what = "whether it was cancelled, behind the low half of the count"
-    cancelled = Row("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
+    cancelled = MemberRow("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
     requests = [*ledger.requests(state="cancelled"), *received]
     ledger.pin_rows(REQUEST, requests, cancelled, among=[ledger.offset(REQUEST, "status.count_lo") + 4])
 
@@ -121,15 +121,15 @@ def pin_arguments(
     ledger: PoolLedger,
     prefix: str,
     requests: Sequence[Place],
-    *more: Row,
+    *more: MemberRow,
     names: Sequence[str] = ("buffer", "count", "datatype"),
 ) -> None:
     """Find what all operations have: buffer, count and datatype, which a device has its own names for; and more."""
     buffer, count, datatype = names
     for row in (
-        Row(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
-        Row(buffer, "the program's buffer", "buffer"),
-        Row(count, "the count", "count"),
+        MemberRow(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
+        MemberRow(buffer, "the program's buffer", "buffer"),
+        MemberRow(count, "the count", "count"),
         *more,
     ):
         ledger.pin_rows(REQUEST, requests, row._replace(member=prefix + row.member))
@@ -163,7 +163,7 @@ def find_locality(ledger: PoolLedger) -> None:
     """Find whether a message stays within a node, and the other half of a receive from anywhere."""
     partitioned = [each for each in ledger.requests() if each[2]["partitions"]]  # they tell it from a message's type
     what = "whether the peer is on the same node"
-    local = Row("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
+    local = MemberRow("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
     ledger.optionally(REQUEST, [*posted(ledger, "cliques"), *partitioned], local)
 
     def pin_partner(*modes: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, within
+from mqs_dll.calibrate.ledger import MemberRow, NotFoundYet, Place, number, within
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.openmpi.requests import MODES, live
 from mqs_dll.calibrate.solver import solve
@@ -69,18 +69,20 @@ def _convertor(ledger: OpalLedger, dump: Dump, address: int, request: Entry) -> 
 
 
 REQUEST_ROWS = (
-    Row("req_comm", "the communicator", "comm"),
-    Row("req_datatype", "the datatype", _datatype),
-    Row("req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]),
-    Row("req_free_called", "whether the program freed the request", "freed"),
-    Row("req_pml_complete", "whether the transport is done with it", _is_delivered),
-    Row("req_convertor", "a convertor for the datatype", _datatype, seen=_convertor),
+    MemberRow("req_comm", "the communicator", "comm"),
+    MemberRow("req_datatype", "the datatype", _datatype),
+    MemberRow(
+        "req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]
+    ),
+    MemberRow("req_free_called", "whether the program freed the request", "freed"),
+    MemberRow("req_pml_complete", "whether the transport is done with it", _is_delivered),
+    MemberRow("req_convertor", "a convertor for the datatype", _datatype, seen=_convertor),
 )
 """What sends and receives of pml/cm have in common."""
 
 ARGUMENT_ROWS = (
-    Row("req_tag", "the tag that was named", "tag"),
-    Row("req_peer", "the peer that was named", "peer"),
+    MemberRow("req_tag", "the tag that was named", "tag"),
+    MemberRow("req_peer", "the peer that was named", "peer"),
 )
 """What heavy requests have of their own."""
 
@@ -94,11 +96,11 @@ def find_convertor(ledger: OpalLedger) -> None:
     """Find how a convertor describes a buffer."""
     base = ledger.offset(REQUEST, "req_convertor")
     thin = within(messages(ledger, heavy=False), base)
-    buffer = Row("pBaseBuf", "the program's buffer", "buffer")
-    ledger.pin_rows(CONVERTOR, thin, Row("count", "the count", "count"), buffer)
-    size = Row("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
+    buffer = MemberRow("pBaseBuf", "the program's buffer", "buffer")
+    ledger.pin_rows(CONVERTOR, thin, MemberRow("count", "the count", "count"), buffer)
+    size = MemberRow("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
     ledger.pin_rows(CONVERTOR, [*thin, *_packs(ledger)], size)
-    flags = Row("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
+    flags = MemberRow("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
     kept = [each for each in messages(ledger) if each[2]["kind"] == "receive" or each[2]["persistent"]]
     ledger.pin_rows(CONVERTOR, within(kept, base), flags)
 
@@ -116,9 +118,9 @@ def _packs(ledger: OpalLedger) -> Iterator[Place]:
 
 def find_cm_directions(ledger: OpalLedger) -> None:
     """Find what sends and receives of pml/cm have of their own."""
-    mode = Row("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]])
+    mode = MemberRow("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]])
     ledger.pin_rows(SEND, messages(ledger, "send"), mode)
-    address = Row("req_addr", "the program's buffer", "buffer")
+    address = MemberRow("req_addr", "the program's buffer", "buffer")
     ledger.pin_rows(HEAVY_SEND, messages(ledger, "send", heavy=True), address, *ARGUMENT_ROWS)
     ledger.pin_rows(HEAVY_RECV, messages(ledger, "receive", heavy=True), *ARGUMENT_ROWS)
     what = "the request itself, as the transport's owner"
@@ -141,16 +143,16 @@ def find_ofi_request(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         OFI_REQUEST,
         receives,
-        Row("comm", "the communicator", "comm"),
-        Row("length", "the bytes of a buffer", "bytes"),
-        Row("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
-        Row("match_bits", "bits that end with the tag", _tag, 0x7FFF),
+        MemberRow("comm", "the communicator", "comm"),
+        MemberRow("length", "the bytes of a buffer", "bytes"),
+        MemberRow("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
+        MemberRow("match_bits", "bits that end with the tag", _tag, 0x7FFF),
         among=words,
     )
     settled = [each for each in receives if each[2]["state"] != "in progress"]
-    started = Row("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
+    started = MemberRow("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
     ledger.pin_rows(OFI_REQUEST, settled, started, among=range(OFI_REQUEST_BYTES))
-    source = Row(
+    source = MemberRow(
         "remote_addr",
         "whether the source is left open",
         lambda _, request: request["peer"] < 0,
@@ -211,11 +213,11 @@ def find_ofi_module(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         OFI_MODULE,
         modules,
-        Row("fi_cq_data", "whether match bits leave the source out", "no source"),
-        Row("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
-        Row("num_bits_source_rank", "the bits of the source in match bits", "source"),
-        Row("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
-        Row("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
+        MemberRow("fi_cq_data", "whether match bits leave the source out", "no source"),
+        MemberRow("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
+        MemberRow("num_bits_source_rank", "the bits of the source in match bits", "source"),
+        MemberRow("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
+        MemberRow("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from contextlib import suppress
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry, UnreadableError
-from mqs_dll.calibrate.ledger import Row
+from mqs_dll.calibrate.ledger import MemberRow
 from mqs_dll.calibrate.openmpi.opal import text_behind
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.library.mpi.openmpi.communicators import INTER, NAME_IS_SET
@@ -32,7 +32,7 @@ LARGEST_HASH_TABLE = 1 << 14
 
 def find_info(ledger: OpalLedger) -> None:
     """Find the info keys of the objects that can have some."""
-    keys = Row("s_info", "the info object that has the key that was set", "label", seen=_info)
+    keys = MemberRow("s_info", "the info object that has the key that was set", "label", seen=_info)
     ledger.pin_rows("opal_infosubscriber_t", ledger.places("communicators", info=1), keys)
 
 
@@ -66,16 +66,16 @@ def _pml_comm(ledger: OpalLedger, dump: Dump, address: int, comm: Entry) -> Hash
 
 
 COMMUNICATOR_ROWS = (
-    Row("c_my_rank", "the rank in a communicator", "rank"),
-    Row(
+    MemberRow("c_my_rank", "the rank in a communicator", "rank"),
+    MemberRow(
         "c_flags",
         "the flags inter, named, predefined, cartesian, graph",
         _flags_of,
         INTER | NAME_IS_SET | INTRINSIC | CARTESIAN | GRAPH,
     ),
-    Row("c_local_group", "the group of a communicator", "group"),
-    Row("c_remote_group", "the group that messages go to, the remote one of inter-communicators", "remote_group"),
-    Row("c_pml_comm", "a pointer to an object of class mca_pml_ob1_comm_t", "label", seen=_pml_comm),
+    MemberRow("c_local_group", "the group of a communicator", "group"),
+    MemberRow("c_remote_group", "the group that messages go to, the remote one of inter-communicators", "remote_group"),
+    MemberRow("c_pml_comm", "a pointer to an object of class mca_pml_ob1_comm_t", "label", seen=_pml_comm),
 )
 
 
@@ -85,14 +85,14 @@ def find_communicator(ledger: OpalLedger) -> None:
     The number is the slot; since 5.0.0 the context id is another one.
     """
     comms, later = ledger.places("communicators"), "ompi_comm_hash" in ledger.dumps[0].symbols
-    name = Row(
+    name = MemberRow(
         "c_name",
         "the name of a communicator",
         lambda _, comm: comm["name"] if comm["named"] else None,  # another may have one that MPI doesn't tell
         seen=text_behind if later else None,
     )
     ledger.pin_rows(COMM, comms, *COMMUNICATOR_ROWS, name)
-    index = Row(
+    index = MemberRow(
         "c_index" if later else "c_contextid",
         "the slot in the table of communicators",
         lambda dump, comm: ledger.slots(dump)[comm["address"]],
@@ -102,14 +102,14 @@ def find_communicator(ledger: OpalLedger) -> None:
     if later:
         at = ledger.offset(COMM, "c_index")
         others = [each for each in ledger.room(COMM, "Q") if each + EXTENDED_ID_BYTES <= at or each > at]
-        extended = Row(
+        extended = MemberRow(
             "c_contextid",
             "0 and the slot; of one that was made from a session the key in the hash table of communicators",
             lambda dump, comm: _extended_id(ledger, dump, comm),
             seen=lambda _, dump, at, __: dump.words(at, 2),
         )
         ledger.pin_rows(COMM, comms, extended, among=others)
-    local = Row(
+    local = MemberRow(
         "c_local_comm",
         "a communicator that the program has no handle of, with the local group's size and rank",
         lambda _, comm: (comm["label"], comm["rank"], comm["size"]),
@@ -159,16 +159,16 @@ def find_group(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         GROUP,
         groups,
-        Row("grp_proc_count", "the size of a group", "size"),
-        Row("grp_my_rank", "the rank in a group", "rank"),
-        Row(
+        MemberRow("grp_proc_count", "the size of a group", "size"),
+        MemberRow("grp_my_rank", "the rank in a group", "rank"),
+        MemberRow(
             "grp_proc_pointers",
             "a table with this process at its rank",
             lambda _, group: group["rank"] if group["rank"] >= 0 else None,
             seen=_own_process,
         ),
     )
-    flags = Row(
+    flags = MemberRow(
         "grp_flags",
         "how a group is stored: dense, sporadic, strided, bitmap",
         lambda _, group: SPARSE.get(group.get("kind", ""), GROUP_DENSE),
@@ -176,10 +176,10 @@ def find_group(ledger: OpalLedger) -> None:
     )
     ledger.pin_rows(GROUP, [*groups, *sparse], flags)
     what = "the parent of a sparse group, none of the empty one"
-    parent = Row("grp_parent_group_ptr", what, lambda _, group: group.get("parent", 0))
+    parent = MemberRow("grp_parent_group_ptr", what, lambda _, group: group.get("parent", 0))
     ledger.pin_rows(GROUP, [*sparse, *(each for each in groups if each[2]["predefined"])], parent)
     what = "first, step and last of a strided group, the bits of another one's members in its parent"
-    data = Row("sparse_data", what, _members_of, seen=_sparse_data)
+    data = MemberRow("sparse_data", what, _members_of, seen=_sparse_data)
     ledger.pin_rows(GROUP, sparse, data, among=ledger.room(GROUP, "Q"))
 
 
@@ -213,7 +213,7 @@ def find_proc(ledger: OpalLedger) -> None:
         if not (proc := ledger.process(dump, rank)) & 1  # else nobody has talked to it
     ]
     what = "the job's number, and behind it the rank in MPI_COMM_WORLD"
-    ledger.pin_rows("opal_proc_t", procs, Row("proc_name", what, "rank", seen=_proc_name))
+    ledger.pin_rows("opal_proc_t", procs, MemberRow("proc_name", what, "rank", seen=_proc_name))
 
 
 def _proc_name(_: OpalLedger, dump: Dump, address: int, proc: Entry) -> Hashable:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.family import Family, Observed, Solution, Tell
+from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
 from mqs_dll.calibrate.openmpi.identity import subject_of
@@ -130,7 +130,7 @@ def wanted_symbols() -> list[str]:
     return sorted({*(f"{struct}_class" for struct in structs), *OTHER_SYMBOLS})
 
 
-class OpenMpi(Family):
+class OpenMpiFamily(Family):
     """Open MPI 4.1 and 5.0."""
 
     name = "openmpi"
@@ -143,9 +143,9 @@ class OpenMpi(Family):
         """Run the program in each way."""
         return Observed(*launch.run_all(mpi, "mqs_dll.calibrate.openmpi.program", RUNS, directory, tell))
 
-    def solve(self, dumps: Sequence[Dump]) -> Solution:
+    def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Find the members of Open MPI's structs, each step from those before it."""
         ledger = OpalLedger(dumps)
         failures = [*ledger.take(STEPS), *ledger.missing(views.ALL)]
         left_out = [*ledger.take(CM_STEPS), *ledger.missing(cm_views.ALL)] if ledger.cm_dumps else []
-        return Solution(subject_of(dumps), ledger, ALL_VIEWS, SIZES_ONLY, failures, left_out)
+        return SolvedLayouts(subject_of(dumps), ledger, ALL_VIEWS, SIZES_ONLY, failures, left_out)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from itertools import chain, pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry, UnreadableError
-from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, step, within
+from mqs_dll.calibrate.ledger import MemberRow, NotFoundYet, Place, number, step, within
 from mqs_dll.calibrate.openmpi.opal import elements, posted_lists
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
@@ -39,17 +39,17 @@ def find_comm(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         COMM,
         comms,
-        Row(
+        MemberRow(
             "wild_receives",
             "the receives from any source",
             lambda dump, comm: posted_lists(dump).get((comm["address"], -1)),
             seen=OpalLedger.list_items,
         ),
-        Row("num_procs", "the size of the group that messages go to", "remote_size"),
+        MemberRow("num_procs", "the size of the group that messages go to", "remote_size"),
     )
     probes = [(dump, ob1_comm(ledger, dump, probe["comm"]), probe) for dump, probe in ledger.each("probes")]
-    table = Row("procs", "a table with an object for the peer at its rank", "source", seen=_procs)
-    ledger.pin_rows(COMM, probes, table, Row("last_probed", "the source of the last message probed", "source"))
+    table = MemberRow("procs", "a table with an object for the peer at its rank", "source", seen=_procs)
+    ledger.pin_rows(COMM, probes, table, MemberRow("last_probed", "the source of the last message probed", "source"))
 
 
 def _procs(ledger: OpalLedger, dump: Dump, address: int, probe: Entry) -> Hashable:
@@ -79,14 +79,14 @@ def find_proc(ledger: OpalLedger) -> None:
         for peer, items in posted_lists(dump).items()
         if peer[1] >= 0
     ]
-    receives = Row("specific_receives", "the receives from a peer", "items", seen=OpalLedger.list_items)
+    receives = MemberRow("specific_receives", "the receives from a peer", "items", seen=OpalLedger.list_items)
     ledger.pin_rows(PROC, asked, receives)
     peers = [
         (dump, ob1_proc(ledger, dump, *peer), {"count": len(came)})
         for dump in ledger.dumps
         for peer, came in arrivals(dump).items()
     ]
-    messages = Row("unexpected_frags", "as many messages as no receive takes", "count", seen=_fragment_count)
+    messages = MemberRow("unexpected_frags", "as many messages as no receive takes", "count", seen=_fragment_count)
     ledger.pin_rows(PROC, peers, messages)
     expected = [
         step("as many more as messages came", dump, one, other, "H", after["count"] - before["count"])
@@ -121,13 +121,13 @@ def find_fragment(ledger: OpalLedger) -> None:
     words = ledger.room(FRAG, "Q")
     eager = [frag for frag in frags if not frag[2]["rendezvous"]]
     what = "a pointer to header and bytes of a message, and their length"
-    ledger.pin_rows(FRAG, eager, Row("segments", what, "bytes", seen=_segment), among=words)
+    ledger.pin_rows(FRAG, eager, MemberRow("segments", what, "bytes", seen=_segment), among=words)
     segment = ledger.offset(FRAG, "segments")
     wire = {dump.word(at + segment + WORD) - message["bytes"] for dump, at, message in eager}
     if len(wire) != 1:
         raise NotFoundYet(f"headers of messages have lengths of {sorted(wire)} bytes")
     header_bytes = wire.pop()
-    copy = Row(
+    copy = MemberRow(
         "hdr",
         "a copy of the header that came",
         lambda dump, message: dump.read(message["came"], header_bytes),
@@ -137,7 +137,7 @@ def find_fragment(ledger: OpalLedger) -> None:
     _find_header(ledger, within(frags, ledger.offset(FRAG, "hdr")), header_bytes)
     used = [(dump, at, {"segments": 1}) for dump, at, _ in frags]
     what = "one segment in a message, which is always put together; none in an element that was never used"
-    ledger.pin_rows(FRAG, [*used, *_unused(ledger)], Row("num_segments", what, "segments"), among=words)
+    ledger.pin_rows(FRAG, [*used, *_unused(ledger)], MemberRow("num_segments", what, "segments"), among=words)
 
 
 def _unused(ledger: OpalLedger) -> Iterator[Place]:
@@ -160,7 +160,7 @@ def _segment(_: OpalLedger, dump: Dump, address: int, message: Entry) -> Hashabl
 
 
 def _find_header(ledger: OpalLedger, headers: list[Place], header_bytes: int) -> None:
-    kind = Row(
+    kind = MemberRow(
         "hdr_common",
         "the type of a header: eager or rendezvous",
         "rendezvous",
@@ -168,9 +168,9 @@ def _find_header(ledger: OpalLedger, headers: list[Place], header_bytes: int) ->
     )
     for size, row in (
         (1, kind),
-        (4, Row("hdr_src", "the rank of the sender", "source")),
-        (4, Row("hdr_tag", "the tag of a message", "tag")),
-        (2, Row("hdr_ctx", "the communicator's slot", lambda dump, message: ledger.slots(dump)[message["comm"]])),
+        (4, MemberRow("hdr_src", "the rank of the sender", "source")),
+        (4, MemberRow("hdr_tag", "the tag of a message", "tag")),
+        (2, MemberRow("hdr_ctx", "the communicator's slot", lambda dump, message: ledger.slots(dump)[message["comm"]])),
     ):
         ledger.pin_rows(HEADER, headers, row, among=range(0, header_bytes - size + 1, size))
     first = {id(dump): at for dump, at, _ in reversed(headers)}
@@ -182,7 +182,7 @@ def _find_header(ledger: OpalLedger, headers: list[Place], header_bytes: int) ->
         ledger.remember(HEADER, "hdr_padding", Solved(end, what))
     announced = [each for each in headers if each[2]["rendezvous"]]
     begin = -(-header_bytes // WORD) * WORD
-    length = Row("hdr_msg_length", "the length that a rendezvous announces", "bytes")
+    length = MemberRow("hdr_msg_length", "the length that a rendezvous announces", "bytes")
     ledger.pin_rows(RENDEZVOUS, announced, length, among=range(begin, begin + 4 * WORD, WORD))
 
 
@@ -208,7 +208,7 @@ def find_early(ledger: OpalLedger) -> None:
             early.append((dump, proc, {"tags": [each["tag"] for each in messages]}))
     plain = ledger.dumps[0]
     others: list[Place] = [(plain, ob1_proc(ledger, plain, *peer), {"tags": []}) for peer in arrivals(plain)]
-    ring = Row("frags_cant_match", "a message that came early", lambda _, peer: bool(peer["tags"]), seen=is_early)
+    ring = MemberRow("frags_cant_match", "a message that came early", lambda _, peer: bool(peer["tags"]), seen=is_early)
     ledger.pin_rows(PROC, [*early, *others], ring, among=ledger.room(PROC, "Q"))
     at = ledger.offset(PROC, "frags_cant_match")
     ranges = [each for dump, proc, _ in early for each in _runs(ledger, dump, dump.word(proc + at), tag)]
@@ -238,7 +238,7 @@ def find_component(ledger: OpalLedger) -> None:
 
     components: list[Place] = [(dump, dump.symbols["mca_pml_ob1"].address, {}) for dump in ledger.dumps]
     size = ledger.sizes[COMPONENT] = ledger.dumps[0].symbols["mca_pml_ob1"].size
-    pending = Row(
+    pending = MemberRow(
         "non_existing_communicator_pending",
         "the messages for a communicator that was freed",
         lambda dump, _: tuple(sorted(message["tag"] for message in dump.of("messages", where="foreign"))),

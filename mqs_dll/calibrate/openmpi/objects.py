@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import Place, Row
+from mqs_dll.calibrate.ledger import MemberRow, Place
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Solved
 from mqs_dll.library.mpi.openmpi.datatypes import PREDEFINED
@@ -31,13 +31,13 @@ def find_datatype(ledger: OpalLedger) -> None:
     """Find names, sizes and flags of datatypes."""
     struct, parent = "ompi_datatype_t", "opal_datatype_t"
     datatypes = ledger.places("datatypes")
-    ledger.pin_rows(struct, datatypes, Row("name", "the name of a datatype", "name"))
+    ledger.pin_rows(struct, datatypes, MemberRow("name", "the name of a datatype", "name"))
     ledger.pin_rows(
         parent,
         datatypes,
-        Row("size", "the size of a datatype", "size"),
-        Row("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
-        Row(
+        MemberRow("size", "the size of a datatype", "size"),
+        MemberRow("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
+        MemberRow(
             "flags",
             "the flags predefined and committed of a datatype",
             lambda _, entry: PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"],
@@ -53,10 +53,10 @@ def find_window(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         "ompi_win_t",
         ledger.places("windows"),
-        Row("w_group", "the group of a window", "group"),
-        Row("w_flags", "whether a window refuses locks", lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
-        Row("w_name", "the name of a window", "name"),
-        Row("w_osc_module", "a module with a communicator of its own", "name", seen=_module),
+        MemberRow("w_group", "the group of a window", "group"),
+        MemberRow("w_flags", "whether a window refuses locks", lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
+        MemberRow("w_name", "the name of a window", "name"),
+        MemberRow("w_osc_module", "a module with a communicator of its own", "name", seen=_module),
     )
 
 
@@ -78,5 +78,5 @@ def find_component(ledger: OpalLedger) -> None:
         if symbol in dump.symbols
     ]
     size = min((component["size"] for *_, component in components), default=0)
-    name = Row("mca_component_name", "the name of a component", "name")
+    name = MemberRow("mca_component_name", "the name of a component", "name")
     ledger.pin_rows("mca_base_component_t", components, name, among=range(size))

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import Row, number, within
+from mqs_dll.calibrate.ledger import MemberRow, number, within
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting
 
@@ -61,9 +61,9 @@ def find_classes(ledger: OpalLedger) -> None:
     ]
     ledger.sizes[struct] = ledger.all_dumps[0].symbols["opal_list_t_class"].size
     words = range(0, ledger.size(struct), WORD)
-    name = Row("cls_name", "the name of a class", "class", seen=text_behind)
+    name = MemberRow("cls_name", "the name of a class", "class", seen=text_behind)
     ledger.pin_rows(struct, descriptors, name, among=words)
-    size = Row("cls_sizeof", "the linker's size of an object of the class", "size")
+    size = MemberRow("cls_sizeof", "the linker's size of an object of the class", "size")
     ledger.pin_rows(struct, sized, size, among=words)
     ledger.pin(struct, "cls_parent", derived, words)
     for dump, at, entry in descriptors:
@@ -81,7 +81,7 @@ def find_object(ledger: OpalLedger) -> None:
         for dump, at, _ in ledger.places(kind)
     ]
     ledger.pin_numbers("opal_object_t", "obj_class", "the class of a known object", classes)
-    count = Row("obj_reference_count", "the references to an error handler", "references")
+    count = MemberRow("obj_reference_count", "the references to an error handler", "references")
     ledger.pin_rows("opal_object_t", ledger.places("error_handlers"), count)
 
 
@@ -107,7 +107,7 @@ def find_list(ledger: OpalLedger) -> None:
     ends = [(dump, dump.word(items[-1] + link), {"items": items}) for dump, items in lists]
     rings = [(dump, end, entry) for dump, end, entry in ends if dump.word(end + link) == entry["items"][0]]
     at = ledger.pin(head, "opal_list_sentinel", [_head_before(ledger, *ring) for ring in rings])
-    length = Row("opal_list_length", "the length of a known list", lambda _, entry: len(entry["items"]))
+    length = MemberRow("opal_list_length", "the length of a known list", lambda _, entry: len(entry["items"]))
     ledger.pin_rows(head, within(rings, -at), length)
 
 
@@ -139,10 +139,12 @@ def find_pointer_array(ledger: OpalLedger) -> None:
         for table, kind in FORTRAN_TABLES.items()
     ]
     what = "objects in the slots of their Fortran handles"
-    ledger.pin_rows(struct, tables, Row("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots))
+    ledger.pin_rows(
+        struct, tables, MemberRow("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots)
+    )
     blocks = [(dump, at, {"begin": ledger.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
     what = "the pointers that fit into the memory allocated for them"
-    ledger.pin_rows(struct, blocks, Row("size", what, _usable, seen=_allocated_for))
+    ledger.pin_rows(struct, blocks, MemberRow("size", what, _usable, seen=_allocated_for))
     free = [
         (dump, at, dump.words(block["begin"], ledger.member(dump, at, struct, "size", "i")).count(0))
         for dump, at, block in blocks
@@ -232,10 +234,10 @@ def _alignment(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable
 
 
 POOL_ROWS = (
-    Row("fl_frag_class", "the class of the elements", "class"),
-    Row("fl_num_allocated", "the number of elements in memory", "count"),
-    Row("fl_num_per_alloc", "the elements in most chunks", "of most"),
-    Row("fl_allocations", "a list of the chunks", "starts", seen=_chunks),
-    Row("fl_frag_size", "the distance of elements, less the rounding", "stride", seen=_size),
-    Row("fl_frag_alignment", "a power of two that divides the address of each element", "count", seen=_alignment),
+    MemberRow("fl_frag_class", "the class of the elements", "class"),
+    MemberRow("fl_num_allocated", "the number of elements in memory", "count"),
+    MemberRow("fl_num_per_alloc", "the elements in most chunks", "of most"),
+    MemberRow("fl_allocations", "a list of the chunks", "starts", seen=_chunks),
+    MemberRow("fl_frag_size", "the distance of elements, less the rounding", "stride", seen=_size),
+    MemberRow("fl_frag_alignment", "a power of two that divides the address of each element", "count", seen=_alignment),
 )

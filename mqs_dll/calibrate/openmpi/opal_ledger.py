@@ -96,7 +96,7 @@ class OpalLedger(Ledger):
         return [address - at for address in dump.find_bytes(pointer, WORD)]
 
     def list_items(self, dump: Dump, head: int, _: object = None) -> tuple[int, ...]:
-        """Return the items of an opal_list_t; also for a ``Row``, whose entry isn't needed.
+        """Return the items of an opal_list_t; also for a ``MemberRow``, whose entry isn't needed.
 
         Raises:
             UnreadableError: there is no list.

@@ -16,12 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.calibrate.bindings import Mpi, MpiError
-from mqs_dll.calibrate.copier import Part, find_symbols
+from mqs_dll.calibrate.bindings import MpiBindings, MpiError
+from mqs_dll.calibrate.copier import CopiedPart, find_symbols
 from mqs_dll.calibrate.dump import Entry
 from mqs_dll.calibrate.openmpi.c_calls import STACK_BYTES, call_in_thread, call_on_stack
 from mqs_dll.calibrate.openmpi.family import wanted_symbols
-from mqs_dll.calibrate.rank import Rank
+from mqs_dll.calibrate.rank import CalibrationRank
 from mqs_dll.debugger.proc import mappings
 
 LARGE_ROWS = 1 << 20
@@ -73,12 +73,12 @@ LARGEST_REGION = 256 << 20
 """Bytes; larger mappings hold payloads, not structs."""
 
 
-class OpenMpiRank(Rank):
+class OpenMpiRank(CalibrationRank):
     """One process of Open MPI, and what it has made."""
 
     quiet_tag = LARGEST_TAG
 
-    def __init__(self, mpi: Mpi, directory: Path, mode: str) -> None:
+    def __init__(self, mpi: MpiBindings, directory: Path, mode: str) -> None:
         super().__init__(mpi, directory, mode)
         mpi.ffi.cdef(FUNCTIONS)
         self.comms: dict[str, Any] = {}
@@ -520,7 +520,7 @@ class OpenMpiRank(Rank):
         objects = {symbol.path for symbol in symbols.values()}
         private = (each for each in mappings("self") if each.readable and not each.permissions.endswith("s"))
         self.write(
-            Part(each.begin, each.end, each.writable)
+            CopiedPart(each.begin, each.end, each.writable)
             for each in private
             if each.end - each.begin <= LARGEST_REGION and (each.writable or each.path in objects)
         )
@@ -530,7 +530,7 @@ def main() -> None:
     """Run one rank: make everything of its mode, and write it down."""
     library, directory, mode = sys.argv[1:]
     signal.alarm(SECONDS_TO_LIVE)
-    mpi = Mpi.load(Path(library))
+    mpi = MpiBindings.load(Path(library))
     mpi.do("Init", mpi.NULL, mpi.NULL)
     rank = OpenMpiRank(mpi, Path(directory), mode)
     rank.make_communicators()

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import Dump, Entry
-from mqs_dll.calibrate.ledger import Place, Row, step
+from mqs_dll.calibrate.ledger import MemberRow, Place, step
 from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
 from mqs_dll.calibrate.solver import Sighting, Solved
 
@@ -49,13 +49,13 @@ def _status(ledger: OpalLedger, dump: Dump, address: int, _: Entry) -> Hashable:
 def find_request(ledger: OpalLedger) -> None:
     """Find what all requests have, and the status, whose own layout is in the MPI's public header."""
     struct, status = "ompi_request_t", "ompi_status_public_t"
-    state = Row("req_state", "the state of a request", lambda _, request: STATES[request["state"]])
+    state = MemberRow("req_state", "the state of a request", lambda _, request: STATES[request["state"]])
     ledger.pin_rows(struct, ledger.places("requests"), state)
     ledger.pin_rows(
         struct,
         live(ledger.dumps),
-        Row("req_complete", "whether a request is complete", _is_complete),
-        Row("req_persistent", "whether a request is persistent", "persistent"),
+        MemberRow("req_complete", "whether a request is complete", _is_complete),
+        MemberRow("req_persistent", "whether a request is persistent", "persistent"),
     )
     public = ledger.dumps[0].truth[status]
     ledger.sizes[status] = public["size"]
@@ -63,7 +63,7 @@ def find_request(ledger: OpalLedger) -> None:
         if member != "size":
             ledger.remember(status, member, Solved(offset, "offsetof in the MPI's own mpi.h"))
     what = "source, tag and length as MPI_Request_get_status gives them"
-    told = Row("req_status", what, lambda _, each: tuple(each["status"][key] for *_, key in STATUS), seen=_status)
+    told = MemberRow("req_status", what, lambda _, each: tuple(each["status"][key] for *_, key in STATUS), seen=_status)
     ledger.pin_rows(struct, live(ledger.dumps, "receive", "complete"), told)
 
 
@@ -90,22 +90,22 @@ def _sent_from(_: OpalLedger, dump: Dump, address: int, request: Entry) -> Hasha
 
 
 BASE_ROWS = (
-    Row("req_comm", "the communicator", "comm"),
-    Row("req_datatype", "the datatype", "datatype"),
-    Row("req_addr", "the program's buffer", "buffer"),
-    Row("req_count", "the count", "count"),
-    Row("req_peer", "the peer that was named", "peer"),
-    Row("req_tag", "the tag that was named", "tag"),
-    Row("req_free_called", "whether the program freed the request", "freed"),
-    Row("req_type", "send or receive", lambda _, request: PML_TYPES[request["kind"]]),
-    Row("req_pml_complete", "whether the transport is done with it", _is_delivered),
+    MemberRow("req_comm", "the communicator", "comm"),
+    MemberRow("req_datatype", "the datatype", "datatype"),
+    MemberRow("req_addr", "the program's buffer", "buffer"),
+    MemberRow("req_count", "the count", "count"),
+    MemberRow("req_peer", "the peer that was named", "peer"),
+    MemberRow("req_tag", "the tag that was named", "tag"),
+    MemberRow("req_free_called", "whether the program freed the request", "freed"),
+    MemberRow("req_type", "send or receive", lambda _, request: PML_TYPES[request["kind"]]),
+    MemberRow("req_pml_complete", "whether the transport is done with it", _is_delivered),
 )
 """What sends and receives have in common."""
 
 SEND_ROWS = (
-    Row("req_bytes_packed", "the bytes of a message", "bytes"),
-    Row("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]]),
-    Row(
+    MemberRow("req_bytes_packed", "the bytes of a message", "bytes"),
+    MemberRow("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]]),
+    MemberRow(
         "req_addr",
         "the buffer of a send, or the copy of a message in the attached buffer",
         lambda _, request: "a copy" if request["mode"] == "buffered" else request["buffer"],
@@ -120,7 +120,7 @@ def find_pml_request(ledger: OpalLedger) -> None:
     everything = live(ledger.dumps)
     ledger.pin_rows(base, everything, *BASE_ROWS)
     ledger.pin(base, "req_sequence", list(_sequences(ledger)), places=everything)
-    length = Row("req_bytes_packed", "the length of the message that a receive took", "transferred")
+    length = MemberRow("req_bytes_packed", "the length of the message that a receive took", "transferred")
     ledger.pin_rows(receive, live(ledger.dumps, "receive", "complete", "in progress"), length)
     ledger.pin_rows(send, live(ledger.dumps, "send"), *SEND_ROWS)
 
@@ -157,13 +157,13 @@ def find_ob1_requests(ledger: OpalLedger) -> None:
     ledger.pin_rows(
         receive,
         live(ledger.dumps, "receive", "pending", "in progress", "complete"),
-        Row("req_match_received", "whether a message was matched", lambda _, each: each["state"] != "pending"),
-        Row("req_bytes_received", "the bytes that have come", _progress, seen=_bytes_so_far),
+        MemberRow("req_match_received", "whether a message was matched", lambda _, each: each["state"] != "pending"),
+        MemberRow("req_bytes_received", "the bytes that have come", _progress, seen=_bytes_so_far),
     )
     what = "the receive in the other process, none before it answers"
-    ledger.pin_rows(send, sends, Row("req_recv", what, lambda dump, request: _partner(ledger, dump, request)))
+    ledger.pin_rows(send, sends, MemberRow("req_recv", what, lambda dump, request: _partner(ledger, dump, request)))
     gone = [each for each in sends if each[2]["state"] == "in progress" or _is_answered(each[2])]
-    ledger.pin_rows(send, gone, Row("req_bytes_delivered", "the bytes delivered", _progress, seen=_bytes_so_far))
+    ledger.pin_rows(send, gone, MemberRow("req_bytes_delivered", "the bytes delivered", _progress, seen=_bytes_so_far))
 
 
 def _is_answered(request: Entry) -> bool:

@@ -29,11 +29,11 @@ def detect(image: TargetImage) -> type[Adapter] | None:
     Only that one is imported: a debugger's user waits for it.
     """
     if image.find_symbol(OPEN_MPI) is not None:
-        from mqs_dll.library.mpi.openmpi import OpenMpi
+        from mqs_dll.library.mpi.openmpi import OpenMpiAdapter
 
-        return OpenMpi
+        return OpenMpiAdapter
     if image.find_function(MPICH) is not None:
-        from mqs_dll.library.mpi.mpich import Mpich
+        from mqs_dll.library.mpi.mpich import MpichAdapter
 
-        return Mpich
+        return MpichAdapter
     return None

@@ -38,7 +38,7 @@ KINDS = (elf.EXECUTABLE, elf.SHARED)
 """The MPI may be linked into the program statically."""
 
 
-class Segment(NamedTuple):
+class LoadedSegment(NamedTuple):
     """One part of a library in memory."""
 
     address: int
@@ -59,7 +59,7 @@ class LoadedLibrary(NamedTuple):
 
     base: int
     """Where its first byte lies."""
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadedSegment, ...]
     build: str
     """The build-id that the linker gave it, in hexadecimal; where it has none, "page-" and a hash of its first page."""
     machine: str = ""
@@ -74,7 +74,7 @@ class LoadedLibrary(NamedTuple):
         """Tell whether a range lies within one of its segments."""
         return any(segment.holds(address, size) for segment in self.segments)
 
-    def writable(self) -> tuple[Segment, ...]:
+    def writable(self) -> tuple[LoadedSegment, ...]:
         """Return the segments with variables."""
         return tuple(segment for segment in self.segments if segment.writable)
 
@@ -155,7 +155,7 @@ def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
     first = min(loads, key=lambda entry: entry.address)  # of one that was added, the offset may exceed the address
     bias = address - (first.address - first.offset)
     segments = tuple(
-        Segment(
+        LoadedSegment(
             bias + entry.address,
             entry.memory_size,
             entry.file_size,

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent, check_order
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
@@ -68,7 +68,7 @@ class SharedReceives(Endpoint):
     def _srx(self) -> views.UtilSrx:
         return self._receives.at(self._memory, self._srx_of.at(self._memory, self._endpoint).srx)
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives that wait by their numbers."""
         memory = self._memory
         srx = self._srx()
@@ -79,12 +79,12 @@ class SharedReceives(Endpoint):
                 found.append(self._posted(link, source))
         return check_order(found, srx.rx_seq_no)
 
-    def _posted(self, address: int, source: int) -> Posted:
+    def _posted(self, address: int, source: int) -> OfiPosted:
         entry = self._entry.at(self._memory, address)
         if (source not in (ANY, entry.addr)) or entry.count > MOST_PIECES:
             raise BrokenStructureError(f"there is no receive of {self.provider}'s at {address:#x}")
         words = self._memory.pointers(entry.iov, 2 * entry.count)
-        return Posted(
+        return OfiPosted(
             address,
             entry.tag,
             entry.ignore,
@@ -96,7 +96,7 @@ class SharedReceives(Endpoint):
             entry.context,
         )
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages of one peer after the other, first those of the one whose first message came first.
 
         So a receive from anybody finds them. Before them come those whose sender isn't known.
@@ -121,12 +121,12 @@ class SharedReceives(Endpoint):
         if reached != len(peers):
             raise BrokenStructureError(f"{what} has {reached} of {len(peers)}")
 
-    def _arrived(self, address: int, source: int) -> Arrived:
+    def _arrived(self, address: int, source: int) -> OfiArrived:
         entry = self._entry.at(self._memory, address)
         if entry.addr != source:
             raise BrokenStructureError(f"there is no message of {self.provider}'s at {address:#x}")
         here, data = self._payload(entry)
-        return Arrived(
+        return OfiArrived(
             entry.tag,
             source,
             entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
@@ -141,7 +141,7 @@ class SharedReceives(Endpoint):
         """Return how many bytes of a message are known to be here, and their address."""
         return 0, 0
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Refuse."""
         raise NoInformation(f"how {self.provider} keeps its sends is not known")
 

@@ -19,6 +19,6 @@
 
 from __future__ import annotations
 
-from mqs_dll.library.mpi.mpich.adapter import Mpich
+from mqs_dll.library.mpi.mpich.adapter import MpichAdapter
 
-__all__ = ["Mpich"]
+__all__ = ["MpichAdapter"]

@@ -30,13 +30,13 @@ FORM, PUBLIC, INTERNAL = 0x3FF, 0, range(0x80, 0x100)
 """Of the handle of a predefined datatype, above index and size: as programs have it, or 5.0 inside the library."""
 
 
-class Datatypes:
+class MpichDatatypes:
     """The datatypes that requests use, each read once in a sweep."""
 
     def __init__(self, memory: Memory, layouts: Layouts, pools: Pools) -> None:
         self._memory = memory
         self._pools = pools
-        self._datatype = views.Datatype.bind(layouts)
+        self._datatype = views.MpirDatatype.bind(layouts)
         self._arrays: dict[int, int | None] = {}
 
     @remembered

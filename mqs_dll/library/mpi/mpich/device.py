@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mqs_dll.contract.errors import NoInformation
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.requests import MOST_LIVE
 from mqs_dll.library.mpi.transport import HiddenTransport, Transport
 
 
-class Device(Transport[Entry]):
+class Device(Transport[MpichEntry]):
     """One device in one process."""
 
     def __init__(self, parts: Parts, name: str) -> None:
@@ -17,7 +17,7 @@ class Device(Transport[Entry]):
         self._parts = parts
         self._memory = parts.memory
 
-    def requests_of(self, entry: Entry) -> int:
+    def requests_of(self, entry: MpichEntry) -> int:
         """Return how many requests refer to a communicator.
 
         Raises:
@@ -37,7 +37,7 @@ class Device(Transport[Entry]):
             raise NoInformation(f"the process has more than {MOST_LIVE} requests, and the others were not read")
 
 
-class HiddenDevice(HiddenTransport[Entry], Device):
+class HiddenDevice(HiddenTransport[MpichEntry], Device):
     """A device that libmqs knows no walker of."""
 
     def __init__(self, parts: Parts, name: str) -> None:

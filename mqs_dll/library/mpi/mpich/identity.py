@@ -25,7 +25,7 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
 from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
-from mqs_dll.library.mpi.mpich.groups import Ranks
+from mqs_dll.library.mpi.mpich.groups import RankDecoder
 from mqs_dll.library.mpi.mpich.pools import Pools
 from mqs_dll.library.mpi.mpich.process import SELF, WORLD, builtin_comms, find_process
 from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
@@ -149,8 +149,8 @@ def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Po
     builtin = builtin_comms(found, symbols.get("MPIR_Comm_builtin"))
     check_running(memory, layouts, found, builtin)
     if not found.by_class[handles.REQUEST]:
-        size = layouts.struct(views.Request.struct).size
-        raise LayoutError(f"the library has no pool of {views.Request.struct} with {size} bytes")
+        size = layouts.struct(views.MpirRequest.struct).size
+        raise LayoutError(f"the library has no pool of {views.MpirRequest.struct} with {size} bytes")
     if builtin is None:
         checks = _check_some_communicator(memory, layouts, found)
     else:
@@ -194,7 +194,7 @@ def _comm_view(layouts: Layouts) -> type[views.Comm]:
 
 
 def _check_predefined(
-    memory: Memory, layouts: Layouts, builtin: int, size: int, process: views.Process | None
+    memory: Memory, layouts: Layouts, builtin: int, size: int, process: views.MpirProcess | None
 ) -> tuple[str, ...]:
     """Check what must hold of MPI_COMM_WORLD and MPI_COMM_SELF, and return it as sentences.
 
@@ -236,7 +236,7 @@ def _check_some_communicator(memory: Memory, layouts: Layouts, found: Pools) -> 
     comm = _comm_view(layouts).bind(layouts).at(memory, found.live(handles.COMM)[0])
     if not (comm.comm_kind or 0 <= comm.rank < comm.local_size == comm.remote_size):
         raise LayoutError(f"a communicator says rank {comm.rank} of {comm.local_size}, {comm.remote_size}")
-    Ranks(memory, layouts).local(comm)
+    RankDecoder(memory, layouts).local(comm)
     return (
         "there is no MPI_COMM_WORLD: the process uses MPI through sessions",
         f"a communicator says rank {comm.rank} of {comm.local_size}, and its processes can be decoded",
@@ -244,7 +244,7 @@ def _check_some_communicator(memory: Memory, layouts: Layouts, found: Pools) -> 
 
 
 def _check_ranks(memory: Memory, layouts: Layouts, world: views.Comm, alone: views.Comm) -> str:
-    ranks = Ranks(memory, layouts)
+    ranks = RankDecoder(memory, layouts)
     try:
         ranks.know_world(world)
         if list(ranks.local(world)) != list(range(world.local_size)) or list(ranks.local(alone)) != [world.rank]:

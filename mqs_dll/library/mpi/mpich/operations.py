@@ -16,7 +16,7 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.mpich import contexts, tags
-from mqs_dll.library.mpi.mpich.communicators import Communicators
+from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators
 
 NOT_KEPT = envelopes.NOT_KEPT
 BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)
@@ -52,7 +52,7 @@ def is_buffered(memory: Memory, buffer: int, request: int) -> bool:
     return (request, buffer) in pairwise(words)
 
 
-def early_notes(numbers: Mapping[int, int], communicators: Communicators) -> Iterator[Operation]:
+def early_notes(numbers: Mapping[int, int], communicators: MpichCommunicators) -> Iterator[Operation]:
     """Yield one note on the messages that belong to no communicator of the process, none without any.
 
     Args:

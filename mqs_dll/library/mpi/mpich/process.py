@@ -35,9 +35,9 @@ def builtin_comms(pools: Pools, symbol: int | None) -> int | None:
 
 def find_process(
     memory: Memory, layouts: Layouts, library: LoadedLibrary, builtin: int, comm_size: int, symbol: int | None
-) -> views.Process | None:
+) -> views.MpirProcess | None:
     """Return the variable MPIR_Process, None where nothing looks like it."""
-    reader = views.Process.bind(layouts)
+    reader = views.MpirProcess.bind(layouts)
     offset = reader.offsets["comm_world"]
     pair = struct.pack("<QQ", builtin, builtin + comm_size)
     found = chain(

@@ -19,6 +19,6 @@
 
 from __future__ import annotations
 
-from mqs_dll.library.mpi.openmpi.adapter import OpenMpi
+from mqs_dll.library.mpi.openmpi.adapter import OpenMpiAdapter
 
-__all__ = ["OpenMpi"]
+__all__ = ["OpenMpiAdapter"]

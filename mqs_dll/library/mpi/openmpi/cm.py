@@ -17,7 +17,7 @@ from mqs_dll.contract.phrases import Fate, How
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import cm_views, tags
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import (
     BUFFERED,
     CALLS,
@@ -27,7 +27,7 @@ from mqs_dll.library.mpi.openmpi.describe import (
     sent_from_copy,
     tag_text,
 )
-from mqs_dll.library.mpi.openmpi.mtl_ofi import Ofi, Pattern
+from mqs_dll.library.mpi.openmpi.mtl_ofi import MtlOfi, Pattern
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
 from mqs_dll.library.mpi.openmpi.requests import PooledPml
@@ -55,7 +55,7 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts, why: str = "") -> None:
+    def __init__(self, mtl: str, ofi: MtlOfi | None, parts: Parts, why: str = "") -> None:
         """Begin.
 
         Args:
@@ -73,7 +73,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         self._ofi = ofi
         self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
         raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")
 
@@ -83,7 +83,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Return the nonblocking and persistent receives of a communicator by source and tag: no order is kept.
 
         Raises:
@@ -100,7 +100,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     def _receive(
         self,
         request: cm_views.CmRecvRequest,
-        entry: Entry,
+        entry: OmpiEntry,
         pattern: Pattern | None,
         progress: str | None,
         got: Envelope | None = None,
@@ -136,7 +136,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             tag_wild=tag == tags.ANY_TAG,
         )
 
-    def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def _pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a receive asks for, None where nothing is kept of it."""
         if request.pml_type == HEAVY_RECEIVE:
             return Pattern(request.heavy_peer, request.heavy_tag)
@@ -150,7 +150,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Return the sends of a communicator that keep a request, by destination and tag: no order is kept.
 
         Raises:
@@ -165,7 +165,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         return iter(sorted(found, key=by_peer_and_tag))
 
     def _send_operation(
-        self, request: cm_views.CmSendRequest, entry: Entry, progress: str, rank: int = INVALID_RANK
+        self, request: cm_views.CmSendRequest, entry: OmpiEntry, progress: str, rank: int = INVALID_RANK
     ) -> Operation:
         """Return a send.
 

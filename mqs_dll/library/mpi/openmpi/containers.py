@@ -12,7 +12,7 @@ from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
-RequestT = TypeVar("RequestT", bound=views.Request)
+RequestT = TypeVar("RequestT", bound=views.OmpiRequest)
 
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""

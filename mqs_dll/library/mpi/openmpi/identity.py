@@ -241,7 +241,7 @@ def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]
 
 def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
-    communicator = views.Communicator.bind(layouts)
+    communicator = views.OmpiCommunicator.bind(layouts)
     communicator_class = symbols.need("ompi_communicator_t_class")
     names = {}
     for slot, address in containers.pointer_array(symbols.need("ompi_mpi_communicators")):
@@ -263,9 +263,9 @@ def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> 
 
 
 def _check_communicator(
-    slot: int, comm: views.Communicator, memory: Memory, symbols: Symbols, layouts: Layouts
+    slot: int, comm: views.OmpiCommunicator, memory: Memory, symbols: Symbols, layouts: Layouts
 ) -> None:
-    group = views.Group.bind(layouts)
+    group = views.OmpiGroup.bind(layouts)
     local, remote = (group.at(memory, address) for address in (comm.c_local_group, comm.c_remote_group))
     if not local.obj_class == remote.obj_class == symbols.need("ompi_group_t_class"):
         raise LayoutError(f"communicator {slot} has no groups")
@@ -279,7 +279,7 @@ def _check_communicator(
 
 def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
-    request = views.Request.bind(layouts)
+    request = views.OmpiRequest.bind(layouts)
     for name in ("mca_pml_base_recv_requests", "mca_pml_base_send_requests"):
         containers.pool_elements(symbols.need(name), request)
     return ("every request in the pools of receives and of sends is of its pool's class",)

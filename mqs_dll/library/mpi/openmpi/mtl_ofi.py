@@ -16,10 +16,10 @@ from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, remembered
 from mqs_dll.library.mpi.openmpi import cm_views, views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import ProcName
 from mqs_dll.library.mpi.openmpi.parts import Parts
-from mqs_dll.library.mpi.openmpi.processes import Processes
+from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.tags import ANY_TAG
 
 ANY_SOURCE = -1
@@ -43,7 +43,7 @@ FULL_TAG_BITS = 32
 SYNCHRONOUS, ACKNOWLEDGEMENT = 1, 2
 
 
-class Bits(NamedTuple):
+class MtlOfiTagCodec(NamedTuple):
     """How this process's messages carry what MPI asks for in a tag of libfabric's."""
 
     tag_bits: int
@@ -80,7 +80,7 @@ class Pattern(NamedTuple):
     tag: int | None
 
 
-class Ofi:
+class MtlOfi:
     """mtl/ofi in one process."""
 
     def __init__(self, parts: Parts) -> None:
@@ -94,18 +94,18 @@ class Ofi:
         self._request = cm_views.OfiRequest.bind(layouts)
         self._endpoint = cm_views.OfiEndpoint.bind(layouts)
         self._endpoint_class = symbols.need("mca_mtl_ofi_endpoint_t_class")
-        self._processes = Processes(parts)
+        self._processes = OmpiProcList(parts)
         _check_request_size(parts)
         module = cm_views.OfiModule.bind(layouts).at(memory, symbols.need("ompi_mtl_ofi"))
         directed = bool(module.fi_cq_data)
-        self.bits = Bits(
+        self.bits = MtlOfiTagCodec(
             FULL_TAG_BITS if directed else module.num_bits_mpi_tag, 0 if directed else module.num_bits_source_rank
         )
         if module.any_addr != ANY or not 0 <= self.bits.source_bits < self.bits.tag_bits <= FULL_TAG_BITS:
             raise LayoutError("mca_mtl_ofi_module_t is laid out in another way")
         self._address_mask = ANY >> module.rx_ctx_bits if 0 <= module.rx_ctx_bits < 64 else ANY
 
-    def pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a thin receive that is not complete asks for; None where mtl/ofi keeps nothing of it.
 
         That is so for MPI_Imrecv, which leaves in place what the last user of the request wrote.
@@ -115,7 +115,7 @@ class Ofi:
             return None
         return Pattern(self._source(record, entry), self._asked_tag(record))
 
-    def pattern_of_complete(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def pattern_of_complete(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a thin receive asked for that has got its message; None where that is not known.
 
         What it got tells whether a field was left open. The address of the source is overwritten with that of the
@@ -135,7 +135,7 @@ class Ofi:
             return None
         return Pattern(source, tag)
 
-    def _record(self, request: cm_views.CmRecvRequest, entry: Entry) -> cm_views.OfiRequest | None:
+    def _record(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> cm_views.OfiRequest | None:
         """Return what mtl/ofi keeps of a thin receive, if it is of this request, this buffer and this communicator."""
         record = self._request.at(self._memory, request.address + request.thin_mtl)
         mine = (
@@ -150,14 +150,14 @@ class Ofi:
         """Return the tag of a receive; None for 0, which MPI_ANY_TAG leaves there too."""
         return self.bits.tag(record.match_bits) or None
 
-    def _source(self, record: cm_views.OfiRequest, entry: Entry) -> int | None:
+    def _source(self, record: cm_views.OfiRequest, entry: OmpiEntry) -> int | None:
         """Return the rank of the source; it is a part of the pattern, or named by its address."""
         if self.bits.source_bits:
             rank = self.bits.source(record.match_bits)
             return rank if 0 < rank < len(entry.peers()) else None
         return ANY_SOURCE if record.remote_addr == ANY else self.rank(record.remote_addr, entry)
 
-    def rank(self, address: int, entry: Entry) -> int | None:
+    def rank(self, address: int, entry: OmpiEntry) -> int | None:
         """Return the rank in a communicator of the process with an address of libfabric's; None for none, or several.
 
         Args:

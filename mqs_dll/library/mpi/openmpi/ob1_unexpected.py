@@ -13,10 +13,10 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import message, note
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import LARGEST_COUNT
 from mqs_dll.library.mpi.openmpi.describe import foreign_note, tag_text
-from mqs_dll.library.mpi.openmpi.ob1_matching import Matching, Peer
+from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching, Ob1Peer
 from mqs_dll.library.mpi.openmpi.parts import Parts
 
 # types of headers
@@ -35,7 +35,7 @@ CID_BYTES = 32
 class Unexpected:
     """Decodes the messages of one process."""
 
-    def __init__(self, parts: Parts, matching: Matching) -> None:
+    def __init__(self, parts: Parts, matching: Ob1Matching) -> None:
         self._memory = parts.memory
         self._containers = parts.containers
         self._matching = matching
@@ -43,9 +43,9 @@ class Unexpected:
         self._header = views.Ob1Header.bind(parts.layouts)
         self._class = parts.symbols.need("mca_pml_ob1_recv_frag_t_class")
         self._component = parts.symbols.get("mca_pml_ob1")
-        self._foreign = views.Ob1.bind(parts.layouts).constant("non_existing_communicator_pending")
+        self._foreign = views.Ob1Component.bind(parts.layouts).constant("non_existing_communicator_pending")
 
-    def operations(self, entry: Entry, nonblocking_base: int) -> Iterator[Operation]:
+    def operations(self, entry: OmpiEntry, nonblocking_base: int) -> Iterator[Operation]:
         """Yield a communicator's messages in the order in which a receive from any source would find them.
 
         Such a receive looks at one peer after the other, beginning behind the one that the last search ended with.
@@ -114,7 +114,7 @@ class Unexpected:
 
     # ------------------------------------------------------------ messages that can't be matched yet
 
-    def _early_note(self, peer: Peer, world: Sequence[int]) -> Operation:
+    def _early_note(self, peer: Ob1Peer, world: Sequence[int]) -> Operation:
         count, broken = self._count_early(peer)
         return note(
             f"{count} came too early, behind a message not here yet",
@@ -124,7 +124,7 @@ class Unexpected:
             world=world_rank(world, peer.rank),
         )
 
-    def _count_early(self, peer: Peer) -> tuple[int, str | None]:
+    def _count_early(self, peer: Ob1Peer) -> tuple[int, str | None]:
         """Count a ring of messages, and the rings of their direct successors that hang off each (``range``)."""
         count = 0
         what = f"the ring of early messages of {peer.rank}"

@@ -10,12 +10,12 @@ from typing import TypeAlias
 from mqs_dll.contract import phrases
 from mqs_dll.contract.errors import LayoutError, NoInformation
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.symbols import class_name
 from mqs_dll.library.mpi.transport import HiddenTransport, Transport
 
-Pml: TypeAlias = Transport[Entry]
+Pml: TypeAlias = Transport[OmpiEntry]
 """One point-to-point layer in one process."""
 
 
@@ -40,17 +40,17 @@ def select(parts: Parts) -> Pml:
     pool = parts.containers.pool_class(parts.symbols.need("mca_pml_base_recv_requests"))
     kind = class_name(parts.memory, parts.layouts, pool)
     if kind == "mca_pml_ob1_recv_request_t":
-        from mqs_dll.library.mpi.openmpi.ob1 import Ob1
+        from mqs_dll.library.mpi.openmpi.ob1 import PmlOb1
 
-        return Ob1(parts)
+        return PmlOb1(parts)
     if kind == "mca_pml_cm_hvy_recv_request_t":
         return _cm(parts)
     name = f"pml/{_component(parts, parts.symbols.need('mca_pml_base_selected_component'))}"
     if name == "pml/ucx":
-        from mqs_dll.library.mpi.openmpi.ucx import Ucx
+        from mqs_dll.library.mpi.openmpi.ucx import PmlUcx
 
         try:
-            return Ucx(parts)
+            return PmlUcx(parts)
         except LayoutError as error:
             return hidden_pml(name, f"keeps them in UCX's own memory, in a way that isn't known here ({error})")
     return hidden_pml(name, "keeps them in its own library")
@@ -60,7 +60,7 @@ def _cm(parts: Parts) -> Pml:
     """Return pml/cm with as much as the layouts allow: its requests, and what the layer below keeps of them."""
     from mqs_dll.library.mpi.openmpi.cm import Cm
     from mqs_dll.library.mpi.openmpi.cm_mtl_ofi import CmOverOfi
-    from mqs_dll.library.mpi.openmpi.mtl_ofi import Ofi, find_own_endpoint
+    from mqs_dll.library.mpi.openmpi.mtl_ofi import MtlOfi, find_own_endpoint
 
     pointer = parts.symbols.need("ompi_mtl_base_selected_component")
     mtl = f"mtl/{_component(parts, parts.memory.pointer(pointer))}"
@@ -68,7 +68,7 @@ def _cm(parts: Parts) -> Pml:
     try:
         if mtl == "mtl/ofi":
             try:
-                ofi = Ofi(parts)
+                ofi = MtlOfi(parts)
                 return CmOverOfi(ofi, find_own_endpoint(parts), parts)
             except LayoutError as error:  # pml/cm's own part is worth showing
                 why = str(error)

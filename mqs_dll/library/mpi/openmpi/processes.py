@@ -12,7 +12,7 @@ from mqs_dll.library.mpi.openmpi.groups import ProcName
 from mqs_dll.library.mpi.openmpi.parts import Parts
 
 
-class Processes:
+class OmpiProcList:
     """The list of processes."""
 
     def __init__(self, parts: Parts) -> None:

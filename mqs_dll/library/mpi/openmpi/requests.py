@@ -9,7 +9,7 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.openmpi import cm_views, tags, views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.transport import Transport
 
@@ -71,7 +71,7 @@ class RequestPool(Generic[RequestT]):
         return found
 
 
-class PooledPml(Transport[Entry], Generic[RecvT, SendT]):
+class PooledPml(Transport[OmpiEntry], Generic[RecvT, SendT]):
     """A point-to-point layer that takes its requests from these pools."""
 
     def __init__(self, parts: Parts, receives: type[RecvT], sends: type[SendT]) -> None:
@@ -88,7 +88,7 @@ class PooledPml(Transport[Entry], Generic[RecvT, SendT]):
             has_index=parts.layouts.offset("ompi_communicator_t", "c_index") is not None
         )
 
-    def requests_of(self, entry: Entry) -> int:
+    def requests_of(self, entry: OmpiEntry) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be read."""
         try:
             return self._recv.references(entry.view.address) + self._send.references(entry.view.address)

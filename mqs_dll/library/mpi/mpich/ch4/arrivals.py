@@ -14,8 +14,8 @@ from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.mpich import contexts, operations
-from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS
@@ -24,12 +24,12 @@ from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZ
 class Arrivals:
     """The unexpected messages of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic) -> None:
+    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
         self._parts = parts
         self._traffic = traffic
         self._memory = parts.memory
 
-    def operations(self, entry: Entry) -> Iterator[Operation]:
+    def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
         A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
@@ -58,7 +58,7 @@ class Arrivals:
         return {entry.receives_in for entry in self._parts.communicators.read()}
 
 
-def _operation(message: Message, rank: int, world: int) -> Operation:
+def _operation(message: Ch4Message, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
     length = message.am.count
     here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
@@ -76,7 +76,7 @@ def _operation(message: Message, rank: int, world: int) -> Operation:
     )
 
 
-def _how(message: Message) -> str:
+def _how(message: Ch4Message) -> str:
     if message.state & AM_RENDEZVOUS:
         return f"rendezvous: its {message.am.count} bytes are with the sender"
     return "eager: a part of it is here" if message.state & AM_BUSY else "eager: all of it is here"

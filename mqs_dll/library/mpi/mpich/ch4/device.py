@@ -19,14 +19,14 @@ from mqs_dll.library.mpi.mpich.ch4 import variables
 from mqs_dll.library.mpi.mpich.ch4.arrivals import Arrivals
 from mqs_dll.library.mpi.mpich.ch4.receives import Receives
 from mqs_dll.library.mpi.mpich.ch4.self_path import SelfPath
-from mqs_dll.library.mpi.mpich.ch4.sends import Sends
-from mqs_dll.library.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.ch4.sends import ShmSends
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 if TYPE_CHECKING:
     from mqs_dll.library.mpi.mpich.ch4.netmod import Netmod
@@ -40,7 +40,7 @@ class Ch4(Device):
     """The device ch4 in one process."""
 
     def __init__(self, parts: Parts) -> None:
-        self._traffic = Traffic(parts)
+        self._traffic = Ch4Traffic(parts)
         shared = self._traffic.has_shared_memory
         super().__init__(
             parts, f"{parts.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})"
@@ -50,7 +50,7 @@ class Ch4(Device):
         self._partitioned = Partitioned(parts)
         self._receives = Receives(parts, self._traffic)
         self._arrivals = Arrivals(parts, self._traffic)
-        self._sends = Sends(parts, self._traffic) if shared else None
+        self._sends = ShmSends(parts, self._traffic) if shared else None
         self._netmod: Netmod | None = None
         self._has_looked = False
         self._find_way()
@@ -62,7 +62,7 @@ class Ch4(Device):
             if any(self._network.refusal(entry, "queues", ()) for entry in whole) and (netmod := self._find_netmod()):
                 netmod.find_way()
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry) -> Iterator[Operation]:
         """Return the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
@@ -72,14 +72,14 @@ class Ch4(Device):
         own = self._partitioned.receives(self._traffic.of(entry.view.address).partitioned, entry)
         if entry.has_size_1:
             return chain(own, self._self_path.receives(entry))
-        of_network = self._of_network(entry, Kind.RECV)
+        of_network = self._of_network(entry, RequestKind.RECV)
         refusal = self._network.refusal(entry, "receives", of_network)
         if refusal is not None and (netmod := self._find_netmod()):
             return netmod.receives(entry, chain(own, self._receives.operations(entry)))
         walk = chain(self._receives.operations(entry), own, self._network.receives(of_network))
         return _up_to(refusal, walk)
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: MpichEntry) -> Iterator[Operation]:
         """Return the sends of a communicator, by destination and then in the order of sending.
 
         Raises:
@@ -91,14 +91,14 @@ class Ch4(Device):
         )
         if entry.has_size_1:
             return chain(own, self._self_path.sends(entry))
-        of_network = self._of_network(entry, Kind.SEND)
+        of_network = self._of_network(entry, RequestKind.SEND)
         shared = () if self._sends is None else self._sends.operations(entry)
         refusal = self._network.refusal(entry, "sends", of_network)
         if refusal is not None and (netmod := self._find_netmod()):
             return chain(shared, own, netmod.sends(entry))
         return _up_to(refusal, chain(shared, own))
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Return the messages of a communicator in the order in which they came, which is that of matching.
 
         Raises:
@@ -112,7 +112,7 @@ class Ch4(Device):
             return chain(self._arrivals.operations(entry), netmod.unexpected(entry))
         return _up_to(refusal, self._arrivals.operations(entry))
 
-    def is_idle(self, entry: Entry) -> bool:
+    def is_idle(self, entry: MpichEntry) -> bool:
         """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
         return self._netmod is None and not self.requests_of(entry) and not self._traffic.arrived()
 
@@ -146,7 +146,7 @@ class Ch4(Device):
         from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, ucx
 
         netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
-        netmods = [(ucx.find, ucx.Ucx), (ofi_contexts.find, ofi.Ofi)]
+        netmods = [(ucx.find, ucx.Ch4Ucx), (ofi_contexts.find, ofi.Ch4Ofi)]
         if variables.is_known(self._parts, ofi_contexts.OFI_CONTEXT):
             netmods.reverse()  # a search that finds nothing takes longest
         try:
@@ -163,7 +163,7 @@ class Ch4(Device):
             return error
         return None
 
-    def _of_network(self, entry: Entry, kind: Kind) -> list[str]:
+    def _of_network(self, entry: MpichEntry, kind: RequestKind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""
         requests = [each for each in self._traffic.of(entry.view.address).others if each.cc]
         return [self._traffic.started.text(each) for each in requests if self._parts.requests.kind(each) is kind]
@@ -209,7 +209,7 @@ class HiddenNetmod:
         for handle in handles:
             yield envelopes.send(Status.PENDING, INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0, call, handle, rest)
 
-    def refusal(self, entry: Entry, what: str, waiting: Sequence[str]) -> NoInformation | None:
+    def refusal(self, entry: MpichEntry, what: str, waiting: Sequence[str]) -> NoInformation | None:
         """Return why a queue of a communicator can't be called complete: the netmod may have a part of it.
 
         Args:
@@ -227,7 +227,7 @@ class HiddenNetmod:
             f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", way_out
         )
 
-    def _is_within_node(self, entry: Entry) -> bool:
+    def _is_within_node(self, entry: MpichEntry) -> bool:
         """Tell whether shared memory reaches all processes of a communicator.
 
         MPICH makes a communicator of each node's processes within those that the program has.

@@ -58,7 +58,7 @@ class Queued(NamedTuple):
     place: Place | None
 
 
-class Seen(NamedTuple):
+class PostponedQueues(NamedTuple):
     """The queues that were gone through."""
 
     records: set[int]
@@ -76,9 +76,9 @@ class PostponedSends:
         self._end = views.AmRequest.bind(layouts).offsets["req"]
 
     @remembered
-    def _seen(self) -> Seen:
+    def _seen(self) -> PostponedQueues:
         """Return what was found so far, for ``_look_around`` to add to."""
-        return Seen(set(), {})
+        return PostponedQueues(set(), {})
 
     def of(self, request: int) -> Postponed | None:
         """Return the record of a send's request, None where there is none."""

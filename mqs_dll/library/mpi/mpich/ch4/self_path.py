@@ -19,12 +19,12 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
-from mqs_dll.library.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.links import in_list_order
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import send_call
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 OWN_RANK = 0
 
@@ -32,7 +32,7 @@ OWN_RANK = 0
 class Own(NamedTuple):
     """A send or receive, and ch4's part of it."""
 
-    common: views.Request
+    common: views.MpirRequest
     dev: views.SelfRequest
 
 
@@ -48,13 +48,13 @@ class List(NamedTuple):
 class SelfPath:
     """The messages of one process to itself."""
 
-    def __init__(self, parts: Parts, traffic: Traffic) -> None:
+    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
         self._parts = parts
         self._traffic = traffic
         self._dev = views.SelfRequest.bind(parts.layouts)
         self._memory = parts.memory
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator of one process: those that have their message, then the others.
 
         Raises:
@@ -62,56 +62,60 @@ class SelfPath:
         """
         requests = [(self._parts.requests.kind(each), each) for each in self._traffic.of(entry.view.address).others]
         for kind, request in requests:
-            if kind is Kind.MPROBE:
+            if kind is RequestKind.MPROBE:
                 yield self._held(self._own(request), entry)
-            elif kind is Kind.RECV and request.cc == 0:
+            elif kind is RequestKind.RECV and request.cc == 0:
                 yield self._receive(self._own(request), entry)
-        for own in self._waiting(entry, Kind.RECV):
+        for own in self._waiting(entry, RequestKind.RECV):
             yield self._receive(own, entry)
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator of one process that wait, in their order.
 
         Raises:
             BrokenStructureError: after them, when their order isn't sure.
         """
-        for own in self._waiting(entry, Kind.SEND):
+        for own in self._waiting(entry, RequestKind.SEND):
             yield self._send(own, entry)
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages that no receive has matched, in their order.
 
         Raises:
             BrokenStructureError: after them, when their order isn't sure.
         """
-        for own in self._waiting(entry, Kind.SEND):
+        for own in self._waiting(entry, RequestKind.SEND):
             length = self._length(own.dev)
             world = world_rank(entry.peers(), OWN_RANK)
             how = f"from this process: its {length} bytes are in the send's buffer"
             yield envelopes.message(Status.PENDING, OWN_RANK, world, own.dev.tag, length, 0, how)
 
-    def datatypes(self, entry: Entry) -> list[int]:
+    def datatypes(self, entry: MpichEntry) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
         requests = self._traffic.of(entry.view.address).others
-        return [self._own(each).dev.datatype for each in requests if self._parts.requests.kind(each) is not Kind.MPROBE]
+        return [
+            self._own(each).dev.datatype
+            for each in requests
+            if self._parts.requests.kind(each) is not RequestKind.MPROBE
+        ]
 
     # ------------------------------------------------------------ the lists
 
-    def _own(self, request: views.Request) -> Own:
+    def _own(self, request: views.MpirRequest) -> Own:
         return Own(request, self._dev.at(self._memory, request.address))
 
-    def _waiting(self, entry: Entry, kind: Kind) -> Iterator[Own]:
+    def _waiting(self, entry: MpichEntry, kind: RequestKind) -> Iterator[Own]:
         found = self._read(kind)
         yield from found.by_comm.get(entry.view.address, ())
         if not found.proved:
             raise BrokenStructureError("the list of messages to itself is broken: their order is not known")
 
     @remembered
-    def _read(self, kind: Kind) -> List:
+    def _read(self, kind: RequestKind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
         of_size_1 = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
         requests = [each for comm in of_size_1 for each in self._traffic.of(comm).others]
-        probes = [each for each in requests if self._parts.requests.kind(each) is Kind.MPROBE]
+        probes = [each for each in requests if self._parts.requests.kind(each) is RequestKind.MPROBE]
         taken = {self._own(probe).dev.match_req for probe in probes}
         members = {
             each.address: each
@@ -131,7 +135,7 @@ class SelfPath:
         facts = self._parts.datatypes.at(dev.datatype)
         return UNKNOWN if facts is None else dev.count * facts.size
 
-    def _send(self, own: Own, entry: Entry) -> Operation:
+    def _send(self, own: Own, entry: MpichEntry) -> Operation:
         dev = own.dev
         asked = self._traffic.started.asked(own.common)
         call = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_READY)
@@ -148,7 +152,7 @@ class SelfPath:
             "no receive has matched it",
         )
 
-    def _receive(self, own: Own, entry: Entry) -> Operation:
+    def _receive(self, own: Own, entry: MpichEntry) -> Operation:
         common, dev = own
         asked = self._traffic.started.asked(common)
         values = self._parts.requests.values
@@ -173,7 +177,7 @@ class SelfPath:
             tag_wild=any_tag,
         )
 
-    def _held(self, own: Own, entry: Entry) -> Operation:
+    def _held(self, own: Own, entry: MpichEntry) -> Operation:
         """Return what a matched probe holds: the send's request has all of it."""
         sent = self._dev.at(self._memory, own.dev.match_req)
         request = self._traffic.started.text(own.common)

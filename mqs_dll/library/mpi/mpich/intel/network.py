@@ -19,7 +19,7 @@ from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
 from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
@@ -44,7 +44,7 @@ class OfNetwork:
         self._parts = parts
         self.started = Started(parts)
 
-    def others(self, comm: int) -> Sequence[views.Request]:
+    def others(self, comm: int) -> Sequence[views.MpirRequest]:
         """Return the sends and receives of the communicator at an address; a receive of any source once."""
         known = self._parts.requests
         found = (each for each in known.live().values() if known.kind(each) in TRANSFERS)
@@ -52,7 +52,7 @@ class OfNetwork:
         return [each for each in own if self.started.comm(each) == comm]
 
 
-class IntelOfi(ofi.Ofi):
+class IntelOfi(ofi.Ch4Ofi):
     """Intel MPI's netmod ofi of one process."""
 
     SEND_EVENT = 2
@@ -61,19 +61,19 @@ class IntelOfi(ofi.Ofi):
     def __init__(self, parts: Parts, endpoint: Endpoint) -> None:
         super().__init__(parts, OfNetwork(parts), [endpoint])
         self._is_old = True
-        self._forms = self._own_forms = (ofi.Form(ofi.Layout(20, 20, 20, context_first=True), 2),)
+        self._forms = self._own_forms = (ofi.TagForm(ofi.TagLayout(20, 20, 20, context_first=True), 2),)
         self.fabric = endpoint.fabric
 
     def find_way(self) -> None:
         """Return: the ranks are in the tags, and Intel MPI's table of processes isn't known."""
 
-    def _rank(self, place: int, address: int, entry: Entry) -> int:
+    def _rank(self, place: int, address: int, entry: MpichEntry) -> int:
         return INVALID_RANK
 
     def _is_elsewhere(self, place: int, address: int) -> bool:
         return False
 
-    def _receiver(self, send: ofi.Outgoing, entry: Entry) -> int:
+    def _receiver(self, send: ofi.Ch4OfiSend, entry: MpichEntry) -> int:
         return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
