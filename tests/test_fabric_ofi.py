@@ -20,7 +20,7 @@ from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.openmpi import identity
 from mqs_dll.library.mpi.openmpi.mtl_ofi import find_own_endpoint
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, processes_with_tag, running
 from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
@@ -48,7 +48,7 @@ def endpoint_of(target: Tampered) -> Endpoint:
     symbols = Symbols(target.image, wanted_members(identity.ALL_VIEWS))
     profiles = identity.profiles_for(symbols, shipped("openmpi"))
     layouts = identity.identify(memory, symbols, Layouts(), profiles).layouts
-    return find_own_endpoint(Parts(memory, symbols, layouts))
+    return find_own_endpoint(OmpiProcessContext(memory, symbols, layouts))
 
 
 @IN_A_DOZEN

@@ -18,7 +18,7 @@ from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
 from mqs_dll.library.mpi.mpich.ch4 import Ch4
 from mqs_dll.library.mpi.mpich.ch4.cells import Cells
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 from tests.support.memory_image import MemoryImage
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, REQUESTS, MpichProcess
@@ -131,7 +131,7 @@ class Process(MpichProcess):
         context = struct.pack("<I" if self.layouts.struct(views.CONTEXT_ID).size == 4 else "<Hxx", context_id)
         return struct.pack("<ii", rank, tag) + context + struct.pack("<IIIQQQ", 0, flags, 0, request, size, 0)
 
-    def device(self, device: str = "ch4:ofi ucx", parts: Parts | None = None) -> Ch4:
+    def device(self, device: str = "ch4:ofi ucx", parts: MpichProcessContext | None = None) -> Ch4:
         """Return what is chosen for the process."""
         found = select(parts or self.parts(device))
         assert isinstance(found, Ch4)

@@ -25,8 +25,8 @@ from mqs_dll.library.mpi.openmpi import cm_views, identity, mtl_ofi, views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import Pml, select
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
@@ -110,7 +110,7 @@ def transport_of(mpi: Mpi) -> Transport:
     return next(each for each in mpi.transports if each in OVER_LIBFABRIC)
 
 
-def _no_endpoint(_: Parts) -> NoReturn:
+def _no_endpoint(_: OmpiProcessContext) -> NoReturn:
     raise LayoutError("its provider is not known here")
 
 
@@ -304,7 +304,7 @@ class Target:
         assert isinstance(entry, OmpiEntry)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
-            return select(Parts(self.memory, self.symbols, layouts)), entry
+            return select(OmpiProcessContext(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

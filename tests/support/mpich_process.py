@@ -13,9 +13,9 @@ from mqs_dll.library.mpi.elf import LoadedLibrary
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators, MpichEntry
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.pools import Pools
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.release import Release
 from mqs_dll.library.mpi.mpich.requests import RequestKind, kinds_of
 from tests.support.memory_image import MemoryImage, NoSymbols
@@ -119,10 +119,10 @@ class MpichProcess:
         """Return the number of a kind of request."""
         return next(number for number, meaning in kinds_of(self.layouts).items() if meaning is kind)
 
-    def parts(self, device: str) -> Parts:
+    def parts(self, device: str) -> MpichProcessContext:
         """Return what a device reads from."""
         memory, pools = self._memory(), cast(Pools, self._pools)
-        return Parts(
+        return MpichProcessContext(
             NoSymbols(),
             memory,
             LoadedLibrary(0, (), ""),

@@ -4,7 +4,7 @@
 - ``identity``: whether it is up, and which layouts hold; ``release``: which release it is
 - ``views``: the members that are read; ``handles``: what a handle tells
 - ``pools``: where all objects are; ``process``: the predefined communicators and MPIR_Process
-- ``parts``: what every room below reads from
+- ``process_context``: MPICH in one process, which every module below reads from
 - ``communicators``: which there are; ``contexts``: their numbers; ``groups``: their processes; ``internal``: those that
   MPICH keeps for itself; ``romio``: those of ROMIO's open files
 - ``requests``: all requests in use; ``persistent``: what is behind those that are started; ``links``: in which order

@@ -13,7 +13,7 @@ from mqs_dll.library.mpi.mpich import identity, views
 from mqs_dll.library.mpi.mpich.communicators import WORLD, MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device, HiddenDevice
 from mqs_dll.library.mpi.mpich.internal import MpichInternalCommunicators
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.romio import Files
 from mqs_dll.library.mpi.mpich.windows import MpichWindows
 
@@ -50,23 +50,23 @@ def _need_anchor(image: TargetImage) -> int:
     return anchor
 
 
-def select(parts: Parts) -> Device:
+def select(mpi: MpichProcessContext) -> Device:
     """Return the reader for the device of a process's MPICH; only that one is imported."""
-    if parts.layouts.offset(views.MpirRequest.struct, "dev.match.parts.tag") is not None:
+    if mpi.layouts.offset(views.MpirRequest.struct, "dev.match.parts.tag") is not None:
         from mqs_dll.library.mpi.mpich.ch3 import Ch3
 
-        return Ch3(parts)
-    if views.LinkedExtension.struct in parts.layouts and (
-        parts.layouts.offset(views.LinkedExtension.struct, "rreq.next") is not None
+        return Ch3(mpi)
+    if views.LinkedExtension.struct in mpi.layouts and (
+        mpi.layouts.offset(views.LinkedExtension.struct, "rreq.next") is not None
     ):
         from mqs_dll.library.mpi.mpich.intel import Intel
 
-        return Intel(parts)
-    if parts.layouts.offset(views.MpirRequest.struct, "dev.ch4.self.tag") is not None:
+        return Intel(mpi)
+    if mpi.layouts.offset(views.MpirRequest.struct, "dev.ch4.self.tag") is not None:
         from mqs_dll.library.mpi.mpich.ch4 import Ch4
 
-        return Ch4(parts)
-    return HiddenDevice(parts, parts.release.device or "an unknown device")
+        return Ch4(mpi)
+    return HiddenDevice(mpi, mpi.release.device or "an unknown device")
 
 
 class AttachedMpich(AttachedMpi[MpichEntry]):
@@ -74,13 +74,15 @@ class AttachedMpich(AttachedMpi[MpichEntry]):
 
     def __init__(self, image: TargetImage, memory: Memory, identified: identity.MpichIdentity) -> None:
         known = identified
-        parts = Parts(image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin)
-        super().__init__(memory, known.common, select(parts), parts.datatypes)
+        mpi = MpichProcessContext(
+            image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin
+        )
+        super().__init__(memory, known.common, select(mpi), mpi.datatypes)
         self._identity = identified
         self._pools = identified.pools
-        self._ranks = parts.ranks
-        self._communicators = parts.communicators
-        self._windows = MpichWindows(parts)
+        self._ranks = mpi.ranks
+        self._communicators = mpi.communicators
+        self._windows = MpichWindows(mpi)
         files = Files(memory, identified.library, identified.heap_end)
         self._internal = MpichInternalCommunicators(self._communicators, self._windows, files)
 

@@ -16,16 +16,16 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 
 class Partitioned:
     """Reads partitioned requests."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._reader = views.PartitionedRequest.bind(parts.layouts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self._reader = views.PartitionedRequest.bind(mpi.layouts)
 
     def sends(self, requests: Iterable[views.MpirRequest], entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends among the partitioned requests of a communicator that are started, by destination."""
@@ -53,13 +53,13 @@ class Partitioned:
         return bool(part.peer_req_ptr) and not (part.buffer or part.count or part.datatype)
 
     def _started(self, requests: Iterable[views.MpirRequest], *kinds: RequestKind) -> Iterator[views.MpirRequest]:
-        return (each for each in requests if self._parts.requests.kind(each) in kinds and self._read(each).active_flag)
+        return (each for each in requests if self._mpi.requests.kind(each) in kinds and self._read(each).active_flag)
 
     def _read(self, request: views.MpirRequest) -> views.PartitionedRequest:
-        return self._reader.at(self._parts.memory, request.address)
+        return self._reader.at(self._mpi.memory, request.address)
 
     def _send(self, request: views.MpirRequest, part: views.PartitionedRequest, entry: MpichEntry) -> Operation:
-        facts = self._parts.datatypes.at(part.datatype)
+        facts = self._mpi.datatypes.at(part.datatype)
         elements = part.partitions * part.count
         return envelopes.send(
             Status.PENDING if request.cc else Status.COMPLETE,
@@ -70,13 +70,13 @@ class Partitioned:
             part.buffer,
             phrases.made_by("MPI_Psend_init", how=How.PARTITIONED),
             buffer_text(facts, elements, part.datatype),
-            phrases.request(self._parts.requests.handle(request)),
+            phrases.request(self._mpi.requests.handle(request)),
             f"{part.partitions} parts" if part.peer_req_ptr else f"{part.partitions} parts; no receive has matched it",
             "its tag is not kept",
         )
 
     def _receive(self, request: views.MpirRequest, part: views.PartitionedRequest, entry: MpichEntry) -> Operation:
-        facts = self._parts.datatypes.at(part.datatype)
+        facts = self._mpi.datatypes.at(part.datatype)
         elements = part.partitions * part.count
         capacity = UNKNOWN if facts is None else elements * facts.size
         rank, tag = (request.status_source, request.status_tag) if part.tag is None else (part.dest, part.tag)
@@ -91,6 +91,6 @@ class Partitioned:
             part.buffer,
             phrases.made_by("MPI_Precv_init", how=How.PARTITIONED),
             buffer_text(facts, elements, part.datatype),
-            phrases.request(self._parts.requests.handle(request)),
+            phrases.request(self._mpi.requests.handle(request)),
             f"{part.partitions} parts",
         )

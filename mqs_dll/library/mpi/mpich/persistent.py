@@ -15,7 +15,7 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import MpichRequests, RequestKind
 
 PERSISTENT = (RequestKind.PREQUEST_SEND, RequestKind.PREQUEST_RECV)
@@ -48,14 +48,14 @@ def send_call(asked: views.PersistentRequest) -> str:
 class Started:
     """The persistent requests of ch4 that are started, by what does their work, and what they ask for."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._memory = parts.memory
-        self._arguments = views.PersistentRequest.bind(parts.layouts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
+        self._arguments = views.PersistentRequest.bind(mpi.layouts)
 
     @remembered
     def _all(self) -> dict[int, views.MpirRequest]:
-        return started(self._parts.requests)
+        return started(self._mpi.requests)
 
     def of(self, request: views.MpirRequest) -> views.MpirRequest | None:
         """Return the persistent request that a request does the work of."""
@@ -72,11 +72,11 @@ class Started:
 
     def text(self, request: views.MpirRequest) -> str:
         """Return the handle that the program has for a request, in words."""
-        return phrases.request(self._parts.requests.handle(self.of(request) or request))
+        return phrases.request(self._mpi.requests.handle(self.of(request) or request))
 
     def wanted(self, asked: views.PersistentRequest) -> Envelope:
         """Return the rank, tag and bytes that a persistent request asks for, -1 for any."""
-        values, facts = self._parts.requests.values, self._parts.datatypes.at(asked.datatype)
+        values, facts = self._mpi.requests.values, self._mpi.datatypes.at(asked.datatype)
         return Envelope(
             INVALID_RANK if asked.rank == values.any_source else asked.rank,
             UNKNOWN if asked.tag == values.any_tag else asked.tag,
@@ -99,7 +99,7 @@ class Started:
     @remembered
     def _without_work(self) -> dict[int, list[views.MpirRequest]]:
         """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
-        requests = self._parts.requests
+        requests = self._mpi.requests
         found: defaultdict[int, list[views.MpirRequest]] = defaultdict(list)
         for each in _started(requests):
             if requests.kind(each) is RequestKind.PREQUEST_SEND and each.real_request not in requests.live():
@@ -117,8 +117,8 @@ class Started:
             wanted.length,
             asked.buffer,
             send_call(asked),
-            buffer_text(self._parts.datatypes.at(asked.datatype), asked.count, asked.datatype),
-            phrases.request(self._parts.requests.handle(persistent)),
+            buffer_text(self._mpi.datatypes.at(asked.datatype), asked.count, asked.datatype),
+            phrases.request(self._mpi.requests.handle(persistent)),
             "done" if done else None,
             NO_ORDER,
         )

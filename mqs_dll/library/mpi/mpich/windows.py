@@ -18,7 +18,7 @@ from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import values_of
 
 DEVICE = 128 + 4 * 4
@@ -68,13 +68,13 @@ _UNKNOWN: _Said = (None, None, None, None)
 class MpichWindows:
     """Reads the windows of one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._pools = parts.pools
-        self._ranks = parts.ranks
-        self._is_ch4 = parts.release.device.startswith("ch4")
-        self._window = views.MpirWin.bind(parts.layouts)
-        self._handles_are_addresses = values_of(parts.layouts).handles_are_addresses
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._memory = mpi.memory
+        self._pools = mpi.pools
+        self._ranks = mpi.ranks
+        self._is_ch4 = mpi.release.device.startswith("ch4")
+        self._window = views.MpirWin.bind(mpi.layouts)
+        self._handles_are_addresses = values_of(mpi.layouts).handles_are_addresses
 
     def live(self) -> list[views.MpirWin]:
         """Return the windows that are alive.

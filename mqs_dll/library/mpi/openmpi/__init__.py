@@ -4,7 +4,7 @@
 - ``identity``: which release it is, whether it is up, and which layouts hold
 - ``symbols``: exported variables, and the descriptors of classes; ``views``: the members that are read
 - ``containers``: lists, tables, pools of objects, blocks of the heap
-- ``parts``: what every walker reads from
+- ``process_context``: Open MPI in one process, which every walker reads from
 - ``communicators``: which there are; ``groups``: their processes; ``processes``: what
   transports keep of each; ``lineage``: what those without a name come from;
   ``internal``: those that Open MPI keeps for itself

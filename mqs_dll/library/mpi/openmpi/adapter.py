@@ -12,8 +12,8 @@ from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import identity, lineage
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.internal import OmpiInternalCommunicators
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import select
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import NEEDED, Symbols, missing
 from mqs_dll.library.mpi.openmpi.windows import OmpiWindows
 
@@ -55,14 +55,14 @@ class AttachedOpenMpi(AttachedMpi[OmpiEntry]):
     """Open MPI in one process."""
 
     def __init__(self, memory: Memory, symbols: Symbols, identified: Identity) -> None:
-        parts = Parts(memory, symbols, identified.layouts)
-        super().__init__(memory, identified, select(parts), parts.datatypes)
+        mpi = OmpiProcessContext(memory, symbols, identified.layouts)
+        super().__init__(memory, identified, select(mpi), mpi.datatypes)
         self._symbols = symbols
         self._profile = identified.profile
-        self._groups = parts.groups
-        self._communicators = OmpiCommunicators(parts)
-        self._windows = OmpiWindows(parts)
-        self._internal = OmpiInternalCommunicators(parts, self._windows)
+        self._groups = mpi.groups
+        self._communicators = OmpiCommunicators(mpi)
+        self._windows = OmpiWindows(mpi)
+        self._internal = OmpiInternalCommunicators(mpi, self._windows)
 
     def facts(self) -> MpiFacts:
         """Return what is known of this Open MPI."""

@@ -28,8 +28,8 @@ from mqs_dll.library.mpi.openmpi.describe import (
     tag_text,
 )
 from mqs_dll.library.mpi.openmpi.mtl_ofi import MtlOfi, Pattern
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.requests import PooledPml
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
@@ -55,23 +55,23 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(self, mtl: str, ofi: MtlOfi | None, parts: Parts, why: str = "") -> None:
+    def __init__(self, mtl: str, ofi: MtlOfi | None, mpi: OmpiProcessContext, why: str = "") -> None:
         """Begin.
 
         Args:
             mtl: the layer below, as Open MPI calls it, like "mtl/ofi".
             ofi: tells what that one keeps.
-            parts: of the process.
+            mpi: in the process.
             why: the memory of the layer's library can't be read.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
-        super().__init__(parts, cm_views.CmRecvRequest, cm_views.CmSendRequest)
+        super().__init__(mpi, cm_views.CmRecvRequest, cm_views.CmSendRequest)
         self.name = f"pml/cm over {mtl}"
         self._keeper = KEEPERS.get(mtl, "its own library") + (f" ({why})" if why else "")
         self._ofi = ofi
-        self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
+        self._lower_bound = cm_views.LowerBound.bind(mpi.layouts)
 
     def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""

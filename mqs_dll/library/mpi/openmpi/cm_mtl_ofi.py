@@ -36,8 +36,8 @@ from mqs_dll.library.mpi.openmpi.mtl_ofi import (
     MtlOfi,
     Pattern,
 )
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LARGEST_REQUEST = 1024
@@ -104,21 +104,21 @@ class Coming(NamedTuple):
 class CmOverOfi(Cm):
     """pml/cm over mtl/ofi in one process, with libfabric's endpoint."""
 
-    def __init__(self, ofi: MtlOfi, endpoint: Endpoint, parts: Parts) -> None:
+    def __init__(self, ofi: MtlOfi, endpoint: Endpoint, mpi: OmpiProcessContext) -> None:
         """Begin.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
-        super().__init__("mtl/ofi", ofi, parts)
+        super().__init__("mtl/ofi", ofi, mpi)
         self.fabric = endpoint.fabric
         self.name += f" ({self.fabric.title})"
         self._endpoint = endpoint
         self._mtl = ofi
         self._bits = ofi.bits
-        self._communicators = OmpiCommunicators(parts)
-        self._record = cm_views.OfiRequest.bind(parts.layouts)
-        self._convertor = cm_views.Convertor.bind(parts.layouts)
+        self._communicators = OmpiCommunicators(mpi)
+        self._record = cm_views.OfiRequest.bind(mpi.layouts)
+        self._convertor = cm_views.Convertor.bind(mpi.layouts)
 
     # ------------------------------------------------------------ receives
 

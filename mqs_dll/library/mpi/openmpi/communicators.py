@@ -12,7 +12,7 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.groups import Groups, ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 NAME_BYTES = 64
 """MPI_MAX_OBJECT_NAME of Open MPI, and what its c_name holds at most, NUL included."""
@@ -176,13 +176,13 @@ class OmpiEntry(CommunicatorEntry):
 class OmpiCommunicators:
     """Reads the table of communicators."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._groups = parts.groups
-        self._table = parts.symbols.need("ompi_mpi_communicators")
-        self._class = parts.symbols.need("ompi_communicator_t_class")
-        self._communicator = views.OmpiCommunicator.bind(parts.layouts)
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._groups = mpi.groups
+        self._table = mpi.symbols.need("ompi_mpi_communicators")
+        self._class = mpi.symbols.need("ompi_communicator_t_class")
+        self._communicator = views.OmpiCommunicator.bind(mpi.layouts)
 
     def read(self) -> list[OmpiEntry]:
         """Return the live communicators in the order of their numbers.

@@ -17,7 +17,7 @@ from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import heap_bytes
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.windows import OmpiWindows
 
 MODULE_BYTES = 1024
@@ -39,13 +39,13 @@ HIERARCHICAL = re.compile(rb"ompi_comm_coll_preference|ompi_comm_coll_han_topo_l
 class OmpiInternalCommunicators:
     """Finds them in one process."""
 
-    def __init__(self, parts: Parts, windows: OmpiWindows) -> None:
-        self._memory = parts.memory
-        self._symbols = parts.symbols
-        self._containers = parts.containers
+    def __init__(self, mpi: OmpiProcessContext, windows: OmpiWindows) -> None:
+        self._memory = mpi.memory
+        self._symbols = mpi.symbols
+        self._containers = mpi.containers
         self._windows = windows
-        self._info = views.OpalInfoSubscriber.bind(parts.layouts)
-        self._file_size = parts.class_size("ompi_file_t")
+        self._info = views.OpalInfoSubscriber.bind(mpi.layouts)
+        self._file_size = mpi.class_size("ompi_file_t")
 
     def mark(self, entries: Sequence[OmpiEntry]) -> None:
         """Set ``internal`` in the entries of Open MPI's own communicators, and say of which window or file they are."""

@@ -18,7 +18,7 @@ from mqs_dll.library.memory import WORD, remembered
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.tags import ANY_TAG
 
@@ -83,19 +83,19 @@ class Pattern(NamedTuple):
 class MtlOfi:
     """mtl/ofi in one process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, mpi: OmpiProcessContext) -> None:
         """Find out how this process's messages carry their tags.
 
         Raises:
             LayoutError: the layouts of mtl/ofi's structs are missing, or don't hold here.
         """
-        memory, symbols, layouts = parts.memory, parts.symbols, parts.layouts
+        memory, symbols, layouts = mpi.memory, mpi.symbols, mpi.layouts
         self._memory = memory
         self._request = cm_views.OfiRequest.bind(layouts)
         self._endpoint = cm_views.OfiEndpoint.bind(layouts)
         self._endpoint_class = symbols.need("mca_mtl_ofi_endpoint_t_class")
-        self._processes = OmpiProcList(parts)
-        _check_request_size(parts)
+        self._processes = OmpiProcList(mpi)
+        _check_request_size(mpi)
         module = cm_views.OfiModule.bind(layouts).at(memory, symbols.need("ompi_mtl_ofi"))
         directed = bool(module.fi_cq_data)
         self.bits = MtlOfiTagCodec(
@@ -190,25 +190,25 @@ class MtlOfi:
         return None
 
 
-def _check_request_size(parts: Parts) -> None:
+def _check_request_size(mpi: OmpiProcessContext) -> None:
     """Compare the size of mtl/ofi's request with the room that pml/cm leaves for it (4.1.2 made it larger)."""
-    address = parts.symbols.need("mca_pml_base_recv_requests")
-    pool = views.OpalFreeList.bind(parts.layouts).at(parts.memory, address)
-    heavy = parts.class_size("mca_pml_cm_hvy_recv_request_t")
-    size = parts.layouts.struct("ompi_mtl_ofi_request_t").size
+    address = mpi.symbols.need("mca_pml_base_recv_requests")
+    pool = views.OpalFreeList.bind(mpi.layouts).at(mpi.memory, address)
+    heavy = mpi.class_size("mca_pml_cm_hvy_recv_request_t")
+    size = mpi.layouts.struct("ompi_mtl_ofi_request_t").size
     if not heavy or size is None or pool.fl_frag_size != heavy + size - MTL_REQUEST_BYTES:
         raise LayoutError(f"ompi_mtl_ofi_request_t has another size than {size}")
 
 
-def find_own_endpoint(parts: Parts) -> Endpoint:
+def find_own_endpoint(mpi: OmpiProcessContext) -> Endpoint:
     """Return the endpoint of libfabric's through which ompi_mtl_ofi sends and receives.
 
     Raises:
         LayoutError: there is none or more than one, or its provider's queues can't be read; the text says which it is.
     """
-    memory, address = parts.memory, parts.symbols.need("ompi_mtl_ofi")
-    library = Libfabric(parts.symbols.image, memory)
-    module = cm_views.OfiModule.bind(parts.layouts).at(memory, address)
+    memory, address = mpi.memory, mpi.symbols.need("ompi_mtl_ofi")
+    library = Libfabric(mpi.symbols.image, memory)
+    module = cm_views.OfiModule.bind(mpi.layouts).at(memory, address)
     if module.rx_ctx_bits:
         raise LayoutError("mtl/ofi uses several contexts of libfabric's")
     try:

@@ -29,7 +29,7 @@ from mqs_dll.library.mpi.openmpi.describe import (
 )
 from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching
 from mqs_dll.library.mpi.openmpi.ob1_unexpected import Unexpected
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.requests import CANCELLED, PooledPml
 
 # ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
@@ -45,12 +45,12 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
 
     name = "pml/ob1"
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, views.RecvRequest, views.SendRequest)
-        self._cached_recv = parts.symbols.get("mca_pml_ob1_recvreq")
-        self._cached_send = parts.symbols.get("mca_pml_ob1_sendreq")
-        self._matching = Ob1Matching(parts)
-        self._unexpected = Unexpected(parts, self._matching)
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        super().__init__(mpi, views.RecvRequest, views.SendRequest)
+        self._cached_recv = mpi.symbols.get("mca_pml_ob1_recvreq")
+        self._cached_send = mpi.symbols.get("mca_pml_ob1_sendreq")
+        self._matching = Ob1Matching(mpi)
+        self._unexpected = Unexpected(mpi, self._matching)
 
     def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""

@@ -10,7 +10,7 @@ from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import LARGEST_GROUP
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 
 class Ob1Peer(NamedTuple):
@@ -35,16 +35,16 @@ class Ob1Lists(NamedTuple):
 class Ob1Matching:
     """The matching lists of the communicators of one process, each read once in a sweep."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._comm = views.Ob1Comm.bind(parts.layouts)
-        self._proc = views.Ob1Proc.bind(parts.layouts)
-        self._sentinel = views.OpalList.bind(parts.layouts).constant("opal_list_sentinel")
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._comm = views.Ob1Comm.bind(mpi.layouts)
+        self._proc = views.Ob1Proc.bind(mpi.layouts)
+        self._sentinel = views.OpalList.bind(mpi.layouts).constant("opal_list_sentinel")
         self._specific_sentinel = self._proc.constant("specific_receives") + self._sentinel
         self._unexpected_sentinel = self._proc.constant("unexpected_frags") + self._sentinel
-        self._comm_class = parts.symbols.need("mca_pml_ob1_comm_t_class")
-        self._proc_class = parts.symbols.need("mca_pml_ob1_comm_proc_t_class")
+        self._comm_class = mpi.symbols.need("mca_pml_ob1_comm_t_class")
+        self._proc_class = mpi.symbols.need("mca_pml_ob1_comm_proc_t_class")
 
     @remembered
     def lists(self, entry: OmpiEntry) -> Ob1Lists:

@@ -17,7 +17,7 @@ from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import LARGEST_COUNT
 from mqs_dll.library.mpi.openmpi.describe import foreign_note, tag_text
 from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching, Ob1Peer
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 # types of headers
 MATCH = 0x41
@@ -35,15 +35,15 @@ CID_BYTES = 32
 class Unexpected:
     """Decodes the messages of one process."""
 
-    def __init__(self, parts: Parts, matching: Ob1Matching) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
+    def __init__(self, mpi: OmpiProcessContext, matching: Ob1Matching) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
         self._matching = matching
-        self._fragment = views.Ob1RecvFrag.bind(parts.layouts)
-        self._header = views.Ob1Header.bind(parts.layouts)
-        self._class = parts.symbols.need("mca_pml_ob1_recv_frag_t_class")
-        self._component = parts.symbols.get("mca_pml_ob1")
-        self._foreign = views.Ob1Component.bind(parts.layouts).constant("non_existing_communicator_pending")
+        self._fragment = views.Ob1RecvFrag.bind(mpi.layouts)
+        self._header = views.Ob1Header.bind(mpi.layouts)
+        self._class = mpi.symbols.need("mca_pml_ob1_recv_frag_t_class")
+        self._component = mpi.symbols.get("mca_pml_ob1")
+        self._foreign = views.Ob1Component.bind(mpi.layouts).constant("non_existing_communicator_pending")
 
     def operations(self, entry: OmpiEntry, nonblocking_base: int) -> Iterator[Operation]:
         """Yield a communicator's messages in the order in which a receive from any source would find them.

@@ -31,8 +31,8 @@ from mqs_dll.library.mpi.openmpi import tags, views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, request_text, tag_text
 from mqs_dll.library.mpi.openmpi.groups import ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import Pml, hidden
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
@@ -108,24 +108,24 @@ class PmlUcx(Pml):
 
     name = "pml/ucx"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, mpi: OmpiProcessContext) -> None:
         """Find the worker.
 
         Raises:
             LayoutError: there is none, or UCX is of a release that isn't known.
         """
-        self._memory = memory = parts.memory
-        symbols, layouts = parts.symbols, parts.layouts
-        self._datatypes = parts.datatypes
-        self._communicators = OmpiCommunicators(parts)
+        self._memory = memory = mpi.memory
+        symbols, layouts = mpi.symbols, mpi.layouts
+        self._datatypes = mpi.datatypes
+        self._communicators = OmpiCommunicators(mpi)
         self._request = views.OmpiRequest.bind(layouts)
-        self._own_bytes = own_bytes(parts)
+        self._own_bytes = own_bytes(mpi)
         self._worker = find_own_worker(symbols.image, memory, self._own_bytes)
         self._matching = UcxMatching(self._worker)
         self._requests = UcxRequests(self._worker)
-        self._processes = OmpiProcList(parts)
-        self._containers = parts.containers
-        self._pool = _pool_of_persistent(parts)
+        self._processes = OmpiProcList(mpi)
+        self._containers = mpi.containers
+        self._pool = _pool_of_persistent(mpi)
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
@@ -412,14 +412,14 @@ class PmlUcx(Pml):
         return request_text(self._memory, known.address, known.req_complete)
 
 
-def own_bytes(parts: Parts) -> int:
+def own_bytes(mpi: OmpiProcessContext) -> int:
     """Return sizeof(ompi_request_t), as the class tells it; its last word is the communicator (req_mpi_object).
 
     Raises:
         LayoutError: the class isn't there, or doesn't have what is known of a request.
     """
-    size = parts.class_size("ompi_request_t")
-    if size % WORD or not views.OmpiRequest.bind(parts.layouts).end + WORD <= size <= LARGEST_REQUEST:
+    size = mpi.class_size("ompi_request_t")
+    if size % WORD or not views.OmpiRequest.bind(mpi.layouts).end + WORD <= size <= LARGEST_REQUEST:
         raise LayoutError(f"Open MPI's class ompi_request_t says that a request has {size} bytes")
     return size
 
@@ -444,19 +444,19 @@ def find_own_worker(image: TargetImage, memory: Memory, own: int) -> UcxWorker:
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 
-def _pool_of_persistent(parts: Parts) -> int | None:
+def _pool_of_persistent(mpi: OmpiProcessContext) -> int | None:
     """Return the address of the pool of persistent requests, an opal_free_list_t in ompi_pml_ucx; None without any.
 
     Raises:
         LayoutError: it isn't there.
     """
-    module = parts.symbols.get("ompi_pml_ucx")
-    kind = parts.symbols.get("mca_pml_ucx_persistent_request_t_class")
+    module = mpi.symbols.get("ompi_pml_ucx")
+    kind = mpi.symbols.get("mca_pml_ucx_persistent_request_t_class")
     if module is None or kind is None:
         return None
-    for place, word in enumerate(parts.memory.pointers(module, MODULE_BYTES // WORD)):
+    for place, word in enumerate(mpi.memory.pointers(module, MODULE_BYTES // WORD)):
         if word == kind:
-            return module + WORD * place - views.OpalFreeList.bind(parts.layouts).offsets["fl_frag_class"]
+            return module + WORD * place - views.OpalFreeList.bind(mpi.layouts).offsets["fl_frag_class"]
     raise LayoutError("ompi_pml_ucx has no pool of persistent requests")
 
 

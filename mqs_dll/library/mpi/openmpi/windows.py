@@ -17,7 +17,7 @@ from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import heap_bytes
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 FREED = 0x1
 INVALID = 0x2
@@ -43,14 +43,14 @@ _UNKNOWN: _Epochs = (None, None, None)
 class OmpiWindows:
     """Reads the windows of one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._symbols = parts.symbols
-        self._containers = parts.containers
-        self._groups = parts.groups
-        self._window = views.OmpiWin.bind(parts.layouts)
-        self._sync_size = parts.class_size("ompi_osc_rdma_sync_t")
-        self._header = parts.class_size("opal_object_t")
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._symbols = mpi.symbols
+        self._containers = mpi.containers
+        self._groups = mpi.groups
+        self._window = views.OmpiWin.bind(mpi.layouts)
+        self._sync_size = mpi.class_size("ompi_osc_rdma_sync_t")
+        self._header = mpi.class_size("opal_object_t")
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
             self._sync_size = 0
 

@@ -34,9 +34,9 @@ from mqs_dll.library.mpi.mpich.ch3.requests import (
 )
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import started
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 
 PACKED = 0x4C00010F
@@ -47,9 +47,9 @@ LARGEST_EAGER = 1 << 17
 class Ch3(Device):
     """The device ch3 in one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, parts.release.device or "ch3")
-        self._dev = views.Ch3Request.bind(parts.layouts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        super().__init__(mpi, mpi.release.device or "ch3")
+        self._dev = views.Ch3Request.bind(mpi.layouts)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
@@ -59,7 +59,7 @@ class Ch3(Device):
 
     @remembered
     def _queues(self) -> Ch3Queues:
-        requests = self._parts.requests
+        requests = self._mpi.requests
         return sort(
             (
                 Ch3DeviceRequest(common, self._dev.at(self._memory, address), requests.kind(common))
@@ -82,7 +82,7 @@ class Ch3(Device):
 
     def _receive(self, request: Ch3DeviceRequest, entry: MpichEntry) -> Operation:
         dev = request.dev
-        facts = self._parts.datatypes.at(dev.datatype)
+        facts = self._mpi.datatypes.at(dev.datatype)
         matched = not request.is_posted and not request.cancelled
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
@@ -118,7 +118,7 @@ class Ch3(Device):
 
     def _send(self, request: Ch3DeviceRequest, entry: MpichEntry, no_order: str | None) -> Operation:
         dev = request.dev
-        facts = self._parts.datatypes.at(dev.datatype)
+        facts = self._mpi.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
         copied = dev.datatype == PACKED and operations.is_buffered(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if _is_answered(request, length) else Status.PENDING
@@ -148,7 +148,7 @@ class Ch3(Device):
             yield self._message(request, entry)
         if entry.view.handle == WORLD:
             numbers = {context_id: len(messages) for context_id, messages in queues.unexpected.items()}
-            yield from operations.early_notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._mpi.communicators)
         if not queues.unexpected_proved:
             raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
 
@@ -185,7 +185,7 @@ class Ch3(Device):
 
     def _request_text(self, request: Ch3DeviceRequest) -> str:
         common = self._queues().started.get(request.common.address, request.common)
-        return phrases.request(self._parts.requests.handle(common))
+        return phrases.request(self._mpi.requests.handle(common))
 
 
 def _is_answered(request: Ch3DeviceRequest, length: int) -> bool:

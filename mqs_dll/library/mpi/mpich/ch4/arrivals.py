@@ -16,18 +16,18 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.mpich import contexts, operations
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS
 
 
 class Arrivals:
     """The unexpected messages of one process."""
 
-    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
         self._traffic = traffic
-        self._memory = parts.memory
+        self._memory = mpi.memory
 
     def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
@@ -50,12 +50,12 @@ class Arrivals:
             unknown = {
                 number: len(messages) for number, messages in arrived.items() if contexts.whole_of(number) not in known
             }
-            yield from operations.early_notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._mpi.communicators)
         self._traffic.check_arrivals()
 
     @remembered
     def _known(self) -> set[int]:
-        return {entry.receives_in for entry in self._parts.communicators.read()}
+        return {entry.receives_in for entry in self._mpi.communicators.read()}
 
 
 def _operation(message: Ch4Message, rank: int, world: int) -> Operation:

@@ -24,8 +24,8 @@ from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 if TYPE_CHECKING:
@@ -39,18 +39,16 @@ SAME_JOB = "MPICH has no shared memory between jobs"
 class Ch4(Device):
     """The device ch4 in one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._traffic = Ch4Traffic(parts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._traffic = Ch4Traffic(mpi)
         shared = self._traffic.has_shared_memory
-        super().__init__(
-            parts, f"{parts.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})"
-        )
-        self._network = HiddenNetmod(parts, has_shared_memory=shared)
-        self._self_path = SelfPath(parts, self._traffic)
-        self._partitioned = Partitioned(parts)
-        self._receives = Receives(parts, self._traffic)
-        self._arrivals = Arrivals(parts, self._traffic)
-        self._sends = ShmSends(parts, self._traffic) if shared else None
+        super().__init__(mpi, f"{mpi.release.device or 'ch4'} ({'shared memory' if shared else 'no shared memory'})")
+        self._network = HiddenNetmod(mpi, has_shared_memory=shared)
+        self._self_path = SelfPath(mpi, self._traffic)
+        self._partitioned = Partitioned(mpi)
+        self._receives = Receives(mpi, self._traffic)
+        self._arrivals = Arrivals(mpi, self._traffic)
+        self._sends = ShmSends(mpi, self._traffic) if shared else None
         self._netmod: Netmod | None = None
         self._has_looked = False
         self._find_way()
@@ -58,7 +56,7 @@ class Ch4(Device):
     def _find_way(self) -> None:
         """Search for the netmod's memory where it is needed: it takes long, and the process may still run."""
         with suppress(MqsError):
-            whole = (entry for entry in self._parts.communicators.read() if not entry.has_size_1)
+            whole = (entry for entry in self._mpi.communicators.read() if not entry.has_size_1)
             if any(self._network.refusal(entry, "queues", ()) for entry in whole) and (netmod := self._find_netmod()):
                 netmod.find_way()
 
@@ -119,7 +117,7 @@ class Ch4(Device):
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive that tells one."""
         found = self._receives.datatypes()
-        for entry in self._parts.communicators.read():
+        for entry in self._mpi.communicators.read():
             found += self._partitioned.datatypes(self._traffic.of(entry.view.address).partitioned)
             if entry.has_size_1:
                 found += self._self_path.datatypes(entry)
@@ -145,14 +143,14 @@ class Ch4(Device):
         """
         from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, ucx
 
-        netmods: list[tuple[Callable[[Parts], list[Any]], Callable[..., Netmod]]]
+        netmods: list[tuple[Callable[[MpichProcessContext], list[Any]], Callable[..., Netmod]]]
         netmods = [(ucx.find, ucx.Ch4Ucx), (ofi_contexts.find, ofi.Ch4Ofi)]
-        if variables.is_known(self._parts, ofi_contexts.OFI_CONTEXT):
+        if variables.is_known(self._mpi, ofi_contexts.OFI_CONTEXT):
             netmods.reverse()  # a search that finds nothing takes longest
         try:
             for find, netmod in netmods:
-                if found := find(self._parts):
-                    made, fabric = netmod(self._parts, self._traffic, found), found[0].fabric
+                if found := find(self._mpi):
+                    made, fabric = netmod(self._mpi, self._traffic, found), found[0].fabric
                     if fabric is not None and self.fabric is None:
                         self.name += f" over {fabric.title}"
                     self.fabric, self._netmod = fabric, made
@@ -166,7 +164,7 @@ class Ch4(Device):
     def _of_network(self, entry: MpichEntry, kind: RequestKind) -> list[str]:
         """Return the handles, in words, of the netmod's sends or receives that are not done."""
         requests = [each for each in self._traffic.of(entry.view.address).others if each.cc]
-        return [self._traffic.started.text(each) for each in requests if self._parts.requests.kind(each) is kind]
+        return [self._traffic.started.text(each) for each in requests if self._mpi.requests.kind(each) is kind]
 
 
 def _up_to(refusal: NoInformation | None, walk: Iterator[Operation]) -> Iterator[Operation]:
@@ -190,11 +188,11 @@ class HiddenNetmod:
     processes are. Source: src/mpid/ch4/src/ch4_proc.c, ch4_recv.h of 4.0.3 to 5.0.1.
     """
 
-    def __init__(self, parts: Parts, *, has_shared_memory: bool) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, *, has_shared_memory: bool) -> None:
+        self._mpi = mpi
         self._has_shared_memory = has_shared_memory
-        self._memory = parts.memory
-        names = re.split(r"[ ,]+", parts.release.device.partition(":")[2])
+        self._memory = mpi.memory
+        names = re.split(r"[ ,]+", mpi.release.device.partition(":")[2])
         self.name = " or ".join(name for name in names if name) or "its netmod"
         self._why = ""
 
@@ -241,7 +239,7 @@ class HiddenNetmod:
 
     @remembered
     def _comms(self) -> dict[int, views.Comm]:
-        return {each.view.address: each.view for each in self._parts.communicators.read()}
+        return {each.view.address: each.view for each in self._mpi.communicators.read()}
 
     def _is_its_node(self, view: views.Comm) -> bool:
         node = self._comms().get(view.node_comm)

@@ -21,9 +21,9 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started, send_call
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
@@ -102,9 +102,9 @@ class OwnRequests(Protocol):
 class Netmod(ABC):
     """The netmod of one process, whose memory can be read."""
 
-    def __init__(self, parts: Parts, traffic: OwnRequests) -> None:
-        self._parts = parts
-        self._memory = parts.memory
+    def __init__(self, mpi: MpichProcessContext, traffic: OwnRequests) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
         self._traffic = traffic
 
     @abstractmethod
@@ -171,11 +171,11 @@ class Netmod(ABC):
         yield from shared[done:]
 
     def _request(self, address: int) -> views.MpirRequest | None:
-        return self._parts.requests.live().get(address)
+        return self._mpi.requests.live().get(address)
 
     def _done_receive(self, request: views.MpirRequest, entry: MpichEntry) -> Iterator[Operation]:
         """Yield a receive that is done, or a message that a matched probe holds: the library has forgotten both."""
-        kind, started = self._parts.requests.kind(request), self._traffic.started
+        kind, started = self._mpi.requests.kind(request), self._traffic.started
         if kind is RequestKind.MPROBE:
             if (message := self.held(request)) is not None:
                 yield operations.held(entry.peers(), *message, started.text(request))
@@ -195,7 +195,7 @@ class Netmod(ABC):
                 started.text(request),
                 phrases.CANCELLED() if request.cancelled else None,
                 None if made else operations.NOT_KEPT,
-                tag_wild=made is not None and made.tag == self._parts.requests.values.any_tag,
+                tag_wild=made is not None and made.tag == self._mpi.requests.values.any_tag,
             )
 
     def _receive(
@@ -223,7 +223,7 @@ class Netmod(ABC):
 
     def _buffer_text(self, given: Arguments | None, length: int, buffer: int) -> str | bytes:
         if given is not None:
-            return buffer_text(self._parts.datatypes.at(given.datatype), given.elements, given.datatype)
+            return buffer_text(self._mpi.datatypes.at(given.datatype), given.elements, given.datatype)
         if length == UNKNOWN:
             return "its buffer is not kept"
         return f"{length} bytes; {'the datatype is' if buffer else 'its buffer and datatype are'} not kept"
@@ -239,7 +239,7 @@ class Netmod(ABC):
         found = [self._send(each, entry) for each in self.sent(entry)]
         yield from sorted(found, key=lambda each: (each.desired_local_rank, each.desired_tag))
         for done in self._traffic.others(entry.view.address):
-            if self._parts.requests.kind(done) is RequestKind.SEND and done.cc == 0:
+            if self._mpi.requests.kind(done) is RequestKind.SEND and done.cc == 0:
                 yield self._traffic.started.send(done, entry.peers()) or self._done_send(done)
         if lost := self.lost_sends():
             raise lost
@@ -296,7 +296,7 @@ class Netmod(ABC):
                     yield self._message(message, entry, of_part=True)
         if entry.view.handle == WORLD:
             unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
-            yield from operations.early_notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._mpi.communicators)
         if broken is not None:
             raise broken
         if unlisted := self.unlisted(entry):
@@ -304,7 +304,7 @@ class Netmod(ABC):
 
     @remembered
     def _known(self) -> set[int]:
-        return {entry.receives_in for entry in self._parts.communicators.read()}
+        return {entry.receives_in for entry in self._mpi.communicators.read()}
 
     def _message(self, each: NetmodMessage, entry: MpichEntry, *, of_part: bool = False) -> Operation:
         rank = INVALID_RANK if of_part else each.source

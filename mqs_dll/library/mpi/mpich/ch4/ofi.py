@@ -33,7 +33,7 @@ from mqs_dll.library.mpi.mpich.ch4.netmod import (
 )
 from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 ANSWER = 1
@@ -155,16 +155,16 @@ class Ch4Ofi(Netmod):
     UNPACKED = 96
     """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
 
-    def __init__(self, parts: Parts, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, mpi: MpichProcessContext, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
         """Begin; ``endpoints`` are those of all VCIs."""
-        super().__init__(parts, traffic)
+        super().__init__(mpi, traffic)
         self._endpoints = endpoints
-        self._base = parts.layouts.offset(views.MpirRequest.struct, "dev.ch4.preq.p_type") or 0
-        version = parts.release.version
+        self._base = mpi.layouts.offset(views.MpirRequest.struct, "dev.ch4.preq.p_type") or 0
+        version = mpi.release.version
         self._is_old = True if version.startswith(WITHOUT_ARGUMENTS) else None
         if version.startswith(WITH_ARGUMENTS):
             self._is_old = False
-        self._release = str(parts.release)
+        self._release = str(mpi.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
         self._own_forms = FORMS.get(version[:3], ())
         self._forms: Sequence[TagForm] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
@@ -256,9 +256,9 @@ class Ch4Ofi(Netmod):
     def _processes(self) -> Sequence[Mapping[int, int]]:
         """Return for each endpoint the rank in MPI_COMM_WORLD of the process at each address, from MPICH's table."""
         if not self._ranks:
-            world = self._parts.communicators.predefined(0)
+            world = self._mpi.communicators.predefined(0)
             size, width = 0 if world is None else world.remote_size, len(self._endpoints)
-            entries = variables.processes(self._parts, size, self._entry, lambda word: word < size * width)
+            entries = variables.processes(self._mpi, size, self._entry, lambda word: word < size * width)
             columns = zip(*map(self._entry, entries), strict=True) if entries else [()] * width
             self._ranks = [{address: rank for rank, address in enumerate(column)} for column in columns]
         return self._ranks
@@ -266,7 +266,7 @@ class Ch4Ofi(Netmod):
     def _entry(self, place: int) -> tuple[int, ...]:
         """Return the addresses by which the VCIs reach a process; since 5.0 all but the first lie elsewhere."""
         width = len(self._endpoints)
-        if width == 1 or variables.is_old(self._parts):
+        if width == 1 or variables.is_old(self._mpi):
             return self._memory.pointers(place, width)
         others = self._memory.pointer(place + ALL_VCIS)
         return (self._memory.pointer(place), *self._memory.pointers(others, width)[1:])
@@ -328,13 +328,13 @@ class Ch4Ofi(Netmod):
         held = self._held()
         for request in self._traffic.others(entry.view.address):
             if (
-                self._parts.requests.kind(request) is not RequestKind.RECV
+                self._mpi.requests.kind(request) is not RequestKind.RECV
                 or not request.cc
                 or request.address in held.seen
             ):
                 continue
             given = self._given(request, None)
-            facts = None if given is None else self._parts.datatypes.at(given.datatype)
+            facts = None if given is None else self._mpi.datatypes.at(given.datatype)
             room = given.elements * facts.size if given and facts else UNKNOWN
             got, progress = NOTHING, "its message is under way or here"
             if request.address in held.filling:
@@ -365,7 +365,7 @@ class Ch4Ofi(Netmod):
     def _kept_arguments(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
         """Return them as receives have them since 4.3."""
         buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
-        facts = self._parts.datatypes.at(handle & HANDLE_BITS)
+        facts = self._mpi.datatypes.at(handle & HANDLE_BITS)
         fits = facts is not None and (posted is None or elements * facts.size == posted.length)
         return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
 
@@ -373,7 +373,7 @@ class Ch4Ofi(Netmod):
         """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
         at = request.address + self._base
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
-        facts = self._parts.datatypes.at(handle)
+        facts = self._mpi.datatypes.at(handle)
         buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
         if facts is None or not facts.size:
             return None
@@ -409,7 +409,7 @@ class Ch4Ofi(Netmod):
 
         A communicator may have the number by which another one, with processes of another group, sends.
         """
-        entries = self._parts.communicators.read()
+        entries = self._mpi.communicators.read()
         found: defaultdict[int, list[Ch4OfiSend]] = defaultdict(list)
         all_known = True
         for number, sends in self._held().sent.items():
@@ -451,11 +451,11 @@ class Ch4Ofi(Netmod):
     def lost_sends(self) -> NoInformation | None:
         """Return why sends may be missing: libfabric's can't be read, or MPICH has one that libfabric doesn't."""
         held = self._held()
-        selves = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
-        for request in self._parts.requests.live().values():
+        selves = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
+        for request in self._mpi.requests.live().values():
             is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
             is_mine = (
-                self._parts.requests.kind(request) is RequestKind.SEND and request.comm not in selves and not is_active
+                self._mpi.requests.kind(request) is RequestKind.SEND and request.comm not in selves and not is_active
             )
             if is_mine and request.cc and request.address not in held.seen:
                 return held.refusal or LOST

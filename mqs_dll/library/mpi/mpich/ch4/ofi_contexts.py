@@ -18,7 +18,7 @@ from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment
 from mqs_dll.library.mpi.mpich.ch4 import variables
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 OFI_CONTEXT = "context of libfabric's"
 
@@ -48,20 +48,20 @@ NAME = re.compile(rb"[a-z0-9_]+(;[a-z0-9_]+)*")
 LONGEST_NAME = 64
 
 
-def find(parts: Parts) -> list[Endpoint]:
+def find(mpi: MpichProcessContext) -> list[Endpoint]:
     """Return the endpoints of a process, one for each VCI; none where the netmod is another one.
 
     Raises:
         LayoutError: they can't be read; the text names the provider.
         TargetReadError: there may be others, where memory can't be read.
     """
-    if parts.image.find_function(VERSION_FUNCTION) is None:
+    if mpi.image.find_function(VERSION_FUNCTION) is None:
         return []
-    library = Libfabric(parts.image, parts.memory)
-    found = list(_records(parts, library))
+    library = Libfabric(mpi.image, mpi.memory)
+    found = list(_records(mpi, library))
     if not found:
         return []
-    check_widths(parts)
+    check_widths(mpi)
 
     def endpoints(name: str) -> list[Endpoint]:
         return [find_endpoint(library, each[ENDPOINT], each[RECEIVES], each[DOMAIN], "mpich", name) for each in found]
@@ -69,28 +69,28 @@ def find(parts: Parts) -> list[Endpoint]:
     try:
         return endpoints("")
     except LayoutError:
-        return endpoints(_provider(parts))  # for the text
+        return endpoints(_provider(mpi))  # for the text
 
 
-def check_widths(parts: Parts) -> None:
+def check_widths(mpi: MpichProcessContext) -> None:
     """Make sure that the parts of libfabric's tags are as wide as by themselves.
 
     Raises:
         LayoutError: the environment says that they may not be.
     """
-    if environment.widths_are_chosen(parts.image, parts.memory):
+    if environment.widths_are_chosen(mpi.image, mpi.memory):
         raise LayoutError("the environment chooses the parts of libfabric's tags")
 
 
-def _records(parts: Parts, library: Libfabric) -> Iterator[Sequence[int]]:
+def _records(mpi: MpichProcessContext, library: Libfabric) -> Iterator[Sequence[int]]:
     """Yield the records of the contexts, which lie one behind the other; behind the last one there is no pointer."""
 
     def is_at(place: int) -> bool:
-        return _is_record(library, parts.memory.pointers(place, WORDS))
+        return _is_record(library, mpi.memory.pointers(place, WORDS))
 
-    place = variables.find(parts, OFI_CONTEXT, is_at, lambda: _first_record(parts, library))
+    place = variables.find(mpi, OFI_CONTEXT, is_at, lambda: _first_record(mpi, library))
     for number in range(MOST_CONTEXTS if place else 0):
-        record = parts.memory.pointers(place, WORDS)
+        record = mpi.memory.pointers(place, WORDS)
         if not variables.is_pointer(record[DOMAIN]):
             return
         if not _is_record(library, record):
@@ -99,9 +99,9 @@ def _records(parts: Parts, library: Libfabric) -> Iterator[Sequence[int]]:
         place += WORD * WORDS
 
 
-def _first_record(parts: Parts, library: Libfabric) -> int:
+def _first_record(mpi: MpichProcessContext, library: Libfabric) -> int:
     """Return where the first record lies, 0 where there is none."""
-    for address, words in variables.words(parts):
+    for address, words in variables.words(mpi):
         for index in range(len(words) - WORDS):
             if words[index] and words[index + RECEIVES] and _is_record(library, words[index : index + WORDS]):
                 return address + WORD * index
@@ -119,13 +119,13 @@ def are_objects(library: Libfabric, words: Sequence[int], kinds: Mapping[int, Co
     return all(library.kind(words[place]) in wanted for place, wanted in kinds.items())
 
 
-def _provider(parts: Parts) -> str:
+def _provider(mpi: MpichProcessContext) -> str:
     """Return what the provider in use is called; "" where that isn't found."""
-    for _, info in variables.pointers(parts):
+    for _, info in variables.pointers(mpi):
         with suppress(TargetReadError):
-            fabric = parts.memory.pointer(info + FABRIC)
-            name = parts.memory.text(parts.memory.pointer(fabric + PROVIDER), LONGEST_NAME)
-            major = int.from_bytes(parts.memory.read(fabric + INTERFACE_VERSION, 2), "little")
+            fabric = mpi.memory.pointer(info + FABRIC)
+            name = mpi.memory.text(mpi.memory.pointer(fabric + PROVIDER), LONGEST_NAME)
+            major = int.from_bytes(mpi.memory.read(fabric + INTERFACE_VERSION, 2), "little")
             if NAME.fullmatch(name) and major in MAJOR:
                 return name.decode()
     return ""

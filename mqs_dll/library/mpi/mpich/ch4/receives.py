@@ -20,7 +20,7 @@ from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buff
 from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 
 class Ch4PostedEnvelope(NamedTuple):
@@ -36,10 +36,10 @@ class Ch4PostedEnvelope(NamedTuple):
 class Receives:
     """The receives of one process."""
 
-    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
         self._traffic = traffic
-        self._values = parts.requests.values
+        self._values = mpi.requests.values
 
     def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
@@ -61,7 +61,7 @@ class Receives:
 
     def _receive(self, message: Ch4Message, entry: MpichEntry) -> Operation:
         asked = self._asked(message, entry)
-        facts = self._parts.datatypes.at(asked.datatype)
+        facts = self._mpi.datatypes.at(asked.datatype)
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
         room = UNKNOWN if facts is None or asked.elements is None else asked.elements * facts.size

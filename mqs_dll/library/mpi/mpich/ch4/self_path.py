@@ -22,8 +22,8 @@ from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.links import in_list_order
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import send_call
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 OWN_RANK = 0
@@ -48,11 +48,11 @@ class List(NamedTuple):
 class SelfPath:
     """The messages of one process to itself."""
 
-    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
         self._traffic = traffic
-        self._dev = views.SelfRequest.bind(parts.layouts)
-        self._memory = parts.memory
+        self._dev = views.SelfRequest.bind(mpi.layouts)
+        self._memory = mpi.memory
 
     def receives(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator of one process: those that have their message, then the others.
@@ -60,7 +60,7 @@ class SelfPath:
         Raises:
             BrokenStructureError: after them, when their order isn't sure.
         """
-        requests = [(self._parts.requests.kind(each), each) for each in self._traffic.of(entry.view.address).others]
+        requests = [(self._mpi.requests.kind(each), each) for each in self._traffic.of(entry.view.address).others]
         for kind, request in requests:
             if kind is RequestKind.MPROBE:
                 yield self._held(self._own(request), entry)
@@ -94,9 +94,7 @@ class SelfPath:
         """Return the handle of the datatype of each send and receive."""
         requests = self._traffic.of(entry.view.address).others
         return [
-            self._own(each).dev.datatype
-            for each in requests
-            if self._parts.requests.kind(each) is not RequestKind.MPROBE
+            self._own(each).dev.datatype for each in requests if self._mpi.requests.kind(each) is not RequestKind.MPROBE
         ]
 
     # ------------------------------------------------------------ the lists
@@ -113,14 +111,14 @@ class SelfPath:
     @remembered
     def _read(self, kind: RequestKind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
-        of_size_1 = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
+        of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
         requests = [each for comm in of_size_1 for each in self._traffic.of(comm).others]
-        probes = [each for each in requests if self._parts.requests.kind(each) is RequestKind.MPROBE]
+        probes = [each for each in requests if self._mpi.requests.kind(each) is RequestKind.MPROBE]
         taken = {self._own(probe).dev.match_req for probe in probes}
         members = {
             each.address: each
             for each in requests
-            if self._parts.requests.kind(each) is kind and each.cc and each.address not in taken
+            if self._mpi.requests.kind(each) is kind and each.cc and each.address not in taken
         }
         order, proved = in_list_order({address: each.next or 0 for address, each in members.items()})
         by_comm: defaultdict[int, list[Own]] = defaultdict(list)
@@ -132,7 +130,7 @@ class SelfPath:
     # ------------------------------------------------------------ what they are
 
     def _length(self, dev: views.SelfRequest) -> int:
-        facts = self._parts.datatypes.at(dev.datatype)
+        facts = self._mpi.datatypes.at(dev.datatype)
         return UNKNOWN if facts is None else dev.count * facts.size
 
     def _send(self, own: Own, entry: MpichEntry) -> Operation:
@@ -147,7 +145,7 @@ class SelfPath:
             self._length(dev),
             dev.buf,
             call if asked is None else send_call(asked),
-            buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
+            buffer_text(self._mpi.datatypes.at(dev.datatype), dev.count, dev.datatype),
             self._traffic.started.text(own.common),
             "no receive has matched it",
         )
@@ -155,7 +153,7 @@ class SelfPath:
     def _receive(self, own: Own, entry: MpichEntry) -> Operation:
         common, dev = own
         asked = self._traffic.started.asked(common)
-        values = self._parts.requests.values
+        values = self._mpi.requests.values
         source = INVALID_RANK if asked is None or asked.rank == values.any_source else asked.rank
         done = common.cc == 0
         got = done and not common.cancelled
@@ -170,7 +168,7 @@ class SelfPath:
             operations.persistent("MPI_Recv_init")
             if asked
             else phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=got),
-            buffer_text(self._parts.datatypes.at(dev.datatype), dev.count, dev.datatype),
+            buffer_text(self._mpi.datatypes.at(dev.datatype), dev.count, dev.datatype),
             self._traffic.started.text(common),
             phrases.CANCELLED() if common.cancelled else None,
             lost,

@@ -25,8 +25,8 @@ from mqs_dll.library.mpi.mpich.ch4.cells import READ, Cells, Departure, Place, o
 from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import send_call
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 # flags of a message's header
 SYNCHRONOUS = 0x1
@@ -70,13 +70,13 @@ class ShmSend(NamedTuple):
 class ShmSends:
     """The sends of one process."""
 
-    def __init__(self, parts: Parts, traffic: Ch4Traffic) -> None:
-        self._parts = parts
-        self._memory = parts.memory
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
         self._traffic = traffic
-        self._dest = views.AmSendRequest.bind(parts.layouts)
-        self._cells = Cells(parts.memory, parts.library, parts.layouts)
-        self._postponed = PostponedSends(parts.memory, parts.layouts)
+        self._dest = views.AmSendRequest.bind(mpi.layouts)
+        self._cells = Cells(mpi.memory, mpi.library, mpi.layouts)
+        self._postponed = PostponedSends(mpi.memory, mpi.layouts)
 
     def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination and then in the order of sending, as far as that is known.
@@ -191,7 +191,7 @@ class ShmSends:
 
     def _has_arguments(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
         """Tell whether the arguments in a rendezvous's request are those of a header's message."""
-        facts = self._parts.datatypes.at(message.am.datatype)
+        facts = self._mpi.datatypes.at(message.am.datatype)
         dest = self._dest.at(self._memory, message.common.address).dest
         return (
             facts is not None and message.am.count * facts.size == header.data_sz and 0 <= dest < entry.view.remote_size
@@ -215,7 +215,7 @@ class ShmSends:
         )
 
     def _from_persistent(self, arguments: views.PersistentRequest) -> ShmSend:
-        facts = self._parts.datatypes.at(arguments.datatype)
+        facts = self._mpi.datatypes.at(arguments.datatype)
         return ShmSend(
             send_call(arguments),
             arguments.rank,
@@ -239,7 +239,7 @@ class ShmSends:
             postponed.buffer,
             postponed.elements,
             postponed.datatype,
-            self._parts.datatypes.at(postponed.datatype),
+            self._mpi.datatypes.at(postponed.datatype),
             postponed=not header.flags & SYNCHRONOUS,
         )
 
@@ -260,7 +260,7 @@ class ShmSends:
 
     def _with_arguments(self, sent: ShmSend, message: Ch4Message) -> ShmSend:
         """Return the same with the arguments that the request of a rendezvous has."""
-        facts = self._parts.datatypes.at(message.am.datatype)
+        facts = self._mpi.datatypes.at(message.am.datatype)
         return sent._replace(
             rank=self._dest.at(self._memory, message.common.address).dest,
             length=UNKNOWN if facts is None else message.am.count * facts.size,

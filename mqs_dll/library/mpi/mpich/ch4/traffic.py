@@ -17,8 +17,8 @@ from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.links import lists_of
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED, DeviceRequest, RequestKind
 
 ACTIVE_MESSAGE = 1
@@ -127,11 +127,11 @@ class Sorted:
 class Ch4Traffic:
     """The requests of one process, sorted once in a sweep."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._memory = parts.memory
-        layouts = parts.layouts
-        self.started = Started(parts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
+        layouts = mpi.layouts
+        self.started = Started(mpi)
         self.has_shared_memory = layouts.offset(views.MpirRequest.struct, "dev.is_local") is not None
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
@@ -189,8 +189,8 @@ class Ch4Traffic:
     @remembered
     def _sorted(self) -> Sorted:
         found = Sorted()
-        requests = self._parts.requests
-        of_size_1 = {entry.view.address for entry in self._parts.communicators.read() if entry.has_size_1}
+        requests = self._mpi.requests
+        of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
         posted: list[Ch4Message] = []
         arrived: list[Ch4Message] = []
         stands_for: dict[int, Ch4Message] = {}
@@ -233,7 +233,7 @@ class Ch4Traffic:
             return None
         am = self._am.at(self._memory, request.address)
         extension = self._extension.at(self._memory, am.req) if request.cc else None
-        half = self._parts.requests.live().get(request.anysrc_partner or 0) if request.cc else None
+        half = self._mpi.requests.live().get(request.anysrc_partner or 0) if request.cc else None
         return Ch4Message(request, am, extension, half if half is not None and not half.cc else None)
 
 

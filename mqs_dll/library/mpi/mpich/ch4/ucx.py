@@ -27,7 +27,7 @@ from mqs_dll.library.mpi.mpich.ch4 import variables
 from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Netmod, NetmodMessage, NetmodReceive, NetmodSend
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
@@ -64,11 +64,11 @@ class Ch4UcxContents(NamedTuple):
 class Ch4Ucx(Netmod):
     """The netmod ucx of one process."""
 
-    def __init__(self, parts: Parts, traffic: Ch4Traffic, workers: Sequence[UcxWorker]) -> None:
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic, workers: Sequence[UcxWorker]) -> None:
         """Begin; ``workers`` is what find has found."""
-        super().__init__(parts, traffic)
+        super().__init__(mpi, traffic)
         self._workers = [(worker, UcxMatching(worker), UcxRequests(worker)) for worker in workers]
-        self._version = parts.release.version
+        self._version = mpi.release.version
         self._ranks: dict[int, int] = {}
 
     def find_way(self) -> None:
@@ -107,7 +107,7 @@ class Ch4Ucx(Netmod):
             return _context(sent.tag)
         request = self._request(address)
         comm = request.comm if request else 0
-        entries = self._parts.communicators.read()
+        entries = self._mpi.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
     def _tag(self, bits: int) -> int:
@@ -164,12 +164,12 @@ class Ch4Ucx(Netmod):
 
         MPICH does so since 4.1 for data in pieces, and keeps that buffer in its request, the arguments behind it.
         """
-        size = self._parts.layouts.struct(views.MpirRequest.struct).size or 0
+        size = self._mpi.layouts.struct(views.MpirRequest.struct).size or 0
         words = self._memory.pointers(request.address, size // WORD)
         for place in range(len(words) - 3):
             if buffer and words[place] == buffer:
                 given = Arguments(words[place + 1], words[place + 2], words[place + 3] & HANDLE_BITS)
-                facts = self._parts.datatypes.at(given.datatype)
+                facts = self._mpi.datatypes.at(given.datatype)
                 if facts is not None and given.elements * facts.size == length:
                     return given
         return None
@@ -215,10 +215,10 @@ class Ch4Ucx(Netmod):
     def _processes(self) -> Mapping[int, int]:
         """Return the rank in MPI_COMM_WORLD that each endpoint leads to, from MPICH's table of processes."""
         if not self._ranks:
-            world = self._parts.communicators.predefined(0)
+            world = self._mpi.communicators.predefined(0)
             size = 0 if world is None else world.remote_size
             first, pointer = self._workers[0][2], self._memory.pointer
-            entries = variables.processes(self._parts, size, lambda entry: (pointer(entry),), first.is_endpoint)
+            entries = variables.processes(self._mpi, size, lambda entry: (pointer(entry),), first.is_endpoint)
             self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_vcis(entries)
         return self._ranks
 
@@ -259,21 +259,21 @@ class Ch4Ucx(Netmod):
         )
 
 
-def find(parts: Parts) -> list[UcxWorker]:
+def find(mpi: MpichProcessContext) -> list[UcxWorker]:
     """Return the workers of a process whose netmod is ucx, one for each VCI; none where there is no such netmod.
 
     Raises:
         LayoutError: they can't be read.
         TargetReadError: there may be others, where memory can't be read.
     """
-    image, memory = parts.image, parts.memory
+    image, memory = mpi.image, mpi.memory
     if image.find_function(VERSION_FUNCTION) is None:
         return []
 
     def is_at(place: int) -> bool:
         return is_worker(memory, memory.pointer(place))
 
-    place = variables.find(parts, "worker of UCX's", is_at, lambda: _first_worker(parts))
+    place = variables.find(mpi, "worker of UCX's", is_at, lambda: _first_worker(mpi))
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
@@ -287,11 +287,11 @@ def find(parts: Parts) -> list[UcxWorker]:
     return found
 
 
-def _first_worker(parts: Parts) -> int:
+def _first_worker(mpi: MpichProcessContext) -> int:
     """Return where the pointer to the first VCI's worker lies, 0 where there is none."""
     context = 0
-    for place, pointer in variables.pointers(parts):
-        if context == place - WORD and is_worker(parts.memory, pointer):
+    for place, pointer in variables.pointers(mpi):
+        if context == place - WORD and is_worker(mpi.memory, pointer):
             return place
         context = place
     return 0

@@ -22,8 +22,8 @@ from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage, IntelPostedEn
 from mqs_dll.library.mpi.mpich.intel.network import IntelOfi, find
 from mqs_dll.library.mpi.mpich.intel.traffic import IntelTraffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS, ANY_SOURCE, ANY_TAG
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
@@ -35,17 +35,17 @@ MOST_HANDLES = 8
 class Intel(Device):
     """Intel MPI's ch4 in one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, parts.release.device or "ch4")
-        self._partitioned = Partitioned(parts)
-        self._reader = TrafficReader(parts, self._partitioned)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        super().__init__(mpi, mpi.release.device or "ch4")
+        self._partitioned = Partitioned(mpi)
+        self._reader = TrafficReader(mpi, self._partitioned)
         self._why = ""
         self._network = self._find_network()
 
     def _find_network(self) -> IntelOfi | None:
         """Return what reads libfabric's memory where it is needed; None where that can't be read."""
         try:
-            if self._reader.uses_network() and (network := find(self._parts)):
+            if self._reader.uses_network() and (network := find(self._mpi)):
                 self.fabric = network.fabric
                 self.name += f" over {self.fabric.title}"
                 return network
@@ -103,7 +103,7 @@ class Intel(Device):
     def _receive(self, message: IntelMessage, entry: MpichEntry) -> Operation:
         peers = entry.peers()
         wanted = asked(message)
-        facts = None if wanted.datatype is None else self._parts.datatypes.at(wanted.datatype)
+        facts = None if wanted.datatype is None else self._mpi.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled
         rank = INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source
@@ -194,7 +194,7 @@ class Intel(Device):
             yield self._unexpected(message, entry)
         if entry.view.handle == WORLD:
             numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
-            yield from operations.early_notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._mpi.communicators)
         if self._network:
             yield from self._network.unexpected(entry)
         elif traffic.remote or self._uses_network() or INVALID_RANK in entry.peers():

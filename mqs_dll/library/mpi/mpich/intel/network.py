@@ -21,8 +21,8 @@ from mqs_dll.library.mpi.mpich import environment, handles, views
 from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 # of a context's record, in words; a variable leads to the first one
 DOMAIN, ENDPOINT, RECEIVES = 0, 2, 7
@@ -40,13 +40,13 @@ WORDS = 10
 class OfNetwork:
     """The requests of one process that are not of shared memory."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self.started = Started(parts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self.started = Started(mpi)
 
     def others(self, comm: int) -> Sequence[views.MpirRequest]:
         """Return the sends and receives of the communicator at an address; a receive of any source once."""
-        known = self._parts.requests
+        known = self._mpi.requests
         found = (each for each in known.live().values() if known.kind(each) in TRANSFERS)
         own = (each for each in found if not each.is_local and not each.anysrc_partner)
         return [each for each in own if self.started.comm(each) == comm]
@@ -58,8 +58,8 @@ class IntelOfi(ofi.Ch4Ofi):
     SEND_EVENT = 2
     UNPACKED = 80
 
-    def __init__(self, parts: Parts, endpoint: Endpoint) -> None:
-        super().__init__(parts, OfNetwork(parts), [endpoint])
+    def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
+        super().__init__(mpi, OfNetwork(mpi), [endpoint])
         self._is_old = True
         self._forms = self._own_forms = (ofi.TagForm(ofi.TagLayout(20, 20, 20, context_first=True), 2),)
         self.fabric = endpoint.fabric
@@ -77,39 +77,39 @@ class IntelOfi(ofi.Ch4Ofi):
         return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
-def find(parts: Parts) -> IntelOfi | None:
+def find(mpi: MpichProcessContext) -> IntelOfi | None:
     """Return what libfabric holds of a process; None where it isn't there, or its endpoint isn't found.
 
     Raises:
         LayoutError: it can't be read; the text names the provider.
         TargetReadError: it isn't found, and some memory can't be read.
     """
-    if parts.image.find_function(VERSION_FUNCTION) is None:
+    if mpi.image.find_function(VERSION_FUNCTION) is None:
         return None
-    near = parts.pools.known_variable(handles.REQUEST) or 0
-    library = Libfabric(parts.image, parts.memory)
-    record = _record(parts, library, near)
+    near = mpi.pools.known_variable(handles.REQUEST) or 0
+    library = Libfabric(mpi.image, mpi.memory)
+    record = _record(mpi, library, near)
     if record is None:
         return None
-    ofi_contexts.check_widths(parts)
+    ofi_contexts.check_widths(mpi)
     wanted = library, record[ENDPOINT], record[RECEIVES], record[DOMAIN], "mpich"
     try:
-        return IntelOfi(parts, find_endpoint(*wanted))
+        return IntelOfi(mpi, find_endpoint(*wanted))
     except LayoutError:
-        return IntelOfi(parts, find_endpoint(*wanted, environment.provider(parts.image, parts.memory)))  # for the text
+        return IntelOfi(mpi, find_endpoint(*wanted, environment.provider(mpi.image, mpi.memory)))  # for the text
 
 
-def _record(parts: Parts, library: Libfabric, near: int) -> Sequence[int] | None:
+def _record(mpi: MpichProcessContext, library: Libfabric, near: int) -> Sequence[int] | None:
     """Return the record of the one context, to which a variable behind a known one leads.
 
     Raises:
         LayoutError: there are several, whose use of each other isn't known.
     """
-    for _, place in variables.pointers(parts, near):
+    for _, place in variables.pointers(mpi, near):
         with suppress(TargetReadError):
-            record = parts.memory.pointers(place, WORDS)
+            record = mpi.memory.pointers(place, WORDS)
             if ofi_contexts.are_objects(library, record, KINDS):
-                following = parts.memory.pointers(place + WORD * WORDS, WORDS)
+                following = mpi.memory.pointers(place + WORD * WORDS, WORDS)
                 if ofi_contexts.are_objects(library, following, KINDS):
                     raise LayoutError("Intel MPI has several contexts of libfabric's")
                 return record

@@ -13,9 +13,9 @@ from mqs_dll.library.mpi.mpich import environment, views
 from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
 from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 TRANSFERS = (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE)
@@ -54,15 +54,15 @@ class IntelTraffic:
 class TrafficReader:
     """Reads the requests of one process."""
 
-    def __init__(self, parts: Parts, partitioned: Partitioned) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, partitioned: Partitioned) -> None:
+        self._mpi = mpi
         self._partitioned = partitioned
-        layouts = parts.layouts
+        layouts = mpi.layouts
         self._am = views.AmRequest.bind(layouts)
         self._extension = views.LinkedExtension.bind(layouts)
         self._receive = views.IntelReceive.bind(layouts)
-        self.started = Started(parts)
-        self._shares_memory = environment.shares_memory(parts.image, parts.memory)
+        self.started = Started(mpi)
+        self._shares_memory = environment.shares_memory(mpi.image, mpi.memory)
 
     def uses_network(self) -> bool:
         """Tell whether MPI_COMM_WORLD has processes that shared memory doesn't reach, or nothing goes through it."""
@@ -70,7 +70,7 @@ class TrafficReader:
 
     def read(self, *, network_is_read: bool) -> IntelTraffic:
         """Return the requests in use, sorted; without the network's where these are read elsewhere."""
-        requests = self._parts.requests
+        requests = self._mpi.requests
         traffic = IntelTraffic()
         receives: list[IntelMessage] = []
         sends: dict[int, views.MpirRequest] = {}
@@ -103,9 +103,7 @@ class TrafficReader:
         Messages of other processes refer to what is elsewhere at that address.
         """
         own = {
-            entry.receives_in: entry.view.rank
-            for entry in self._parts.communicators.read()
-            if not entry.inter and sends
+            entry.receives_in: entry.view.rank for entry in self._mpi.communicators.read() if not entry.inter and sends
         }
         for context_id, messages in traffic.unexpected.items():
             for message in messages:
@@ -113,7 +111,7 @@ class TrafficReader:
                     traffic.to_self[context_id].append((sends.pop(message.sender), message))
 
     def _message(self, request: views.MpirRequest) -> IntelMessage:
-        memory = self._parts.memory
+        memory = self._mpi.memory
         am = self._am.at(memory, request.address)
         return IntelMessage(
             request,
@@ -129,14 +127,14 @@ class TrafficReader:
 
         It may also be the network's half of one from any source, or what a partitioned send has announced.
         """
-        partner = self._parts.requests.live().get(request.anysrc_partner or 0)
+        partner = self._mpi.requests.live().get(request.anysrc_partner or 0)
         if partner is not None and partner.anysrc_partner == request.address:
             return False
         return not self._partitioned.is_announcement(request)
 
     def _has_other_nodes(self) -> bool:
         """Tell whether MPI_COMM_WORLD has processes that shared memory doesn't reach."""
-        communicators = {entry.view.address: entry.view for entry in self._parts.communicators.read()}
+        communicators = {entry.view.address: entry.view for entry in self._mpi.communicators.read()}
         world = next((view for view in communicators.values() if view.handle == WORLD), None)
         if world is None:
             return False

@@ -1,4 +1,4 @@
-"""What every room that reads MPICH's objects reads from, in one process."""
+"""The process context: what every module that reads MPICH's objects reads from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mqs_dll.library.mpi.mpich.release import Release
 from mqs_dll.library.mpi.mpich.requests import MpichRequests
 
 
-class Parts:
-    """Memory, library, layouts and pools, and the rooms that know what is common to all devices."""
+class MpichProcessContext:
+    """MPICH in one process: memory, library, layouts and pools, and the readers of what all devices need."""
 
     def __init__(
         self,

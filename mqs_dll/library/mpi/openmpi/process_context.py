@@ -1,4 +1,4 @@
-"""What every walker over Open MPI's structs reads from, in one process."""
+"""The process context: what every walker over Open MPI's structs reads from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mqs_dll.library.mpi.openmpi.groups import Groups
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
 
-class Parts:
-    """Memory, symbols and layouts, and the rooms that know what is common to all others."""
+class OmpiProcessContext:
+    """Open MPI in one process: memory, symbols and layouts, and the readers of what all walkers need."""
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self.memory = memory
