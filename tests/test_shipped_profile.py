@@ -72,7 +72,7 @@ def test_the_calibration_agrees_with_debug_information(tmp_path: Path) -> None:
     family = MpichFamily()
     solution = family.solve(family.observe(mpi, tmp_path, lambda _: None).dumps)
     types = shipped_profile.debug_layouts(mpi, solution.views)
-    found = solution.ledger.offsets
+    found = solution.solver.offsets
     both = [(each.name, member) for each in types for member in each.offsets if member in found.get(each.name, {})]
     assert len(both) > 50
     assert {name: found[name[0]][name[1]] for name in both} == {name: types.offset(*name) for name in both}

@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compare-types", action="store_true", help="compare it with the MPI's debug information")
     options = parser.parse_args(arguments)
     solution = calibrate.learn(options).solution
-    profile = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(solution.subject, solution.solver, solution.views, solution.sizes_only)
     agrees = True
     if options.compare_types:
         found = profiles.parse(profile, "made just now").layouts

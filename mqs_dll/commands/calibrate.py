@@ -168,7 +168,7 @@ def _confirm(
     from mqs_dll.calibrate.document import document, write_for_user
     from mqs_dll.calibrate.fabric import confirm
 
-    profile = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(solution.subject, solution.solver, solution.views, solution.sizes_only)
     found = []
     with _workplace(None) as directory, _profiles_in(directory / "profiles"):
         write_for_user(profile)
@@ -198,7 +198,7 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
 
     solution = learned.solution
     subject = replace(solution.subject, name=options.name or solution.subject.name_of_build)
-    profile = document(subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(subject, solution.solver, solution.views, solution.sizes_only)
     layouts = parse(profile, "made just now").layouts
     members = sum(len(struct.offsets) for struct in layouts)
     say(f"{learned.name}, build {' and '.join(subject.builds)}: {members} members of structs found")

@@ -5,5 +5,5 @@
 - ``allocation``: the pools; ``communicators``: the process, datatypes and windows too; ``processes``: maps, groups,
   virtual connections; ``requests``: what all have; ``ch4``: that device; ``ch3``: the other; ``intel``:
   Intel's
-- ``pool_ledger``: finds objects by their handles; ``identity``: names the MPI
+- ``layout_solver``: finds objects by their handles; ``identity``: names the MPI
 """

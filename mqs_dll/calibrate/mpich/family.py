@@ -15,7 +15,7 @@ from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, processes, requests
 from mqs_dll.calibrate.mpich.identity import DeviceKind, kind_of, subject_of
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver
 from mqs_dll.calibrate.mpich.program import PROGRAM
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.mpi import MPICH
@@ -57,7 +57,7 @@ OTHERS_OF_INTEL = (
 
 # ---------------------------------------------------------------- what is to be found
 
-Step = Callable[[PoolLedger], None]
+Step = Callable[[MpichLayoutSolver], None]
 
 FIRST: tuple[Step, ...] = (allocation.find_pools, communicators.find_process)
 WAYS: tuple[tuple[Step, tuple[type[View], ...]], ...] = (
@@ -136,16 +136,16 @@ class MpichFamily(Family):
     def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Find the members of MPICH's structs, and which views this MPICH has."""
         kind = kind_of(dumps)
-        ledger = PoolLedger(dumps)
-        failures = ledger.take(FIRST)
-        ways = [(ledger.take([step]), views_of) for step, views_of in WAYS]
+        solver = MpichLayoutSolver(dumps)
+        failures = solver.take(FIRST)
+        ways = [(solver.take([step]), views_of) for step, views_of in WAYS]
         found = [views_of for failed, views_of in ways if not failed]
         if len(found) != 1:
             reasons = [sentence for failed, _ in ways for sentence in failed]
             failures += reasons or ["ranks lead to processes in several ways"]
         steps, views_of_device = DEVICES[kind.device]
         wanted = (*views.COMMON, *(found[0] if len(found) == 1 else ()), *views_of_device)
-        failures += [*ledger.take([*COMMON, *steps]), *ledger.missing(wanted)]
+        failures += [*solver.take([*COMMON, *steps]), *solver.missing(wanted)]
         structs = {view.struct for view in wanted}
         sizes_only = [struct for struct in (views.CONTEXT_ID, "MPIR_Group") if struct not in structs]
-        return SolvedLayouts(subject_of(dumps, kind), ledger, wanted, sizes_only, failures)
+        return SolvedLayouts(subject_of(dumps, kind), solver, wanted, sizes_only, failures)

@@ -4,5 +4,5 @@
 - ``program``: what the ranks run; ``c_calls``: calls on a stack of their own, or that may fall over
 - ``opal``: the object system and containers; ``communicators``: with groups and processes; ``requests``: of every kind;
   ``matching``: pml/ob1; ``objects``: datatypes, windows, components; ``cm``: pml/cm and mtl/ofi
-- ``opal_ledger``: reads objects by what is found so far; ``identity``: names the MPI
+- ``layout_solver``: reads objects by what is found so far; ``identity``: names the MPI
 """

@@ -12,7 +12,7 @@ from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
 from mqs_dll.calibrate.openmpi.identity import subject_of
-from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
+from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
@@ -74,7 +74,7 @@ RUNS = (
 
 # ---------------------------------------------------------------- what is to be found
 
-STEPS: tuple[Callable[[OpalLedger], None], ...] = (
+STEPS: tuple[Callable[[OpenMpiLayoutSolver], None], ...] = (
     opal.find_classes,
     opal.find_object,
     opal.find_list,
@@ -97,7 +97,7 @@ STEPS: tuple[Callable[[OpalLedger], None], ...] = (
     objects.find_component,
 )
 
-CM_STEPS: tuple[Callable[[OpalLedger], None], ...] = (
+CM_STEPS: tuple[Callable[[OpenMpiLayoutSolver], None], ...] = (
     cm.find_cm_request,
     cm.find_convertor,
     cm.find_cm_directions,
@@ -145,7 +145,7 @@ class OpenMpiFamily(Family):
 
     def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Find the members of Open MPI's structs, each step from those before it."""
-        ledger = OpalLedger(dumps)
-        failures = [*ledger.take(STEPS), *ledger.missing(views.ALL)]
-        left_out = [*ledger.take(CM_STEPS), *ledger.missing(cm_views.ALL)] if ledger.cm_dumps else []
-        return SolvedLayouts(subject_of(dumps), ledger, ALL_VIEWS, SIZES_ONLY, failures, left_out)
+        solver = OpenMpiLayoutSolver(dumps)
+        failures = [*solver.take(STEPS), *solver.missing(views.ALL)]
+        left_out = [*solver.take(CM_STEPS), *solver.missing(cm_views.ALL)] if solver.cm_dumps else []
+        return SolvedLayouts(subject_of(dumps), solver, ALL_VIEWS, SIZES_ONLY, failures, left_out)
