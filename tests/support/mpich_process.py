@@ -13,8 +13,8 @@ from mqs_dll.library.mpi.elf import LoadedLibrary
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators, MpichEntry
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.pools import Pools
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.release import Release
 from mqs_dll.library.mpi.mpich.requests import RequestKind, kinds_of
@@ -80,7 +80,7 @@ class MpichProcess:
         self._pools = _Pools()
         self._ranks = _Ranks()
         self._comm = views.by_context_id(views.Comm, views.NarrowComm, layouts)
-        self.world = self.comm(0, handle=WORLD)
+        self.world = self.comm(0, handle=COMM_WORLD)
 
     def put(self, view: type[View], address: int, **members: int) -> None:
         """Write members of a struct, by the names of a view's attributes."""

@@ -3,7 +3,7 @@
 - ``adapter``: ties all together, and selects the device; here a reader begins
 - ``identity``: whether it is up, and which layouts hold; ``release``: which release it is
 - ``views``: the members that are read; ``handles``: what a handle tells
-- ``pools``: where all objects are; ``process``: the predefined communicators and MPIR_Process
+- ``pools``: where all objects are
 - ``process_context``: MPICH in one process, which every module below reads from
 - ``communicators``: which there are; ``contexts``: their numbers; ``groups``: their processes; ``internal``: those that
   MPICH keeps for itself; ``romio``: those of ROMIO's open files

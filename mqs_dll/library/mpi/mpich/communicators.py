@@ -14,8 +14,8 @@ from mqs_dll.library.memory import Memory, remembered
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.mpich import contexts, handles, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
+from mqs_dll.library.mpi.mpich.handles import BUILTIN_COMMS
 from mqs_dll.library.mpi.mpich.pools import Pools
-from mqs_dll.library.mpi.mpich.process import BUILTIN_COMMS
 from mqs_dll.library.mpi.mpich.requests import values_of
 
 INTER = 1

@@ -38,9 +38,9 @@ def collective_text(context_id: int, tag: int) -> str | None:
     return tags.label(tag) if contexts.is_collective(context_id) else None
 
 
-def held(peers: Sequence[int], rank: int, tag: int, length: int, request: str) -> Operation:
+def matched_message(peers: Sequence[int], rank: int, tag: int, length: int, request: str) -> Operation:
     """Return a message that a matched probe holds; what the probe had asked for is not kept."""
-    return envelopes.held(peers, envelopes.Envelope(rank, tag, length), request)
+    return envelopes.matched_message(peers, envelopes.Envelope(rank, tag, length), request)
 
 
 def is_buffered(memory: Memory, buffer: int, request: int) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import handles, views
 
 SMALLEST_OBJECT = 16
@@ -117,7 +117,7 @@ class Pools:
         """
         size = self.size_of(cls)
         near = self.known_variable(cls)
-        searched = places(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
+        searched = find_bytes(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
         variables = (address for address in chain(likely, searched) if self.library.holds(address, 2 * size))
         return next((address for address in variables if self._has_handles(address, size, pair)), None)
 
@@ -339,7 +339,7 @@ class _Finder:
                 return found
         wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
         candidates: list[tuple[int, list[ObjectPool]]] = []
-        for place in places(self._memory, self._library, wanted, LARGEST_SEARCH, near):
+        for place in find_bytes(self._memory, self._library, wanted, LARGEST_SEARCH, near):
             record = place - self._alloc.offsets["kind"]
             found = self.records_from(record, cls) if record % 8 == 0 else []
             if found and self.is_initialized(found[0]):

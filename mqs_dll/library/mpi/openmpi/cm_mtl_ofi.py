@@ -167,7 +167,7 @@ class CmOverOfi(Cm):
             if message.claimed:
                 tag = self._bits.tag(message.tag)
                 text = tag_text(tag, self._nonblocking_base)
-                yield envelopes.held(entry.peers(), self._envelope(message), text)
+                yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
         for each in posted:
             owner = requests.get(owners[each.context])
             if owner is None:

@@ -34,8 +34,8 @@ from mqs_dll.library.mpi.mpich.ch3.requests import (
 )
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.persistent import started
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 
@@ -105,7 +105,7 @@ class Ch3(Device):
 
     def _held(self, request: Ch3DeviceRequest, entry: MpichEntry) -> Operation:
         rank, tag = request.common.status_source, request.common.status_tag
-        return operations.held(entry.peers(), rank, tag, request.length, self._request_text(request))
+        return operations.matched_message(entry.peers(), rank, tag, request.length, self._request_text(request))
 
     # ------------------------------------------------------------ sends
 
@@ -146,7 +146,7 @@ class Ch3(Device):
         queues = self._queues()
         for request in queues.unexpected.get(entry.receives_in, ()):
             yield self._message(request, entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             numbers = {context_id: len(messages) for context_id, messages in queues.unexpected.items()}
             yield from operations.early_notes(numbers, self._mpi.communicators)
         if not queues.unexpected_proved:

@@ -16,7 +16,7 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.mpich import contexts, operations
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS
 
@@ -46,7 +46,7 @@ class Arrivals:
             if context_id not in known:
                 for message in arrived.get(context_id, ()):
                     yield _operation(message, INVALID_RANK, INVALID_RANK)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             unknown = {
                 number: len(messages) for number, messages in arrived.items() if contexts.whole_of(number) not in known
             }

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD, Memory, remembered
-from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH
@@ -136,7 +136,7 @@ class Cells:
         """
         for count, size in SIZES:
             found = False
-            for place in places(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
+            for place in find_bytes(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
                 block = self._block_of(place, count, size) if place % WORD == 0 else None
                 if block is not None:
                     found = True

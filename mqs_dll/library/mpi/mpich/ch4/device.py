@@ -23,8 +23,8 @@ from mqs_dll.library.mpi.mpich.ch4.sends import ShmSends
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
@@ -234,7 +234,7 @@ class HiddenNetmod:
             return False
         if entry.view.recvcontext_id & contexts.SUBCOMM == contexts.INTRANODE:
             return True
-        world = next((view for view in self._comms().values() if view.handle == WORLD), None)
+        world = next((view for view in self._comms().values() if view.handle == COMM_WORLD), None)
         return any(view is not None and self._is_its_node(view) for view in (entry.view, world))
 
     @remembered

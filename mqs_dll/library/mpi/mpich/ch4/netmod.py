@@ -21,8 +21,8 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.persistent import Started, send_call
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
@@ -178,7 +178,7 @@ class Netmod(ABC):
         kind, started = self._mpi.requests.kind(request), self._traffic.started
         if kind is RequestKind.MPROBE:
             if (message := self.held(request)) is not None:
-                yield operations.held(entry.peers(), *message, started.text(request))
+                yield operations.matched_message(entry.peers(), *message, started.text(request))
         elif kind is RequestKind.RECV and request.cc == 0:
             made = started.asked(request)
             got = Envelope(request.status_source, request.status_tag, request.length)
@@ -294,7 +294,7 @@ class Netmod(ABC):
             if context_id not in known:
                 for message in arrived.get(context_id, ()):
                     yield self._message(message, entry, of_part=True)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
             yield from operations.early_notes(unknown, self._mpi.communicators)
         if broken is not None:

@@ -23,14 +23,14 @@ from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 OFI_CONTEXT = "context of libfabric's"
 
 # of a context's record, in words
-DOMAIN, ENDPOINT, RECEIVES = 0, 2, 9
+DOMAIN, ENDPOINT, RX_CTX = 0, 2, 9
 KINDS = {
     DOMAIN: {FidClass.DOMAIN},
     1: {FidClass.AV},
     ENDPOINT: {FidClass.EP, FidClass.SEP},
     3: {FidClass.CNTR},
     8: {FidClass.EP, FidClass.TX_CTX},
-    RECEIVES: {FidClass.EP, FidClass.RX_CTX},
+    RX_CTX: {FidClass.EP, FidClass.RX_CTX},
     10: {FidClass.CQ},
 }
 """What the pointers in it lead to."""
@@ -64,7 +64,7 @@ def find(mpi: MpichProcessContext) -> list[Endpoint]:
     check_widths(mpi)
 
     def endpoints(name: str) -> list[Endpoint]:
-        return [find_endpoint(library, each[ENDPOINT], each[RECEIVES], each[DOMAIN], "mpich", name) for each in found]
+        return [find_endpoint(library, each[ENDPOINT], each[RX_CTX], each[DOMAIN], "mpich", name) for each in found]
 
     try:
         return endpoints("")
@@ -103,7 +103,7 @@ def _first_record(mpi: MpichProcessContext, library: Libfabric) -> int:
     """Return where the first record lies, 0 where there is none."""
     for address, words in variables.words(mpi):
         for index in range(len(words) - WORDS):
-            if words[index] and words[index + RECEIVES] and _is_record(library, words[index : index + WORDS]):
+            if words[index] and words[index + RX_CTX] and _is_record(library, words[index : index + WORDS]):
                 return address + WORD * index
     return 0
 

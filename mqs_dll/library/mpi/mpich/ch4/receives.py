@@ -102,7 +102,7 @@ class Receives:
 
     def _held(self, message: Ch4Message, entry: MpichEntry) -> Operation:
         request = self._traffic.started.text(message.common)
-        return operations.held(entry.peers(), message.source, message.tag, message.am.count, request)
+        return operations.matched_message(entry.peers(), message.source, message.tag, message.am.count, request)
 
     # ------------------------------------------------------------ words
 

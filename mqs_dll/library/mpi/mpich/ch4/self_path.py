@@ -179,4 +179,4 @@ class SelfPath:
         """Return what a matched probe holds: the send's request has all of it."""
         sent = self._dev.at(self._memory, own.dev.match_req)
         request = self._traffic.started.text(own.common)
-        return operations.held(entry.peers(), OWN_RANK, sent.tag, self._length(sent), request)
+        return operations.matched_message(entry.peers(), OWN_RANK, sent.tag, self._length(sent), request)

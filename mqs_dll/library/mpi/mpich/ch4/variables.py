@@ -15,7 +15,7 @@ from functools import cache
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.memory import WORD
-from mqs_dll.library.mpi.elf import pieces
+from mqs_dll.library.mpi.elf import read_ranges
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
@@ -52,7 +52,7 @@ def words(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, tuple
     """
     begins = ((segment, max(segment.address, first)) for segment in mpi.library.writable())
     ranges = ((begin, min(segment.address + segment.size, begin + LARGEST)) for segment, begin in begins)
-    for address, data in pieces(mpi.memory, ranges):
+    for address, data in read_ranges(mpi.memory, ranges):
         count = len(data) // WORD
         yield address, struct.unpack_from(f"<{count}Q", data)
 

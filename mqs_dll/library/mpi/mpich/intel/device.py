@@ -18,11 +18,11 @@ from mqs_dll.library.mpi.envelopes import LINE, NOTHING, DatatypeFacts, Envelope
 from mqs_dll.library.mpi.mpich import operations, views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage, IntelPostedEnvelope, asked
 from mqs_dll.library.mpi.mpich.intel.network import IntelOfi, find
 from mqs_dll.library.mpi.mpich.intel.traffic import IntelTraffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS, ANY_SOURCE, ANY_TAG
 
@@ -125,7 +125,7 @@ class Intel(Device):
 
     def _held(self, message: IntelMessage, entry: MpichEntry) -> Operation:
         rank, tag = message.common.status_source, message.common.status_tag
-        return operations.held(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
+        return operations.matched_message(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
 
     # ------------------------------------------------------------ sends
 
@@ -144,7 +144,7 @@ class Intel(Device):
         shown += filter(None, sends)
         shown += self._reader.started.done_at_once(entry.view.address, entry.peers())
         shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             shown += [_done(handle) for handle in traffic.done]
         nameless = [] if entry.has_size_1 else traffic.nameless
         if nameless and not shown and not self._network:
@@ -192,7 +192,7 @@ class Intel(Device):
         traffic = self._traffic()
         for message in traffic.unexpected[entry.receives_in]:
             yield self._unexpected(message, entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
             yield from operations.early_notes(numbers, self._mpi.communicators)
         if self._network:

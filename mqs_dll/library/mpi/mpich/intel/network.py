@@ -25,13 +25,13 @@ from mqs_dll.library.mpi.mpich.persistent import Started
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 # of a context's record, in words; a variable leads to the first one
-DOMAIN, ENDPOINT, RECEIVES = 0, 2, 7
+DOMAIN, ENDPOINT, RX_CTX = 0, 2, 7
 KINDS = {
     DOMAIN: {FidClass.DOMAIN},
     1: {FidClass.AV},
     ENDPOINT: {FidClass.EP},
     6: {FidClass.EP},
-    RECEIVES: {FidClass.EP},
+    RX_CTX: {FidClass.EP},
     8: {FidClass.CQ},
 }
 WORDS = 10
@@ -92,7 +92,7 @@ def find(mpi: MpichProcessContext) -> IntelOfi | None:
     if record is None:
         return None
     ofi_contexts.check_widths(mpi)
-    wanted = library, record[ENDPOINT], record[RECEIVES], record[DOMAIN], "mpich"
+    wanted = library, record[ENDPOINT], record[RX_CTX], record[DOMAIN], "mpich"
     try:
         return IntelOfi(mpi, find_endpoint(*wanted))
     except LayoutError:

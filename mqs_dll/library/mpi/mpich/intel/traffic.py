@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mqs_dll.library.mpi.mpich import environment, views
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
 from mqs_dll.library.mpi.mpich.persistent import Started
-from mqs_dll.library.mpi.mpich.process import WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 
@@ -135,7 +135,7 @@ class TrafficReader:
     def _has_other_nodes(self) -> bool:
         """Tell whether MPI_COMM_WORLD has processes that shared memory doesn't reach."""
         communicators = {entry.view.address: entry.view for entry in self._mpi.communicators.read()}
-        world = next((view for view in communicators.values() if view.handle == WORLD), None)
+        world = next((view for view in communicators.values() if view.handle == COMM_WORLD), None)
         if world is None:
             return False
         node = communicators.get(world.node_comm)
