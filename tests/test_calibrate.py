@@ -420,7 +420,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
     code = """if True:
         import ctypes, sys
         from pathlib import Path
-        from mqs_dll.calibrate.copier import Part, copy_memory
+        from mqs_dll.calibrate.copier import CopiedPart, copy_memory
         from mqs_dll.debugger.proc import mappings
         block = 100_000  # of the heap, and not so large that the allocator maps it
         buffer = ctypes.create_string_buffer(block)
@@ -429,7 +429,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
         holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
         del holes[::2]
         writable = [each for each in mappings("self") if each.writable and "p" in each.permissions]
-        regions = copy_memory(Path(sys.argv[1]), [Part(each.begin, each.end, True) for each in writable])
+        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.begin, each.end, True) for each in writable])
         address = ctypes.addressof(buffer)
         start, size, place, written = next(each for each in regions if each[0] <= address < each[0] + each[1])
         with Path(sys.argv[1]).open("rb") as copy:
