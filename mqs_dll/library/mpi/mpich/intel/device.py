@@ -20,7 +20,7 @@ from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
 from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage, IntelPostedEnvelope, asked
-from mqs_dll.library.mpi.mpich.intel.network import IntelOfi, find
+from mqs_dll.library.mpi.mpich.intel.ofi import IntelOfi, find
 from mqs_dll.library.mpi.mpich.intel.traffic import IntelTraffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext

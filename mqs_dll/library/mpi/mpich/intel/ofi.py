@@ -37,7 +37,7 @@ KINDS = {
 WORDS = 10
 
 
-class OfNetwork:
+class NetworkRequests:
     """The requests of one process that are not of shared memory."""
 
     def __init__(self, mpi: MpichProcessContext) -> None:
@@ -59,7 +59,7 @@ class IntelOfi(ofi.Ch4Ofi):
     UNPACKED = 80
 
     def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
-        super().__init__(mpi, OfNetwork(mpi), [endpoint])
+        super().__init__(mpi, NetworkRequests(mpi), [endpoint])
         self._is_old = True
         self._forms = self._own_forms = (ofi.TagForm(ofi.TagLayout(20, 20, 20, context_first=True), 2),)
         self.fabric = endpoint.fabric
