@@ -22,7 +22,7 @@ from typing import Any
 import drgn
 
 from mqs_dll.calibrate import launch
-from mqs_dll.calibrate.bindings import Mpi
+from mqs_dll.calibrate.bindings import MpiBindings
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison, document, write
 from mqs_dll.calibrate.launch import Installation
@@ -75,7 +75,7 @@ def _members(profile: dict[str, Any]) -> set[tuple[str, str]]:
 def hold() -> None:
     """Be a rank that waits after MPI_Init, which loads an MPI's plugins: LIBRARY DIRECTORY."""
     library, directory = sys.argv[1:]
-    mpi = Mpi.load(Path(library))
+    mpi = MpiBindings.load(Path(library))
     mpi.do("Init", mpi.NULL, mpi.NULL)
     unfinished = Path(directory) / "unfinished"
     unfinished.write_text(str(os.getpid()))
@@ -91,7 +91,7 @@ def debug_layouts(mpi: Installation, views: Sequence[type[View]]) -> Layouts:
     """
     with tempfile.TemporaryDirectory(prefix="mqs-types-") as directory:
         command = launch.python_rank("tools.shipped_profile", str(mpi.library), directory, entry="hold")
-        job = launch.Job(launch.Run("hold", "", 1), Path(directory), command)
+        job = launch.CalibrationJob(launch.Run("hold", "", 1), Path(directory), command)
         with launch.running(mpi, job) as launcher:
             deadline = time.monotonic() + launch.RUN_SECONDS
             while not job.is_written():
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compare-types", action="store_true", help="compare it with the MPI's debug information")
     options = parser.parse_args(arguments)
     solution = calibrate.learn(options).solution
-    profile = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(solution.subject, solution.solver, solution.views, solution.sizes_only)
     agrees = True
     if options.compare_types:
         found = profiles.parse(profile, "made just now").layouts

@@ -80,7 +80,7 @@ class MpiError(CalibrationError):
     """An MPI function returned an error."""
 
 
-class Mpi:
+class MpiBindings:
     """The functions and constants of one MPI library.
 
     Constants are attributes, without the prefix MPI_: ``COMM_WORLD``, ``ANY_TAG``.
@@ -116,7 +116,7 @@ class Mpi:
         return ffi.cast("void *", int(value, 0)) if is_pointer else int(value, 0)
 
     @classmethod
-    def load(cls, library: Path) -> Mpi:
+    def load(cls, library: Path) -> MpiBindings:
         """Load a library into this process.
 
         Raises:

@@ -21,7 +21,7 @@ PIECE = 64 * PAGE
 ZEROS = memoryview(bytes(PAGE)).cast("Q")
 
 
-class Loaded(NamedTuple):
+class LoadedSymbol(NamedTuple):
     """A symbol of a loaded object."""
 
     address: int
@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
     path: str
 
 
-class Part(NamedTuple):
+class CopiedPart(NamedTuple):
     """Memory to be copied, in whole pages."""
 
     begin: int
@@ -42,20 +42,20 @@ Region = tuple[int, int, int, bool]
 """Address, bytes, place in the file, whether it can be written: as dump.py wants it."""
 
 
-def find_symbols(wanted: Collection[str]) -> dict[str, Loaded]:
+def find_symbols(wanted: Collection[str]) -> dict[str, LoadedSymbol]:
     """Return where the wanted symbols lie, each in the first object that defines it."""
-    found: dict[str, Loaded] = {}
+    found: dict[str, LoadedSymbol] = {}
     bases: dict[str, int] = {}
     for mapping in mappings("self"):
         if mapping.path.startswith("/"):
             bases.setdefault(mapping.path, mapping.begin)
     for path, base in bases.items():
         for name, (value, size) in exports(Path(path), wanted).items():
-            found.setdefault(name, Loaded(base + value, size, path))
+            found.setdefault(name, LoadedSymbol(base + value, size, path))
     return found
 
 
-def copy_memory(path: Path, parts: Iterable[Part]) -> list[Region]:
+def copy_memory(path: Path, parts: Iterable[CopiedPart]) -> list[Region]:
     """Copy parts of this process's memory to a file; return the regions. Pages of zeros stay holes in the file."""
     regions: list[Region] = []
     place = 0
@@ -71,7 +71,7 @@ def copy_memory(path: Path, parts: Iterable[Part]) -> list[Region]:
     return regions
 
 
-def _pages(part: Part, memory: int, window: memoryview) -> Iterator[tuple[int, memoryview]]:
+def _pages(part: CopiedPart, memory: int, window: memoryview) -> Iterator[tuple[int, memoryview]]:
     """Yield the pages of a part that can be read and are not all zeros; each is good until the next."""
     words = window.cast("Q")
     address = part.begin

@@ -16,8 +16,8 @@ from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.exports import exports
 from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
-from mqs_dll.calibrate.mpich.family import Mpich
-from mqs_dll.calibrate.openmpi.family import OpenMpi
+from mqs_dll.calibrate.mpich.family import MpichFamily
+from mqs_dll.calibrate.openmpi.family import OpenMpiFamily
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.proc import (
     MOST_STRINGS,
@@ -30,7 +30,7 @@ from mqs_dll.debugger.proc import (
 )
 from mqs_dll.debugger.rights import distrusted
 
-FAMILIES: tuple[type[Family], ...] = (OpenMpi, Mpich)
+FAMILIES: tuple[type[Family], ...] = (OpenMpiFamily, MpichFamily)
 """Those that can be calibrated."""
 
 LIBRARIES = ("libmpi.so", "libmpi.so.*", "libmpich.so", "libmpich.so.*", "libmpi*.so*")

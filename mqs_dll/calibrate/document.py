@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mqs_dll import __version__
-from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.calibrate.layout_solver import LayoutSolver
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.job.files import write_whole
 from mqs_dll.library.layouts import profiles
@@ -60,32 +60,32 @@ def profile_of(subject: Subject, structs: Iterable[StructLayout], **more: object
 
 
 def document(
-    subject: Subject, ledger: Ledger, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
+    subject: Subject, solver: LayoutSolver, wanted_by: Sequence[type[View]], sizes_only: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the profile of the MPI that the dumps are of.
 
     Args:
         subject: which MPI that is.
-        ledger: what was found.
+        solver: what was found.
         wanted_by: the views of that MPI: the profile has the members that they want, and no other.
         sizes_only: structs that no view wants a member of, but whose size is wanted.
     """
     wanted = wanted_members(wanted_by)
     found = {
-        struct: {member: ledger.offsets[struct][member] for member in members if member in ledger.offsets[struct]}
+        struct: {member: solver.offsets[struct][member] for member in members if member in solver.offsets[struct]}
         for struct, members in wanted.items()
-        if struct in ledger.offsets
+        if struct in solver.offsets
     }
     evidence = {
-        struct: {member: ledger.evidence[struct][member] for member in offsets}
+        struct: {member: solver.evidence[struct][member] for member in offsets}
         for struct, offsets in found.items()
         if offsets
     }
     found |= {struct: {} for struct in sizes_only}
-    structs = [StructLayout(struct, ledger.sizes.get(struct), offsets, "") for struct, offsets in found.items()]
+    structs = [StructLayout(struct, solver.sizes.get(struct), offsets, "") for struct, offsets in found.items()]
     profile = profile_of(subject, structs, builds=list(subject.builds), evidence=evidence)
-    runs = sorted({Path(dump.run).name for dump in ledger.all_dumps})
-    profile["producer"] |= {"processes": len(ledger.all_dumps), "runs": runs}
+    runs = sorted({Path(dump.run).name for dump in solver.all_dumps})
+    profile["producer"] |= {"processes": len(solver.all_dumps), "runs": runs}
     return profile
 
 

@@ -41,7 +41,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class DumpedSymbol:
     """An exported variable; the size is the one of the linker's symbol table."""
 
     address: int
@@ -157,9 +157,9 @@ class Dump:
                 yield Region(region.start + first, PAGE * (1 + len(others)), begin + first, writable=True)
 
     @cached_property
-    def symbols(self) -> Mapping[str, Symbol]:
+    def symbols(self) -> Mapping[str, DumpedSymbol]:
         """The exported symbols that the program found."""
-        return {name: Symbol(*entry) for name, entry in self.truth["symbols"].items()}
+        return {name: DumpedSymbol(*entry) for name, entry in self.truth["symbols"].items()}
 
     def of(self, kind: str, /, **where: object) -> list[dict[str, Any]]:
         """Return the truth's entries of a kind ("requests") whose members have the given values."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mqs_dll.calibrate import search
-from mqs_dll.calibrate.bindings import Mpi
+from mqs_dll.calibrate.bindings import MpiBindings
 from mqs_dll.calibrate.document import Subject, profile_of
 from mqs_dll.calibrate.dump import Entry
 from mqs_dll.calibrate.launch import RUN_SECONDS, Installation, Run, has_ended, running
-from mqs_dll.calibrate.rank import Rank
+from mqs_dll.calibrate.rank import CalibrationRank
 from mqs_dll.calibrate.search import NOTHING
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
@@ -74,7 +74,7 @@ QUEUES = (
 )
 
 
-class Seen(NamedTuple):
+class FabricObservation(NamedTuple):
     """What libmqs showed of a rank."""
 
     transport: str
@@ -97,9 +97,9 @@ def main() -> None:
     """Run one rank, with the arguments LIBRARY DIRECTORY: leave receives and messages behind, and stay as it is."""
     library, directory = sys.argv[1:]
     signal.alarm(int(RUN_SECONDS))
-    mpi = Mpi.load(Path(library))
+    mpi = MpiBindings.load(Path(library))
     mpi.do("Init", mpi.NULL, mpi.NULL)
-    rank = Rank(mpi, Path(directory), "fabric")
+    rank = CalibrationRank(mpi, Path(directory), "fabric")
     waiting, talking = _named(rank, WAITING), _named(rank, TALKING)
     _exchange(rank, talking)
     # sends come first: receives then fill the rest of a pool's first piece, and begin another one
@@ -120,13 +120,13 @@ def main() -> None:
         signal.pause()
 
 
-def _named(rank: Rank, name: str) -> Any:
+def _named(rank: CalibrationRank, name: str) -> Any:
     comm = rank.mpi.create("MPI_Comm", "Comm_dup", rank.mpi.COMM_WORLD)
     rank.mpi.do("Comm_set_name", comm, name.encode())
     return comm
 
 
-def _exchange(rank: Rank, comm: Any) -> None:
+def _exchange(rank: CalibrationRank, comm: Any) -> None:
     """Send and receive messages that are done with: what they leave behind is not to be shown."""
     mpi, size = rank.mpi, SIZES[-1]
     for tag in range(DONE_TAG, FIRST_TAG):
@@ -136,13 +136,13 @@ def _exchange(rank: Rank, comm: Any) -> None:
         mpi.do("Wait", mpi.ffi.new("MPI_Request *", rank.handles.pop(0)), mpi.STATUS_IGNORE)
 
 
-def _begun(rank: Rank, function: str, *arguments: Any) -> int:
+def _begun(rank: CalibrationRank, function: str, *arguments: Any) -> int:
     """Begin an operation, and return the lower half of its handle."""
     rank.handles.append(rank.mpi.create("MPI_Request", function, *arguments))
     return rank.mpi.number_of(rank.handles[-1]) & HANDLE
 
 
-def _receives(rank: Rank, comm: Any) -> Iterator[Entry]:
+def _receives(rank: CalibrationRank, comm: Any) -> Iterator[Entry]:
     """Post receives that nothing matches, and yield what each asks for, -1 for anything."""
     mpi = rank.mpi
     for number in range(RECEIVES):
@@ -159,7 +159,7 @@ def _content(tag: int, size: int) -> bytes:
     return bytes((tag + 3 * place) % 251 for place in range(min(size, BEGIN)))
 
 
-def _sent(rank: Rank, size: int, tag: int) -> tuple[Entry, tuple[Any, ...]]:
+def _sent(rank: CalibrationRank, size: int, tag: int) -> tuple[Entry, tuple[Any, ...]]:
     """Return a message to the next rank, and the arguments that send it, but for the communicator."""
     buffer, begin = rank.allocate(size), _content(tag, size)
     rank.mpi.ffi.memmove(buffer, begin, len(begin))
@@ -167,7 +167,7 @@ def _sent(rank: Rank, size: int, tag: int) -> tuple[Entry, tuple[Any, ...]]:
     return entry, (buffer, size, rank.mpi.BYTE, rank.next, tag)
 
 
-def _sends(rank: Rank, comm: Any) -> list[Entry]:
+def _sends(rank: CalibrationRank, comm: Any) -> list[Entry]:
     """Send messages that nobody receives, and return them."""
     found = []
     for number, size in enumerate((*SIZES, *SYNCHRONOUS)):
@@ -178,7 +178,7 @@ def _sends(rank: Rank, comm: Any) -> list[Entry]:
     return found
 
 
-def _messages(rank: Rank, comm: Any) -> Iterator[Entry]:
+def _messages(rank: CalibrationRank, comm: Any) -> Iterator[Entry]:
     """Wait until the messages of the other rank are there, and yield them."""
     mpi, flag, status = rank.mpi, rank.mpi.ffi.new("int *"), rank.mpi.ffi.new("MPI_Status *")
     for sent in rank.truth["sends"]:
@@ -228,7 +228,7 @@ def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[
         return f"{run.name}: not confirmed: {error}", None
 
 
-def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: bool = False) -> Seen:
+def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: bool = False) -> FabricObservation:
     """Look at a rank.
 
     Args:
@@ -288,7 +288,7 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
         numbers[what] = frozenset(each for each in told if each)
     if not layout:
         faults.append(f"messages go by {transport}, of which no layout of {fabric} was believed")
-    return Seen(transport, layout, counts, faults, points, numbers)
+    return FabricObservation(transport, layout, counts, faults, points, numbers)
 
 
 def _envelope(operation: Operation) -> tuple[int, int, int]:
@@ -325,7 +325,7 @@ def _points(operation: Operation, entry: Entry) -> int:
     return sum(each != UNKNOWN for each in _envelope(operation)) + bool(operation.buffer) + right + told
 
 
-def _counts(seen: Sequence[Seen]) -> str:
+def _counts(seen: Sequence[FabricObservation]) -> str:
     return ", ".join(f"{sum(each.counts[what] for each in seen)} {what}" for *_, what in QUEUES)
 
 
@@ -350,14 +350,14 @@ def _find(
     path.parent.mkdir(parents=True, exist_ok=True)
     most_of_first = NOTHING
 
-    def look(layouts: Layouts) -> Iterator[Seen]:
+    def look(layouts: Layouts) -> Iterator[FabricObservation]:
         """Yield what is seen of each rank by layouts, up to the first one that they aren't believed in."""
         path.write_text(json.dumps(profile_of(subject, layouts, fabric=fabric)))
         with suppress(MqsError):
             for each in ranks:
                 yield _look(fabric, *each, made=True)
 
-    def right(layouts: Layouts) -> list[Seen]:
+    def right(layouts: Layouts) -> list[FabricObservation]:
         """Return what is seen of all ranks, nothing where not all is right."""
         seen = list(look(layouts))
         return [] if len(seen) < len(ranks) or any(each.faults for each in seen) else seen

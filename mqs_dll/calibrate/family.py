@@ -11,7 +11,7 @@ from typing import ClassVar
 from mqs_dll.calibrate.document import Subject
 from mqs_dll.calibrate.dump import Dump
 from mqs_dll.calibrate.launch import Installation, Run
-from mqs_dll.calibrate.ledger import Ledger
+from mqs_dll.calibrate.layout_solver import LayoutSolver
 from mqs_dll.library.layouts.view import View
 
 Tell = Callable[[str], None]
@@ -28,11 +28,11 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Solution:
+class SolvedLayouts:
     """What the dumps show, and what they don't."""
 
     subject: Subject
-    ledger: Ledger
+    solver: LayoutSolver
     views: Sequence[type[View]]
     """Those that the profile is for."""
     sizes_only: Collection[str] = ()
@@ -71,7 +71,7 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def solve(self, dumps: Sequence[Dump]) -> Solution:
+    def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Return what the dumps of one or several runs show.
 
         Raises:

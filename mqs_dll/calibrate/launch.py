@@ -97,15 +97,15 @@ class Run:
     optional: str = ""
     """What can't be learnt without it, where an MPI may be unable to do it; no other run for that is tried then."""
 
-    def job(self, mpi: Installation, module: str, directory: Path) -> Job:
+    def job(self, mpi: Installation, module: str, directory: Path) -> CalibrationJob:
         """Return the job that runs a module's ``main`` in a folder of its own, with LIBRARY DIRECTORY [MODE]."""
         place = directory / self.name
         mode = [self.mode] if self.mode else []
-        return Job(self, place, python_rank(module, str(mpi.library), str(place), *mode))
+        return CalibrationJob(self, place, python_rank(module, str(mpi.library), str(place), *mode))
 
 
 @dataclass(frozen=True)
-class Job:
+class CalibrationJob:
     """A program to be run under an MPI, and where it leaves what it saw."""
 
     run: Run
@@ -170,7 +170,7 @@ def run_all(
     return dumps, [f"{what}: {reason}" for what, reason in failures.items()]
 
 
-def run(mpi: Installation, job: Job) -> None:
+def run(mpi: Installation, job: CalibrationJob) -> None:
     """Run a job to its end.
 
     Raises:
@@ -193,7 +193,7 @@ def has_ended(launcher: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, launcher.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def running(mpi: Installation, job: Job) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def running(mpi: Installation, job: CalibrationJob) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Start a job and yield its launcher; at the end no process of it is left, and no file outside its directory.
 
     Raises:

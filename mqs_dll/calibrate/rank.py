@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.calibrate.bindings import Mpi
-from mqs_dll.calibrate.copier import Part, copy_memory
+from mqs_dll.calibrate.bindings import MpiBindings
+from mqs_dll.calibrate.copier import CopiedPart, copy_memory
 from mqs_dll.calibrate.dump import Entry as Entry
 
 POLL_SECONDS = 0.002
@@ -23,13 +23,13 @@ PATIENCE = 30.0
 """Seconds that the ranks wait for each other."""
 
 
-class Rank:
+class CalibrationRank:
     """One process: its MPI, what it has made, and the truth of that."""
 
     quiet_tag = 1
     """Of no message."""
 
-    def __init__(self, mpi: Mpi, directory: Path, mode: str) -> None:
+    def __init__(self, mpi: MpiBindings, directory: Path, mode: str) -> None:
         self.mpi = mpi
         self.directory = directory
         self.rank: int = mpi.create("int", "Comm_rank", mpi.COMM_WORLD)
@@ -94,7 +94,7 @@ class Rank:
         mpi.do("Get_count", status, mpi.BYTE, number)
         return {"source": status.MPI_SOURCE, "tag": status.MPI_TAG, "bytes": number[0], "cancelled": cancelled}
 
-    def write(self, parts: Iterable[Part]) -> None:
+    def write(self, parts: Iterable[CopiedPart]) -> None:
         """Copy memory, and write down what is true, the latter as a whole: others wait for it."""
         self.truth["regions"] = copy_memory(self.directory / f"memory.{self.rank}", parts)
         unfinished = self.directory / f"unfinished.{self.rank}"

@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.stopping.interrupts import ended
 
 if TYPE_CHECKING:
-    from mqs_dll.calibrate.family import Family, Solution, Tell
+    from mqs_dll.calibrate.family import Family, SolvedLayouts, Tell
     from mqs_dll.calibrate.launch import Installation
 
 EXIT_DONE = 0
@@ -75,7 +75,7 @@ class Learned:
 
     title: str
     """What people call it."""
-    solution: Solution
+    solution: SolvedLayouts
     fabrics: Sequence[tuple[str, dict[str, Any] | None]] = ()
     """Sentences: of which fabrics what libmqs knows was confirmed, or why not; with the profiles that were found."""
 
@@ -162,13 +162,13 @@ def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
 
 
 def _confirm(
-    family: Family, mpi: Installation, solution: Solution, tell: Tell
+    family: Family, mpi: Installation, solution: SolvedLayouts, tell: Tell
 ) -> Sequence[tuple[str, dict[str, Any] | None]]:
     """Return of each fabric whether what libmqs knows of it was confirmed, by the profile that was just made."""
     from mqs_dll.calibrate.document import document, write_for_user
     from mqs_dll.calibrate.fabric import confirm
 
-    profile = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(solution.subject, solution.solver, solution.views, solution.sizes_only)
     found = []
     with _workplace(None) as directory, _profiles_in(directory / "profiles"):
         write_for_user(profile)
@@ -198,7 +198,7 @@ def _conclude(options: argparse.Namespace, learned: Learned) -> int:
 
     solution = learned.solution
     subject = replace(solution.subject, name=options.name or solution.subject.name_of_build)
-    profile = document(subject, solution.ledger, solution.views, solution.sizes_only)
+    profile = document(subject, solution.solver, solution.views, solution.sizes_only)
     layouts = parse(profile, "made just now").layouts
     members = sum(len(struct.offsets) for struct in layouts)
     say(f"{learned.name}, build {' and '.join(subject.builds)}: {members} members of structs found")

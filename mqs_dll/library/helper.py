@@ -60,7 +60,7 @@ class What(IntEnum):
     LOG_LINE = 109
 
 
-class Packet(NamedTuple):
+class WireFrame(NamedTuple):
     """What travels in either direction."""
 
     what: int
@@ -81,16 +81,16 @@ class Channel:
         """Send a frame."""
         self._connection.sendall(HEADER.pack(what, len(data), code, subject, number) + data)
 
-    def receive(self) -> Packet:
+    def receive(self) -> WireFrame:
         """Return the next frame.
 
         Raises:
             EOFError: the debugger is gone, or needs the helper no more.
         """
         what, size, code, subject, number = HEADER.unpack(self._read(HEADER.size))
-        return Packet(what, code, subject, number, self._read(size))
+        return WireFrame(what, code, subject, number, self._read(size))
 
-    def ask(self, what: What, subject: int, number: int = 0, data: bytes = b"", code: int = 0) -> Packet:
+    def ask(self, what: What, subject: int, number: int = 0, data: bytes = b"", code: int = 0) -> WireFrame:
         """Return what the debugger answers."""
         self.send(what, code, subject, number, data)
         return self.receive()
@@ -106,7 +106,7 @@ class Channel:
         return bytes(data)
 
 
-class RemoteImage:
+class HelperImage:
     """A TargetImage over a debugger's mqs_image_callbacks."""
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -141,10 +141,10 @@ class RemoteImage:
         return found.number if found.code == ResultCode.OK else None
 
 
-class RemoteProcess:
+class HelperProcess:
     """A TargetProcess over a debugger's mqs_process_callbacks."""
 
-    def __init__(self, image: RemoteImage, number: int) -> None:
+    def __init__(self, image: HelperImage, number: int) -> None:
         """Take the number by which libmqs.so knows the process."""
         self.image = image
         self._channel = image.channel
@@ -171,7 +171,7 @@ class RemoteProcess:
         return self._channel.ask(What.GLOBAL_RANK, self._number).code
 
 
-class HostLog:
+class HelperLog:
     """The log of csrc/log.c."""
 
     def __init__(self, channel: Channel) -> None:
@@ -194,7 +194,7 @@ def serve(generation: int) -> None:
         generation: how many helpers it has had with this one: tokens of others are unknown to it.
     """
     channel = Channel(socket.socket(fileno=SOCKET))
-    service = Service(HostLog(channel), FIRST_TOKEN + (generation << 32))
+    service = Service(HelperLog(channel), FIRST_TOKEN + (generation << 32))
     calls = _calls(channel, service)
     channel.send(What.ANSWER, OK, data=f"{platform.python_version()}, in a process of its own".encode())
     while True:
@@ -220,20 +220,20 @@ END = object()
 """What stands for the end of a list."""
 
 
-def _calls(channel: Channel, service: Service) -> dict[int, Callable[[Packet], object]]:
+def _calls(channel: Channel, service: Service) -> dict[int, Callable[[WireFrame], object]]:
     """Return what each call does: it gives a token, the bytes of a struct, a text, END, or None."""
 
-    def setup_process(call: Packet) -> int:
+    def setup_process(call: WireFrame) -> int:
         image = service.image_of(call.subject)
-        assert isinstance(image, RemoteImage)
-        return service.setup_process(call.subject, RemoteProcess(image, call.number))
+        assert isinstance(image, HelperImage)
+        return service.setup_process(call.subject, HelperProcess(image, call.number))
 
     def or_end(data: bytes | None) -> object:
         return END if data is None else data
 
     return {
         What.ERROR_STRING: lambda call: service.error_string((call.number + _WORD // 2) % _WORD - _WORD // 2),
-        What.SETUP_IMAGE: lambda call: service.setup_image(RemoteImage(channel, call.number)),
+        What.SETUP_IMAGE: lambda call: service.setup_image(HelperImage(channel, call.number)),
         What.IMAGE_HAS_QUEUES: lambda call: service.image_has_queues(call.subject),
         What.DESTROY_IMAGE: lambda call: service.destroy_image(call.subject),
         What.SETUP_PROCESS: setup_process,

@@ -84,7 +84,7 @@ class Library:
         return ImageSession(image, self._show_internal)
 
 
-class _Session:
+class _BaseSession:
     """What an image's and a process's session share: calls come one at a time, and none after the end."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class _Session:
         """Expect that a call has left something half done."""
 
 
-SessionT = TypeVar("SessionT", bound=_Session)
+SessionT = TypeVar("SessionT", bound=_BaseSession)
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
@@ -134,7 +134,7 @@ def _call(
     return guarded
 
 
-class ImageSession(_Session):
+class ImageSession(_BaseSession):
     """One image: which MPI it uses."""
 
     def __init__(self, image: TargetImage, show_internal: bool) -> None:
@@ -178,7 +178,7 @@ class ImageSession(_Session):
         self.closed = True
 
 
-class ProcessSession(_Session):
+class ProcessSession(_BaseSession):
     """One process: its MPI once it is up, a cursor over communicators, a generator over operations."""
 
     def __init__(self, image: ImageSession, process: TargetProcess, show_internal: bool) -> None:

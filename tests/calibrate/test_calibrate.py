@@ -219,10 +219,14 @@ def test_mpich_and_its_derivatives_are_one_family(mpi: Mpi) -> None:
 # ---------------------------------------------------------------- jobs
 
 
-def rank_that(tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"') -> tuple[Installation, launch.Job]:
+def rank_that(
+    tmp_path: Path, text: str, launcher: str = 'shift 2; exec "$@"'
+) -> tuple[Installation, launch.CalibrationJob]:
     """Return a job with one rank, a shell script, and the MPI for it."""
     mpi = Installation(tmp_path / "libmpi.so", [str(script(tmp_path / "mpiexec", launcher))])
-    return mpi, launch.Job(launch.Run("odd", "", 1), tmp_path / "run", [str(script(tmp_path / "rank", text))])
+    return mpi, launch.CalibrationJob(
+        launch.Run("odd", "", 1), tmp_path / "run", [str(script(tmp_path / "rank", text))]
+    )
 
 
 def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_a_run_that_an_mpi_may_be_unable_to_do_is_left_out(tmp_path: Path, monke
     """It is tried as often as asked for, nothing else for the same end is tried then, and the reason is kept."""
     tried: list[str] = []
 
-    def run(_: Installation, job: launch.Job) -> None:
+    def run(_: Installation, job: launch.CalibrationJob) -> None:
         tried.append(job.run.name)
         job.directory.mkdir(parents=True)
         if job.run.name in ("second", "last"):
@@ -416,7 +420,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
     code = """if True:
         import ctypes, sys
         from pathlib import Path
-        from mqs_dll.calibrate.copier import Part, copy_memory
+        from mqs_dll.calibrate.copier import CopiedPart, copy_memory
         from mqs_dll.debugger.proc import mappings
         block = 100_000  # of the heap, and not so large that the allocator maps it
         buffer = ctypes.create_string_buffer(block)
@@ -425,7 +429,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
         holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
         del holes[::2]
         writable = [each for each in mappings("self") if each.writable and "p" in each.permissions]
-        regions = copy_memory(Path(sys.argv[1]), [Part(each.begin, each.end, True) for each in writable])
+        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.begin, each.end, True) for each in writable])
         address = ctypes.addressof(buffer)
         start, size, place, written = next(each for each in regions if each[0] <= address < each[0] + each[1])
         with Path(sys.argv[1]).open("rb") as copy:
@@ -440,13 +444,13 @@ def test_a_call_on_a_stack_of_its_own_leaves_its_traces_there() -> None:
     """The function gets its arguments, the seventh too, and what it kept on its stack stays."""
     code = """if True:
         import ctypes
-        from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, call_on
+        from mqs_dll.calibrate.openmpi.c_calls import STACK_BYTES, call_on_stack
         libc = ctypes.CDLL(None)
         text = ctypes.create_string_buffer(64)
         form = ctypes.create_string_buffer(b"%d %d %d %d")
         stack = ctypes.create_string_buffer(STACK_BYTES)
         function = ctypes.cast(libc.snprintf, ctypes.c_void_p).value
-        call_on(ctypes.addressof(stack), function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
+        call_on_stack(ctypes.addressof(stack), function, ctypes.addressof(text), 64, ctypes.addressof(form), 1, 2, 3, 4)
         print(text.value.decode(), any(stack.raw))
     """
     assert python(code) == "1 2 3 4 True\n"
@@ -456,10 +460,10 @@ def test_a_function_that_falls_over_does_not_take_the_process_with_it() -> None:
     """What it had done before stays done, and the next fault is a fault again."""
     code = """if True:
         import ctypes, os, signal
-        from mqs_dll.calibrate.openmpi.asides import call_aside
+        from mqs_dll.calibrate.openmpi.c_calls import call_in_thread
         text = ctypes.create_string_buffer(64)
         form = ctypes.create_string_buffer(b"%d %s")
-        call_aside(ctypes.CDLL(None).sprintf, text, form, 4711, ctypes.c_void_p(8))
+        call_in_thread(ctypes.CDLL(None).sprintf, text, form, 4711, ctypes.c_void_p(8))
         print(text.value.decode(), flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
     """
@@ -581,7 +585,7 @@ def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.
     ranks: Any = [(SimpleNamespace(image=None), {"machine": "x86_64"})]
     counts = {"receives": 3, "messages": 2, "sends": 1}
     for faults, end in (["one is wrong"], "none by which all comes out right"), ([], "the job doesn't tell: a_t"):
-        seen = fabric.Seen("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
+        seen = fabric.FabricObservation("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
         monkeypatch.setattr(fabric, "_look", lambda *_, seen=seen, **__: seen)
         assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 

@@ -1,4 +1,4 @@
-"""MPICH's calibration: profiles made again, what pins a member, what is refused, and the calls behind the program."""
+"""MPICH's calibration: profiles made again, what determines a member, what is refused, the calls of the program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from mqs_dll.calibrate.bindings import MPICH_ABI, OPEN_MPI_ABI, STANDARD_ABI, Ab
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import differences, document
 from mqs_dll.calibrate.dump import PAGE, WORD, Dump, Region, load_all
-from mqs_dll.calibrate.family import Solution
+from mqs_dll.calibrate.family import SolvedLayouts
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, ch4, communicators, processes, requests
-from mqs_dll.calibrate.mpich.family import Mpich
-from mqs_dll.calibrate.mpich.pool_ledger import Array, PoolLedger, find_number
+from mqs_dll.calibrate.mpich.family import NODES, OTHERS, MpichFamily
+from mqs_dll.calibrate.mpich.layout_solver import Array, MpichLayoutSolver, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
-from mqs_dll.calibrate.mpich.runs import NODES, OTHERS
-from mqs_dll.calibrate.solver import Unsolved
+from mqs_dll.calibrate.offset_solver import Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import FOLDER, load, parse
@@ -46,25 +45,25 @@ class Learnt:
 
     name: str
     dumps: list[Dump]
-    solution: Solution
+    solution: SolvedLayouts
 
     @property
-    def ledger(self) -> PoolLedger:
+    def solver(self) -> MpichLayoutSolver:
         """What is known: a step that is done again finds the same."""
-        assert isinstance(self.solution.ledger, PoolLedger)
-        return self.solution.ledger
+        assert isinstance(self.solution.solver, MpichLayoutSolver)
+        return self.solution.solver
 
     def layouts(self) -> Layouts:
         """Return the layouts as libmqs would read them from the profile."""
         solution = self.solution
-        made = document(solution.subject, solution.ledger, solution.views, solution.sizes_only)
+        made = document(solution.subject, solution.solver, solution.views, solution.sizes_only)
         return parse(made, "made just now").layouts
 
 
 @pytest.fixture(scope="module", params=[OLD, DEBIAN, NEW])
 def learnt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     """Calibrate an MPICH of the machine."""
-    family = Mpich()
+    family = MpichFamily()
     observed = family.observe(installed(request.param), tmp_path_factory.mktemp("calibration"), lambda _: None)
     assert len(observed.left_out) == (request.param == DEBIAN)
     return Learnt(request.param, list(observed.dumps), family.solve(observed.dumps))
@@ -123,82 +122,82 @@ def test_a_few_handles_at_equal_distances_are_not_taken_for_a_pool(
                 yield replace(array, count=allocation.LEAST, stride=array.stride + 8)
 
     monkeypatch.setattr(allocation, "_arrays", with_others)
-    ledger = PoolLedger(learnt.dumps)
-    allocation.find_pools(ledger)
-    sizes = learnt.solution.ledger.sizes
+    solver = MpichLayoutSolver(learnt.dumps)
+    allocation.find_pools(solver)
+    sizes = learnt.solution.solver.sizes
     assert {name: sizes[name] for name in handles.CLASSES.values() if name in sizes} == {
-        name: ledger.sizes[name] for name in handles.CLASSES.values() if name in ledger.sizes
+        name: solver.sizes[name] for name in handles.CLASSES.values() if name in solver.sizes
     }
 
 
 def test_a_member_that_several_places_fit_is_not_solved(learnt: Learnt) -> None:
     """Intra-communicators alone don't tell their size from that of the remote group, whatever their number."""
-    ledger = learnt.ledger
-    sizes = [(dump, address, len(entry["peers"])) for dump, address, entry in ledger.places("comms", inter=False)]
+    solver = learnt.solver
+    sizes = [(dump, address, len(entry["peers"])) for dump, address, entry in solver.places("comms", inter=False)]
     assert len({size for *_, size in sizes}) > 1
     with pytest.raises(Unsolved, match="all fit"):
-        ledger.pin_numbers("MPIR_Comm", "remote_size", "the processes", sizes)
+        solver.solve_number("MPIR_Comm", "remote_size", "the processes", sizes)
 
 
 def test_a_member_that_always_reads_the_same_is_not_solved(learnt: Learnt) -> None:
     """Many places with one value are one observation."""
-    ledger = learnt.ledger
-    worlds = [(dump, address, 0) for dump, address, _ in ledger.places("comms", label="world")]
+    solver = learnt.solver
+    worlds = [(dump, address, 0) for dump, address, _ in solver.places("comms", label="world")]
     with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
-        ledger.pin_numbers("MPIR_Comm", "comm_kind", "the kind", worlds)
+        solver.solve_number("MPIR_Comm", "comm_kind", "the kind", worlds)
 
 
 def test_what_the_groups_of_an_inter_communicator_share_is_no_context_id(learnt: Learnt, doctor: Doctor) -> None:
     """Even if it is the same in all processes of a communicator and another in each: the context ids cross."""
-    ledger = learnt.ledger
-    there = dict(ledger.offsets[communicators.COMM])
-    labels = sorted({entry["label"] for *_, entry in ledger.places("comms")})
-    last = ledger.size(communicators.COMM) - 2
-    doctor({(dump, at + last): labels.index(entry["label"]) for dump, at, entry in ledger.places("comms")})
-    communicators.find_context_ids(ledger)
-    assert ledger.offsets[communicators.COMM] == there
+    solver = learnt.solver
+    there = dict(solver.offsets[communicators.COMM])
+    labels = sorted({entry["label"] for *_, entry in solver.places("comms")})
+    last = solver.size(communicators.COMM) - 2
+    doctor({(dump, at + last): labels.index(entry["label"]) for dump, at, entry in solver.places("comms")})
+    communicators.find_context_ids(solver)
+    assert solver.offsets[communicators.COMM] == there
 
 
 def test_a_communicator_of_the_programs_is_none_that_mpich_made(learnt: Learnt, doctor: Doctor) -> None:
     """One of the same processes, say that from which an inter-communicator was made, isn't that of its own group."""
-    ledger = learnt.ledger
-    there = dict(ledger.offsets[communicators.COMM])
-    pointer = max(ledger.room(communicators.COMM, "Q"))
+    solver = learnt.solver
+    there = dict(solver.offsets[communicators.COMM])
+    pointer = max(solver.room(communicators.COMM, "Q"))
     sides = {
-        (dump, at + pointer): ledger.comm(dump, f"side {entry['label']}") if entry["inter"] else 0
-        for dump, at, entry in ledger.places("comms")
+        (dump, at + pointer): solver.comm(dump, f"side {entry['label']}") if entry["inter"] else 0
+        for dump, at, entry in solver.places("comms")
     }
     assert any(sides.values())
     doctor(sides)
-    communicators.find_hidden(ledger)
-    assert ledger.offsets[communicators.COMM] == there
+    communicators.find_hidden(solver)
+    assert solver.offsets[communicators.COMM] == there
 
 
 @pytest.mark.parametrize("learnt", [OLD, NEW], indirect=True)  # a network keeps such messages to itself
 def test_a_request_of_the_programs_is_no_unexpected_message(learnt: Learnt, doctor: Doctor) -> None:
     """Not with the tag of one, either: what MPICH makes for a message has no communicator."""
-    ledger = learnt.ledger
-    tag = ledger.offsets[requests.REQUEST].get("dev.match.parts.tag", ch4.tag_at(ledger))
-    messages = requests.unexpected(ledger, tag)
+    solver = learnt.solver
+    tag = solver.offsets[requests.REQUEST].get("dev.match.parts.tag", ch4.tag_at(solver))
+    messages = requests.unexpected(solver, tag)
     assert messages
     tags = {dump: entry["tag"] for dump, _, entry in messages}
-    everything = [(dump, at) for dump in tags for at in ledger.objects(dump, handles.REQUEST)]
-    own = [each for each in everything if ledger.member(*each, requests.REQUEST, "comm")]
+    everything = [(dump, at) for dump in tags for at in solver.objects(dump, handles.REQUEST)]
+    own = [each for each in everything if solver.member(*each, requests.REQUEST, "comm")]
     doctor({(dump, at + tag): tags[dump] for dump, at in own})
-    assert requests.unexpected(ledger, tag) == messages
+    assert requests.unexpected(solver, tag) == messages
 
 
 @pytest.mark.parametrize("learnt", [NEW], indirect=True)
 def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doctor) -> None:
     """Though it leads to the send of a synchronous message, as the extension does."""
-    ledger = learnt.ledger
-    there = dict(ledger.offsets[requests.REQUEST])
-    pointer, extension = max(ledger.room(requests.REQUEST, "Q")), there[ch4.EXTENDED]
-    messages = requests.unexpected(ledger, ch4.tag_at(ledger))
-    complete = ledger.requests(label="received", kind="receive")
+    solver = learnt.solver
+    there = dict(solver.offsets[requests.REQUEST])
+    pointer, extension = max(solver.room(requests.REQUEST, "Q")), there[ch4.EXTENDED]
+    messages = requests.unexpected(solver, ch4.tag_at(solver))
+    complete = solver.requests(label="received", kind="receive")
     doctor({(dump, at + pointer): dump.word(at + extension) or at for dump, at, _ in [*messages, *complete]})
-    ch4.find_extension(ledger)
-    assert ledger.offsets[requests.REQUEST] == there
+    ch4.find_extension(solver)
+    assert solver.offsets[requests.REQUEST] == there
 
 
 @pytest.mark.parametrize("learnt", [NEW], indirect=True)
@@ -206,11 +205,11 @@ def test_an_old_header_of_a_message_is_told_by_its_tag(
     learnt: Learnt, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the address of a request that was used before, and lengths that look right at another place."""
-    ledger = learnt.ledger
-    there = dict(ledger.offsets[ch4.HEADER])
+    solver = learnt.solver
+    there = dict(solver.offsets[ch4.HEADER])
     nowhere, length = 1 << 60, max(each for each in ch4.NEAR if each % WORD == 0)
     headers: dict[tuple[Dump, int], int] = {}
-    for dump, at, entry in ledger.requests(kind="send"):
+    for dump, at, entry in solver.requests(kind="send"):
         headers |= {(dump, nowhere + at + offset): 0 for offset in ch4.NEAR}
         headers[dump, nowhere + at + length] = entry["bytes"]
 
@@ -219,21 +218,21 @@ def test_an_old_header_of_a_message_is_told_by_its_tag(
 
     monkeypatch.setattr(ch4, "find_number", find_more)
     doctor(headers)
-    ch4.find_header(ledger)
-    assert ledger.offsets[ch4.HEADER] == there
+    ch4.find_header(solver)
+    assert solver.offsets[ch4.HEADER] == there
 
 
 def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Learnt) -> None:
     """That is how ch3 tells jobs apart; 5.0 has no member that differs."""
-    failures = Mpich().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
+    failures = MpichFamily().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
     assert any("MPIDI_VC." in sentence for sentence in failures) is (learnt.name == OLD)
     assert failures if learnt.name == OLD else not failures
 
 
 def test_without_a_run_the_members_that_need_it_are_named(learnt: Learnt) -> None:
     """No guess replaces the run with several nodes: the communicators of nodes are not in the result."""
-    solution = Mpich().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
-    assert "node_comm" not in solution.ledger.offsets["MPIR_Comm"]
+    solution = MpichFamily().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
+    assert "node_comm" not in solution.solver.offsets["MPIR_Comm"]
     assert any("MPIR_Comm.node_comm" in sentence for sentence in solution.failures)
 
 
@@ -241,7 +240,7 @@ def test_dumps_of_two_mpichs_are_refused(learnt: Learnt) -> None:
     """A profile is of one MPI."""
     other = Dump({**learnt.dumps[0].truth, "version": "MPICH Version: 9.9\nMPICH Device: ch4:ofi\n"}, [], b"", "")
     with pytest.raises(CalibrationError, match="2 MPIs"):
-        Mpich().solve([*learnt.dumps, other])
+        MpichFamily().solve([*learnt.dumps, other])
 
 
 def test_the_runs_leave_no_shared_memory_behind(learnt: Learnt) -> None:
@@ -358,4 +357,6 @@ def test_a_run_that_can_not_be_done_without_fails_aloud(tmp_path: Path) -> None:
     if mpi.missing or mpi.mpiexec is None:
         pytest.skip(mpi.missing)
     with pytest.raises(CalibrationError, match="'plain' did not reach its end"):
-        Mpich().observe(Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None)
+        MpichFamily().observe(
+            Installation(tmp_path / "libmpi.so.12", [str(mpi.mpiexec)]), tmp_path / "runs", lambda _: None
+        )

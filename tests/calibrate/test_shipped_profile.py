@@ -11,7 +11,7 @@ import pytest
 
 from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.launch import Installation
-from mqs_dll.calibrate.mpich.family import Mpich
+from mqs_dll.calibrate.mpich.family import MpichFamily
 from mqs_dll.library.layouts import profiles
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from tools import shipped_profile
@@ -69,10 +69,10 @@ def test_the_calibration_agrees_with_debug_information(tmp_path: Path) -> None:
     if not prefix:
         pytest.skip(f"{WITH_DEBUG_INFORMATION} names no prefix of an MPICH that was built with -g")
     mpi = Installation(Path(prefix) / "lib/libmpi.so", [f"{prefix}/bin/mpiexec"])
-    family = Mpich()
+    family = MpichFamily()
     solution = family.solve(family.observe(mpi, tmp_path, lambda _: None).dumps)
     types = shipped_profile.debug_layouts(mpi, solution.views)
-    found = solution.ledger.offsets
+    found = solution.solver.offsets
     both = [(each.name, member) for each in types for member in each.offsets if member in found.get(each.name, {})]
     assert len(both) > 50
     assert {name: found[name[0]][name[1]] for name in both} == {name: types.offset(*name) for name in both}

@@ -9,7 +9,7 @@ import pytest
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import TEXT_SIZE, Queue, Status
 from mqs_dll.contract.phrases import Fate, How, Words, made_by, read, unread
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
+from mqs_dll.library.mpi.envelopes import DatatypeFacts, buffer_text
 from mqs_dll.library.mpi.mpich import tags as mpich_tags
 from mqs_dll.library.mpi.openmpi import tags as openmpi_tags
 from tests.support.scenes import (

@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import (
 from mqs_dll.library import bounds
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.session import Library, ProcessSession
 from tests.support.mpis import OB1, open_mpis
 from tests.support.scenes import DOZEN, scenes
@@ -28,13 +28,13 @@ from tests.support.tampered import Tampered
 pytestmark = scenes((mpi, OB1, DOZEN) for mpi in open_mpis())
 
 
-def _insides(process: ProcessSession, name: bytes) -> tuple[AttachedOpenMpi, Entry]:
+def _insides(process: ProcessSession, name: bytes) -> tuple[AttachedOpenMpi, OmpiEntry]:
     """Return the walker of a session and its entry for a communicator, to know what to tamper with."""
     process.update_communicator_list()
     mpi = process._mpi
     assert isinstance(mpi, AttachedOpenMpi)
     entry = next(entry for entry in process._entries or [] if entry.record.name == name)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, OmpiEntry)
     return mpi, entry
 
 
@@ -91,7 +91,7 @@ def test_one_broken_communicator_leaves_the_others_whole(target: Tampered, sessi
     """A communicator whose lists are gone says so in its own queues; all others answer as before."""
     whole = sweep(session)
     _, entry = _insides(session, b"field 0")
-    target.write(entry.view.address + views.Communicator.bind(_mpi(session)._layouts).offsets["c_pml_comm"], 0)
+    target.write(entry.view.address + views.OmpiCommunicator.bind(_mpi(session)._layouts).offsets["c_pml_comm"], 0)
     broken = sweep(session)
     assert broken[b"field 0"][Queue.UNEXPECTED][1] is not None
     del whole[b"field 0"], broken[b"field 0"]
@@ -248,7 +248,7 @@ def test_a_build_whose_members_are_elsewhere_is_refused(target: Tampered, member
     """Where MPI_COMM_WORLD contradicts itself, no profile is accepted, and the sentence says which invariant failed."""
     healthy = Library().setup_image(target.image).setup_process(target)
     _, entry = _insides(healthy, b"MPI_COMM_WORLD")
-    offset = views.Communicator.bind(_mpi(healthy)._layouts).offsets[member]
+    offset = views.OmpiCommunicator.bind(_mpi(healthy)._layouts).offsets[member]
     target.write(entry.view.address + offset, 0x7000, 4)
     process = Library().setup_image(target.image).setup_process(target)
     with pytest.raises(LayoutError, match="profile openmpi-"):

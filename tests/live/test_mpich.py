@@ -18,7 +18,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.library.memory import PAGE
 from mqs_dll.library.mpi.mpich import handles
 from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.library.mpi.mpich.ch4 import interfaces, ucx
+from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts, ucx
 from mqs_dll.library.mpi.mpich.pools import MOST_BLOCKS
 from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
@@ -293,10 +293,10 @@ INTERFACES = [
 @pytest.mark.parametrize(
     ("mpi", "transport"), [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in INTERFACES]
 )
-def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
+def test_requests_of_several_vcis_are_all_shown(mpi: Mpi, transport: Transport, compiler: Compiler) -> None:
     """With several virtual interfaces MPICH has pools of requests, queues, and workers or endpoints for each.
 
-    Handles repeat in the pools, and a process has an endpoint from each of its interfaces to each of another one's.
+    Handles repeat in the pools, and a process has an endpoint from each of its VCIs to each of another one's.
     """
     with running(compiler, mpi, transport, "vcis", 2, environment={"MPIR_CVAR_CH4_NUM_VCIS": "4"}) as job:
         truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready()]
@@ -310,10 +310,10 @@ def test_requests_of_several_interfaces_are_all_shown(mpi: Mpi, transport: Trans
 
 @pytest.mark.parametrize(
     ("transport", "room", "find"),
-    [(NETMOD_UCX, ucx, "find_worker"), (OFI_TCP, interfaces, "find_endpoint")],
+    [(NETMOD_UCX, ucx, "find_worker"), (OFI_TCP, ofi_contexts, "find_endpoint")],
     ids=["ucx", "ofi"],
 )
-def test_an_interface_that_can_not_be_read_is_told(
+def test_a_vci_that_can_not_be_read_is_told(
     transport: Transport, room: ModuleType, find: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its messages are missing: no queue counts as whole for what the others have."""
@@ -334,7 +334,7 @@ def test_an_interface_that_can_not_be_read_is_told(
         assert not any(reasons(look(target), queue) for queue in Queue)
         target.gone.add(found[2] // PAGE)
         told = reasons(look(target), Queue.RECEIVES)
-        assert any("interface 2 of MPICH's has no" in each for each in told)
+        assert any("VCI 2 of MPICH has no" in each for each in told)
 
 
 # ---------------------------------------------------------------- networks that match messages themselves

@@ -20,13 +20,13 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
-from mqs_dll.library.mpi.ladder import Identity
-from mqs_dll.library.mpi.openmpi import cm_views, identity, ofi, transports, views
+from mqs_dll.library.mpi.layout_selection import Identity
+from mqs_dll.library.mpi.openmpi import cm_views, identity, mtl_ofi, views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm
-from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.parts import Parts
-from mqs_dll.library.mpi.openmpi.pml import Pml
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
+from mqs_dll.library.mpi.openmpi.pml import Pml, select
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
@@ -95,7 +95,7 @@ def job(mpi: Mpi, compiler: Compiler) -> Iterator[Job]:
 def shown(job: Job) -> Shown:
     """Return what is shown of that job where libfabric's endpoint can't be read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+        patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
         return _look(job)
 
 
@@ -110,7 +110,7 @@ def transport_of(mpi: Mpi) -> Transport:
     return next(each for each in mpi.transports if each in OVER_LIBFABRIC)
 
 
-def _no_endpoint(_: Parts) -> NoReturn:
+def _no_endpoint(_: OmpiProcessContext) -> NoReturn:
     raise LayoutError("its provider is not known here")
 
 
@@ -238,7 +238,7 @@ def test_tags_that_carry_the_source_are_read_too(
     with running(compiler, mpi, transport_of(mpi), "receives", 4, options=options) as job:
         whole = _look(job)
         assert [_differences(*each) for each in zip(whole.truths, whole.ranks, strict=True)] == [[]] * 4
-        monkeypatch.setattr(ofi, "find_own_endpoint", _no_endpoint)
+        monkeypatch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
         shown = _look(job)
         assert [compare_partly(*each) for each in zip(shown.truths, shown.ranks, strict=True)] == [[]] * 4
     assert (shown.receive(9).desired_local_rank, shown.receive(9).desired_global_rank) == (1, 1)
@@ -297,14 +297,14 @@ class Target:
         structs = {*wanted_members(needed), "opal_free_list_item_t"}
         return Layouts([each for each in self.layouts if each.name in structs])
 
-    def field(self, layouts: Layouts) -> tuple[Pml, Entry]:
+    def field(self, layouts: Layouts) -> tuple[Pml, OmpiEntry]:
         """Return the layer and the program's communicator, as seen with these layouts."""
         attached = AttachedOpenMpi(self.memory, self.symbols, Identity("", layouts))
         entry = next(each for each in attached.communicators() if each.record.name == b"[dup of MPI_COMM_WORLD]")
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, OmpiEntry)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ofi, "find_own_endpoint", _no_endpoint)
-            return transports.select(Parts(self.memory, self.symbols, layouts)), entry
+            patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
+            return select(OmpiProcessContext(self.memory, self.symbols, layouts)), entry
 
 
 @pytest.fixture

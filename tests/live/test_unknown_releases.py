@@ -11,7 +11,7 @@ import pytest
 from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.memory import Memory
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.session import Library
 from tests.support.mpis import INTEL_OFI, UCX, mpichs, open_mpis
 from tests.support.scenes import DOZEN, OVER_LIBRARY, SENDS, UNEXPECTED, scenes
@@ -120,8 +120,10 @@ def test_the_size_of_open_mpi_s_requests_is_that_of_their_class(
 ) -> None:
     """One that UCX's pool has no room for is refused, and so is one that no request can have."""
     assert not reasons(look(target), Queue.UNEXPECTED)
-    true = Parts.class_size
-    monkeypatch.setattr(Parts, "class_size", lambda self, name: size if name == REQUEST else true(self, name))
+    true = OmpiProcessContext.class_size
+    monkeypatch.setattr(
+        OmpiProcessContext, "class_size", lambda self, name: size if name == REQUEST else true(self, name)
+    )
     shown = look(target)
     for queue in Queue:
         assert reasons(shown, queue)

@@ -34,7 +34,7 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import PAGE, Memory
 from mqs_dll.library.mpi.mpich import views as mpich_views
-from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP, Ranks
+from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP, RankDecoder
 from mqs_dll.library.mpi.openmpi import groups as openmpi_groups
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.containers import Containers
@@ -330,10 +330,10 @@ def openmpi_sparse_groups(folder: Path) -> None:
     raise Outcome(f"{len(kept)} times {kept[0]} ranks")
 
 
-def _mpich(**members: int) -> Ranks:
+def _mpich(**members: int) -> RankDecoder:
     layouts = layouts_with(mpich_views.RankMap.struct, "mode")
     made = _laid_out(mpich_views.RankMap, layouts, **members)
-    return Ranks(Memory(Endless({BASE: made}, 3)), layouts)
+    return RankDecoder(Memory(Endless({BASE: made}, 3)), layouts)
 
 
 def mpich_map(folder: Path) -> None:
@@ -353,9 +353,9 @@ def mpich_pairs(folder: Path) -> None:
 
 def mpich_group(folder: Path) -> None:
     """Read a group of MPICH 5's with sixteen million processes."""
-    layouts = layouts_with(mpich_views.Group.struct, "pmap.use_map")
-    made = _laid_out(mpich_views.Group, layouts, size=LARGEST_GROUP, use_map=1, map=BASE << 8)
-    Ranks(Memory(Endless({BASE: made}, 3)), layouts).of_group(BASE)
+    layouts = layouts_with(mpich_views.MpirGroup.struct, "pmap.use_map")
+    made = _laid_out(mpich_views.MpirGroup, layouts, size=LARGEST_GROUP, use_map=1, map=BASE << 8)
+    RankDecoder(Memory(Endless({BASE: made}, 3)), layouts).of_group(BASE)
 
 
 def many_calls(folder: Path) -> None:

@@ -11,13 +11,13 @@ from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import PAGE, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary
 from mqs_dll.library.mpi.mpich import handles, views
-from mqs_dll.library.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.library.mpi.mpich.groups import Ranks
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators, MpichEntry
+from mqs_dll.library.mpi.mpich.groups import RankDecoder
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.pools import Pools
-from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.release import Release
-from mqs_dll.library.mpi.mpich.requests import Kind, kinds_of
+from mqs_dll.library.mpi.mpich.requests import RequestKind, kinds_of
 from tests.support.memory_image import MemoryImage, NoSymbols
 
 REQUESTS = 0x7F0000000000
@@ -46,7 +46,7 @@ class _Pools:
         """Say that the library's variables are not there."""
 
 
-class _Ranks(Ranks):
+class _Ranks(RankDecoder):
     """Gives every communicator the ranks of MPI_COMM_WORLD, or those of another job."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class MpichProcess:
         self._pools = _Pools()
         self._ranks = _Ranks()
         self._comm = views.by_context_id(views.Comm, views.NarrowComm, layouts)
-        self.world = self.comm(0, handle=WORLD)
+        self.world = self.comm(0, handle=COMM_WORLD)
 
     def put(self, view: type[View], address: int, **members: int) -> None:
         """Write members of a struct, by the names of a view's attributes."""
@@ -110,19 +110,19 @@ class MpichProcess:
         known = self._pools.addresses[handles.REQUEST]
         handle = FIRST_HANDLE + len(known)
         known.append(address)
-        counter = address + views.Request.bind(self.layouts).offsets["cc"]
+        counter = address + views.MpirRequest.bind(self.layouts).offsets["cc"]
         defaults = {"handle": handle, "ref_count": 2, "kind": kind, "cc": 1, "cc_ptr": counter}
-        self.put(views.Request, address, **{**defaults, **members})
+        self.put(views.MpirRequest, address, **{**defaults, **members})
         return address
 
-    def kind(self, kind: Kind) -> int:
+    def kind(self, kind: RequestKind) -> int:
         """Return the number of a kind of request."""
         return next(number for number, meaning in kinds_of(self.layouts).items() if meaning is kind)
 
-    def parts(self, device: str) -> Parts:
+    def parts(self, device: str) -> MpichProcessContext:
         """Return what a device reads from."""
         memory, pools = self._memory(), cast(Pools, self._pools)
-        return Parts(
+        return MpichProcessContext(
             NoSymbols(),
             memory,
             LoadedLibrary(0, (), ""),
@@ -133,12 +133,12 @@ class MpichProcess:
             self._ranks,
         )
 
-    def entry(self, address: int) -> Entry:
+    def entry(self, address: int) -> MpichEntry:
         """Return a communicator as the session has it."""
         return next(each for each in self._read_communicators(self._memory()).read() if each.view.address == address)
 
-    def _read_communicators(self, memory: Memory) -> Communicators:
-        return Communicators(memory, self.layouts, cast(Pools, self._pools), None, self._ranks)
+    def _read_communicators(self, memory: Memory) -> MpichCommunicators:
+        return MpichCommunicators(memory, self.layouts, cast(Pools, self._pools), None, self._ranks)
 
     def _memory(self) -> Memory:
         return Memory(MemoryImage({REQUESTS: bytes(self.requests), COMMUNICATORS: bytes(self.communicators)}))

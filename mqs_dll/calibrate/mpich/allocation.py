@@ -1,7 +1,7 @@
 """The pools: the arrays of objects, found by the handles in them, and the records that describe them.
 
 A record is known by two of its members: it points at an array of objects, and has that array's class and stride near
-by. From there on each member is pinned by its values in the records of several classes.
+by. From there on each member is determined by its values in the records of several classes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import EVERYWHERE, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import Place, Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import COMMS, HEAD, INDEX_BITS, Array, PoolLedger, find_number
-from mqs_dll.calibrate.solver import Sighting, Solved
+from mqs_dll.calibrate.layout_solver import MemberRow, Place, number
+from mqs_dll.calibrate.mpich.layout_solver import COMMS, HEAD, INDEX_BITS, Array, MpichLayoutSolver, find_number
+from mqs_dll.calibrate.offset_solver import Observation, Solved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles
 
@@ -38,12 +38,12 @@ Records = Sequence[Place]
 """Of each: where its pointer to the direct objects lies; their class "cls", "stride", and array "direct"; "blocks"."""
 
 
-def find_pools(ledger: PoolLedger) -> None:
+def find_pools(solver: MpichLayoutSolver) -> None:
     """Find the records and with them all objects of all processes."""
     strides: dict[int, int] = {}
     records: list[Place] = []
     for cls in (*handles.CLASSES, OP):
-        for dump in ledger.dumps:
+        for dump in solver.dumps:
             first = handles.first(handles.DIRECT, cls)
             arrays = list(_arrays(dump, first, dump.truth["variables"], strides.get(cls)))
             if arrays:  # a few handles that stand somewhere at equal distances look like objects, too
@@ -51,18 +51,18 @@ def find_pools(ledger: PoolLedger) -> None:
             for array in arrays:
                 entry = {"cls": cls, "stride": array.stride, "direct": array}
                 records += [(dump, place, entry) for place in find_number(dump, array.address, WORD)]
-    _find_members(ledger, _find_kind_and_size(ledger, records))
+    _find_members(solver, _find_kind_and_size(solver, records))
     for cls, name in handles.CLASSES.items():
-        stride = strides.get(cls) or _stride_of_blocks(ledger, cls)
+        stride = strides.get(cls) or _stride_of_blocks(solver, cls)
         if stride is not None:
-            ledger.sizes[name] = stride
-            for dump in ledger.all_dumps:
-                ledger.arrays[dump, cls] = list(_objects(ledger, dump, cls, stride))
+            solver.sizes[name] = stride
+            for dump in solver.all_dumps:
+                solver.arrays[dump, cls] = list(_objects(solver, dump, cls, stride))
 
 
-def _stride_of_blocks(ledger: PoolLedger, cls: int) -> int | None:
+def _stride_of_blocks(solver: MpichLayoutSolver, cls: int) -> int | None:
     """Return the size of the objects of a class that has no direct ones, as 5.0 has no direct datatypes."""
-    arrays = _arrays(ledger.dumps[0], handles.first(handles.INDIRECT, cls), EVERYWHERE, None)
+    arrays = _arrays(solver.dumps[0], handles.first(handles.INDIRECT, cls), EVERYWHERE, None)
     strides = {array.stride for array in arrays}
     return strides.pop() if len(strides) == 1 else None
 
@@ -103,7 +103,7 @@ def _count(dump: Dump, first: int, stride: int, handle: int) -> int:
 # ---------------------------------------------------------------- the record
 
 
-def _find_kind_and_size(ledger: PoolLedger, records: Records) -> Records:
+def _find_kind_and_size(solver: MpichLayoutSolver, records: Records) -> Records:
     """Find where a record has its class and its stride, counted from its pointer; return the true records.
 
     Raises:
@@ -126,10 +126,10 @@ def _find_kind_and_size(ledger: PoolLedger, records: Records) -> Records:
     true = [record for pool in by_pool.values() for record in fitting(pool, *pairs[0])]
     if len(true) != len(by_pool):
         raise CalibrationError(f"{RECORD}: {len(true)} records for {len(by_pool)} pools")
-    ledger.pin_rows(RECORD, true, Row("kind", "the class of objects", "cls"), among=pairs[0][:1])
-    ledger.pin_rows(RECORD, true, Row("size", "the bytes of an object", "stride"), among=pairs[0][1:])
-    direct = Row("direct", "the address of the objects", lambda _, each: each["direct"].address)
-    ledger.pin_rows(RECORD, true, direct, among=[0])
+    solver.solve_members(RECORD, true, MemberRow("kind", "the class of objects", "cls"), among=pairs[0][:1])
+    solver.solve_members(RECORD, true, MemberRow("size", "the bytes of an object", "stride"), among=pairs[0][1:])
+    direct = MemberRow("direct", "the address of the objects", lambda _, each: each["direct"].address)
+    solver.solve_members(RECORD, true, direct, among=[0])
     return true
 
 
@@ -143,34 +143,34 @@ def _is_record(record: Place, kind: int, size: int) -> bool:
     return found == (entry["cls"], entry["stride"])
 
 
-def _find_members(ledger: PoolLedger, records: Records) -> None:
+def _find_members(solver: MpichLayoutSolver, records: Records) -> None:
     """Find the other members, counted from the pointer to the direct objects, then from the record's begin."""
-    stride = _find_request_records(ledger, records)
-    _find_indirect(ledger, records)
-    indirect = ledger.offset(RECORD, "indirect")
+    stride = _find_request_records(solver, records)
+    _find_indirect(solver, records)
+    indirect = solver.offset(RECORD, "indirect")
     for dump, place, entry in records:
         entry["blocks"] = _blocks(dump, place + indirect, entry)
     unused: list[Place] = [(dump, at + stride, {}) for dump, at, each in records if each["cls"] == handles.REQUEST]
-    free = [offset for offset in NEAR if offset not in ledger.offsets[RECORD].values()]
+    free = [offset for offset in NEAR if offset not in solver.offsets[RECORD].values()]
     for places, row in (
-        (records, Row("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
-        ([*records, *unused], Row("initialized", "whether the pool was used", lambda _, each: bool(each))),
-        (records, Row("direct_size", "the number of direct objects", lambda _, each: each["direct"].count)),
+        (records, MemberRow("indirect_size", "the number of blocks", lambda _, each: len(each["blocks"]))),
+        ([*records, *unused], MemberRow("initialized", "whether the pool was used", lambda _, each: bool(each))),
+        (records, MemberRow("direct_size", "the number of direct objects", lambda _, each: each["direct"].count)),
     ):
-        ledger.pin_rows(RECORD, places, row, among=free)
-        free.remove(ledger.offset(RECORD, row.member))
+        solver.solve_members(RECORD, places, row, among=free)
+        free.remove(solver.offset(RECORD, row.member))
     what = "the objects of a block"
-    size = Row("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
-    ledger.optionally(RECORD, records, size, among=free)
-    _find_chain(ledger, records)
-    if ledger.offset(RECORD, "avail") != min(ledger.offsets[RECORD].values()):
+    size = MemberRow("indirect_block_size", what, lambda _, each: each["blocks"][0].count if each["blocks"] else None)
+    solver.optionally(RECORD, records, size, among=free)
+    _find_chain(solver, records)
+    if solver.offset(RECORD, "avail") != min(solver.offsets[RECORD].values()):
         raise CalibrationError(f"{RECORD} does not begin with the chain of free objects")
-    ledger.count_from_first(RECORD)
+    solver.count_from_first(RECORD)
 
 
-def _find_request_records(ledger: PoolLedger, records: Records) -> int:
+def _find_request_records(solver: MpichLayoutSolver, records: Records) -> int:
     """Find the size of a record by those of requests: they are an array, one for each virtual interface."""
-    kind, size = ledger.offset(RECORD, "kind"), ledger.offset(RECORD, "size")
+    kind, size = solver.offset(RECORD, "kind"), solver.offset(RECORD, "size")
     requests = [record for record in records if record[2]["cls"] == handles.REQUEST]
     strides = [
         stride
@@ -181,25 +181,27 @@ def _find_request_records(ledger: PoolLedger, records: Records) -> int:
     ]
     if not strides or any(stride % strides[0] for stride in strides):
         raise CalibrationError(f"{RECORD}: the records of requests are {strides} bytes apart")
-    ledger.sizes[RECORD] = strides[0]
+    solver.sizes[RECORD] = strides[0]
     return strides[0]
 
 
-def _find_indirect(ledger: PoolLedger, records: Records) -> None:
+def _find_indirect(solver: MpichLayoutSolver, records: Records) -> None:
     """Find the table of the blocks by the handles that the first block begins with; there are no blocks of windows."""
 
-    def sighting(dump: Dump, place: int, entry: dict[str, Any]) -> Sighting:
+    def observation(dump: Dump, place: int, entry: dict[str, Any]) -> Observation:
         def seen(offset: int) -> Hashable:
             blocks = _blocks(dump, place + offset, entry)
             return blocks[0].first_handle if blocks else bool(dump.word(place + offset))
 
         expected = 0 if entry["cls"] == handles.WIN else handles.first(handles.INDIRECT, entry["cls"])
-        return Sighting("a table of blocks of objects", expected, seen)
+        return Observation("a table of blocks of objects", expected, seen)
 
-    sightings = [sighting(*each) for each in records if each[2]["cls"] in (handles.COMM, handles.REQUEST, handles.WIN)]
-    taken = ledger.offsets[RECORD].values()
+    observations = [
+        observation(*each) for each in records if each[2]["cls"] in (handles.COMM, handles.REQUEST, handles.WIN)
+    ]
+    taken = solver.offsets[RECORD].values()
     among = [offset for offset in NEAR if offset % WORD == 0 and offset not in taken]
-    ledger.pin(RECORD, "indirect", sightings, among)
+    solver.solve(RECORD, "indirect", observations, among)
 
 
 def _blocks(dump: Dump, pointer: int, entry: dict[str, Any]) -> list[Array]:
@@ -223,7 +225,7 @@ def _blocks(dump: Dump, pointer: int, entry: dict[str, Any]) -> list[Array]:
     return found
 
 
-def _find_chain(ledger: PoolLedger, records: Records) -> None:
+def _find_chain(solver: MpichLayoutSolver, records: Records) -> None:
     """Find the chain of free objects, where it begins and how it goes on, and what tells a free object.
 
     Raises:
@@ -239,10 +241,10 @@ def _find_chain(ledger: PoolLedger, records: Records) -> None:
     avail, link, chains = ways[0]
     lengths = [len(chain) for chain in chains]
     evidence = f"a chain through objects of the pool: {len(lengths)} places, {len(set(lengths))} lengths"
-    ledger.remember(RECORD, "avail", Solved(avail, evidence))
-    ledger.remember(HEAD, "next", Solved(link, f"{evidence}, {sum(lengths)} links"))
-    ledger.sizes[HEAD] = link + WORD
-    _find_head(ledger, records, chains)
+    solver.remember(RECORD, "avail", Solved(avail, evidence))
+    solver.remember(HEAD, "next", Solved(link, f"{evidence}, {sum(lengths)} links"))
+    solver.sizes[HEAD] = link + WORD
+    _find_head(solver, records, chains)
 
 
 def _chain(dump: Dump, place: int, entry: dict[str, Any], avail: int, link: int) -> set[int]:
@@ -265,7 +267,7 @@ def _chain(dump: Dump, place: int, entry: dict[str, Any], avail: int, link: int)
     return found
 
 
-def _find_head(ledger: PoolLedger, records: Records, chains: Sequence[set[int]]) -> None:
+def _find_head(solver: MpichLayoutSolver, records: Records, chains: Sequence[set[int]]) -> None:
     """Find the handle, and the count of references, which is 0 in free objects alone.
 
     Windows are left out: ch4 does not count references to them.
@@ -277,21 +279,23 @@ def _find_head(ledger: PoolLedger, records: Records, chains: Sequence[set[int]])
                 heads.append(number("the handle", dump, address, "I", array.first_handle + index))
                 if entry["cls"] in (handles.COMM, handles.REQUEST, handles.DATATYPE):
                     counts.append((dump, address, address not in free))
-    ledger.pin(HEAD, "handle", heads, range(0, ledger.size(HEAD), 4))
-    taken = {ledger.offset(HEAD, "handle"), *range(ledger.offset(HEAD, "next"), ledger.size(HEAD), 4)}
-    among = [offset for offset in range(0, ledger.size(HEAD), 4) if offset not in taken]
+    solver.solve(HEAD, "handle", heads, range(0, solver.size(HEAD), 4))
+    taken = {solver.offset(HEAD, "handle"), *range(solver.offset(HEAD, "next"), solver.size(HEAD), 4)}
+    among = [offset for offset in range(0, solver.size(HEAD), 4) if offset not in taken]
 
     def is_referred_to(dump: Dump, place: int) -> bool | None:
         references = dump.scalar(place, "i")
         return bool(references) if 0 <= references < 1 << 16 else None
 
-    ledger.pin_seen(HEAD, "ref_count", "whether an object is on the chain of free ones", counts, is_referred_to, among)
+    solver.solve_seen(
+        HEAD, "ref_count", "whether an object is on the chain of free ones", counts, is_referred_to, among
+    )
 
 
 # ---------------------------------------------------------------- all objects
 
 
-def _objects(ledger: PoolLedger, dump: Dump, cls: int, stride: int) -> Iterator[Array]:
+def _objects(solver: MpichLayoutSolver, dump: Dump, cls: int, stride: int) -> Iterator[Array]:
     """Yield the arrays of a class in one process, by the records, whose layout is known."""
     if cls == handles.COMM:  # no record points at the predefined ones
         worlds, selves = (find_number(dump, handle, 4) for handle in COMMS)
@@ -300,13 +304,13 @@ def _objects(ledger: PoolLedger, dump: Dump, cls: int, stride: int) -> Iterator[
             yield Array(found[0], len(COMMS), COMMS[0], stride)
     first = handles.first(handles.DIRECT, cls)
     for place in find_number(dump, stride, 4):
-        record = place - ledger.offset(RECORD, "size")
+        record = place - solver.offset(RECORD, "size")
         with suppress(UnreadableError):
-            if record % WORD or ledger.member(dump, record, RECORD, "kind", "I") != cls:
+            if record % WORD or solver.member(dump, record, RECORD, "kind", "I") != cls:
                 continue
-            direct = ledger.member(dump, record, RECORD, "direct")
-            count = ledger.member(dump, record, RECORD, "direct_size", "I")
+            direct = solver.member(dump, record, RECORD, "direct")
+            count = solver.member(dump, record, RECORD, "direct_size", "I")
             if direct and count and _count(dump, direct, stride, first) == count:
                 yield Array(direct, count, first, stride)
-            table = record + ledger.offset(RECORD, "indirect")
+            table = record + solver.offset(RECORD, "indirect")
             yield from _blocks(dump, table, {"cls": cls, "stride": stride})

@@ -6,11 +6,11 @@ from collections.abc import Hashable
 from functools import partial
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Place, Row
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
+from mqs_dll.calibrate.layout_solver import MemberRow, Place
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver
 from mqs_dll.calibrate.mpich.program import TAG_BYTES
-from mqs_dll.calibrate.mpich.requests import REQUEST, context_of, pin_arguments, posted, unexpected
-from mqs_dll.calibrate.solver import Sighting
+from mqs_dll.calibrate.mpich.requests import REQUEST, context_of, posted, solve_arguments, unexpected
+from mqs_dll.calibrate.offset_solver import Observation
 
 RANK_MASK = 0xFFFF
 
@@ -21,51 +21,51 @@ SEND, SYNCHRONOUS_SEND = 1 << 4, 3 << 4
 """MPIDI_REQUEST_TYPE_*: what a request is of."""
 
 
-def find_match(ledger: PoolLedger) -> None:
+def find_match(solver: MpichLayoutSolver) -> None:
     """Find what a receive was posted with, and what a send goes with."""
-    ledger.pin_rows(
+    solver.solve_members(
         REQUEST,
-        [*posted(ledger), *_sends(ledger)],
-        Row("dev.match.parts.tag", "the tag", "tag"),
-        Row("dev.match.parts.rank", "the peer", lambda _, entry: entry["peer"] & RANK_MASK),
-        Row("dev.match.parts.context_id", "the context id", partial(context_of, ledger, code="H")),
+        [*posted(solver), *_sends(solver)],
+        MemberRow("dev.match.parts.tag", "the tag", "tag"),
+        MemberRow("dev.match.parts.rank", "the peer", lambda _, entry: entry["peer"] & RANK_MASK),
+        MemberRow("dev.match.parts.context_id", "the context id", partial(context_of, solver, code="H")),
     )
 
 
-def _sends(ledger: PoolLedger) -> list[Place]:
+def _sends(solver: MpichLayoutSolver) -> list[Place]:
     """Return the sends that wait for their receivers."""
-    return [each for label in ("synchronous", "rendezvous") for each in ledger.requests(label=label)]
+    return [each for label in ("synchronous", "rendezvous") for each in solver.requests(label=label)]
 
 
-def find_arguments(ledger: PoolLedger) -> None:
+def find_arguments(solver: MpichLayoutSolver) -> None:
     """Find buffer, count and datatype of receives and sends."""
-    requests = [*posted(ledger), *_sends(ledger), *ledger.requests(label="inactive")]
-    pin_arguments(ledger, "dev.", requests, names=("user_buf", "user_count", "datatype"))
+    requests = [*posted(solver), *_sends(solver), *solver.requests(label="inactive")]
+    solve_arguments(solver, "dev.", requests, names=("user_buf", "user_count", "datatype"))
 
 
-def find_progress(ledger: PoolLedger) -> None:
+def find_progress(solver: MpichLayoutSolver) -> None:
     """Find how far a message is, where a message that nobody received lies, and how much of it has flowed."""
-    early = unexpected(ledger, ledger.offset(REQUEST, "dev.match.parts.tag"))
+    early = unexpected(solver, solver.offset(REQUEST, "dev.match.parts.tag"))
     going = {"synchronous": SYNCHRONOUS_SEND, "rendezvous": SEND | RENDEZVOUS, "self": SEND | SELF}
-    sends = [each for label in going for each in ledger.requests(label=label, kind="send")]
-    state = Row("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
-    ledger.pin_rows(REQUEST, sends, state)
+    sends = [each for label in going for each in solver.requests(label=label, kind="send")]
+    state = MemberRow("dev.state", "what it is, and how its message goes", lambda _, entry: going[entry["label"]])
+    solver.solve_members(REQUEST, sends, state)
     copies = [(dump, at, entry["tag"]) for dump, at, entry in early if entry["label"] == "eager"]
-    ledger.pin_seen(REQUEST, "dev.tmpbuf", "a copy of the message", copies, _copied_tag)
-    stalled, waiting = ledger.requests(label="stalled", kind="send"), ledger.requests(label="rendezvous")
+    solver.solve_seen(REQUEST, "dev.tmpbuf", "a copy of the message", copies, _copied_tag)
+    stalled, waiting = solver.requests(label="stalled", kind="send"), solver.requests(label="rendezvous")
     flows = [_flow(dump, at, entry["bytes"], entry["label"] == "stalled") for dump, at, entry in [*stalled, *waiting]]
-    ledger.pin(REQUEST, "dev.msg_offset", flows)
+    solver.solve(REQUEST, "dev.msg_offset", flows)
 
 
 def _copied_tag(dump: Dump, place: int) -> int:
     return int.from_bytes(dump.read(dump.word(place), TAG_BYTES), "little")
 
 
-def _flow(dump: Dump, address: int, total: int, expected: bool) -> Sighting:
-    """Sight how much of a message with holes was copied: a part where its data were left half-way, else nothing."""
+def _flow(dump: Dump, address: int, total: int, expected: bool) -> Observation:
+    """Observe how much of a message with holes was copied: a part where its data were left half-way, else nothing."""
 
     def seen(offset: int) -> Hashable:
         copied = dump.word(address + offset)
         return bool(copied) if copied < total else "too much"
 
-    return Sighting("whether a part of the message, not all, has flowed", expected, seen)
+    return Observation("whether a part of the message, not all, has flowed", expected, seen)

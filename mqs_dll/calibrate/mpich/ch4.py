@@ -8,18 +8,18 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Observation, Place, Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, find_number
+from mqs_dll.calibrate.layout_solver import SIZES, KnownNumber, MemberRow, Place, number
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver, comm_of, find_number
 from mqs_dll.calibrate.mpich.program import SURPRISES
 from mqs_dll.calibrate.mpich.requests import (
     REQUEST,
     context_of,
     is_local,
-    pin_arguments,
     posted,
+    solve_arguments,
     unexpected,
 )
-from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+from mqs_dll.calibrate.offset_solver import Observation, Solved, Unsolved, solve_offset
 from mqs_dll.library.mpi.mpich import handles
 
 EXTENSION = "MPIDIG_req_ext_t"
@@ -47,65 +47,65 @@ PERSISTENT_TYPES = {"Recv_init": 0, "Send_init": 1, "Bsend_init": 2, "Ssend_init
 """MPIDI_ptype."""
 
 
-def _free(ledger: PoolLedger, *taken: str) -> list[int]:
+def _free(solver: MpichLayoutSolver, *taken: str) -> list[int]:
     """Return the offsets of numbers in a request that some members don't have."""
-    used = {ledger.offsets[REQUEST][member] for member in taken if member in ledger.offsets[REQUEST]}
-    return [offset for offset in ledger.room(REQUEST, "i") if offset not in used]
+    used = {solver.offsets[REQUEST][member] for member in taken if member in solver.offsets[REQUEST]}
+    return [offset for offset in solver.room(REQUEST, "i") if offset not in used]
 
 
 # ---------------------------------------------------------------- active messages
 
 
-def tag_at(ledger: PoolLedger) -> int:
+def tag_at(solver: MpichLayoutSolver) -> int:
     """Return where a request over shared memory has its tag."""
-    members = ledger.offsets[REQUEST]
+    members = solver.offsets[REQUEST]
     return members.get("dev.ch4.am.u.recv.tag", members.get("status.MPI_TAG", -1))
 
 
-def find_receive(ledger: PoolLedger) -> None:
+def find_receive(solver: MpichLayoutSolver) -> None:
     """Find what a receive was posted with; since 4.3 source and tag are in its status and nowhere else."""
-    receives = posted(ledger)
+    receives = posted(solver)
     prefix = "dev.ch4.am."
-    context = Row("u.recv.context_id", "the context id of receiving", partial(context_of, ledger))
-    pin_arguments(ledger, prefix, receives, context)
-    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
+    context = MemberRow("u.recv.context_id", "the context id of receiving", partial(context_of, solver))
+    solve_arguments(solver, prefix, receives, context)
+    free = _free(solver, "status.MPI_SOURCE", "status.MPI_TAG")
     for name, key in (("source", "peer"), ("tag", "tag")):
-        own = Row(f"{prefix}u.recv.{name}", f"the {name} that was named", key)
-        if not ledger.optionally(REQUEST, receives, own, among=free):
+        own = MemberRow(f"{prefix}u.recv.{name}", f"the {name} that was named", key)
+        if not solver.optionally(REQUEST, receives, own, among=free):
             status = own._replace(member=f"status.MPI_{name.upper()}")
-            ledger.pin_rows(REQUEST, receives, status, among=[ledger.offset(REQUEST, status.member)])
+            solver.solve_members(REQUEST, receives, status, among=[solver.offset(REQUEST, status.member)])
 
 
-def find_extension(ledger: PoolLedger) -> None:
+def find_extension(solver: MpichLayoutSolver) -> None:
     """Find a request's extension, by the send that a synchronous message has there; complete requests have none.
 
     Raises:
         Unsolved: not exactly one place leads to the sends' addresses.
     """
     answers = [
-        (dump, at, ledger.find(entry["sender"], entry["handle"]))
-        for dump, at, entry in unexpected(ledger, tag_at(ledger))
+        (dump, at, solver.find(entry["sender"], entry["handle"]))
+        for dump, at, entry in unexpected(solver, tag_at(solver))
         if entry["label"] == "synchronous"
     ]
-    complete = ledger.requests(label="received", kind="receive")
+    complete = solver.requests(label="received", kind="receive")
     ways = [
         (member, inside)
-        for member, inside in product(ledger.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
+        for member, inside in product(solver.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
         if all(dump.word(at + member) == 0 for dump, at, _ in complete) and _all_lead_to(answers, member, inside)
     ]
     if len(ways) != 1 or len({value for *_, value in answers}) < 2:
         raise Unsolved(f"{EXTENSION}: {len(ways)} ways lead to the sends of {len(answers)} messages: {ways}")
     member, inside = ways[0]
     text = f"what leads to the send of a synchronous message: {len(answers)} places, {len(answers)} values"
-    ledger.remember(REQUEST, EXTENDED, Solved(member, text))
-    ledger.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
+    solver.remember(REQUEST, EXTENDED, Solved(member, text))
+    solver.remember(EXTENSION, "rreq.peer_req_ptr", Solved(inside, text))
     # they come from a pool of their own: their distance is more than their size
-    places = sorted((id(dump), at) for dump, at, _ in extensions(posted(ledger), member))
+    places = sorted((id(dump), at) for dump, at, _ in extensions(posted(solver), member))
     distances = [other[1] - one[1] for one, other in pairwise(places) if one[0] == other[0]]
-    ledger.rooms[EXTENSION] = min([*distances, LARGEST_EXTENSION])
+    solver.rooms[EXTENSION] = min([*distances, LARGEST_EXTENSION])
 
 
-def _all_lead_to(answers: Sequence[Observation], member: int, inside: int) -> bool:
+def _all_lead_to(answers: Sequence[KnownNumber], member: int, inside: int) -> bool:
     try:
         return bool(answers) and all(dump.word(dump.word(at + member) + inside) == value for dump, at, value in answers)
     except LookupError:
@@ -117,113 +117,115 @@ def extensions(requests: Sequence[Place], member: int) -> list[Place]:
     return [(dump, place, entry) for dump, at, entry in requests if (place := dump.word(at + member))]
 
 
-def find_progress(ledger: PoolLedger) -> None:
+def find_progress(solver: MpichLayoutSolver) -> None:
     """Find what the extension tells of a message: what it is, and how long."""
-    member = ledger.offset(REQUEST, EXTENDED)
-    came, waiting = extensions(unexpected(ledger, tag_at(ledger)), member), extensions(posted(ledger), member)
-    status = Row("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
-    ledger.pin_rows(EXTENSION, [*came, *waiting], status)
+    member = solver.offset(REQUEST, EXTENDED)
+    came, waiting = extensions(unexpected(solver, tag_at(solver)), member), extensions(posted(solver), member)
+    status = MemberRow("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
+    solver.solve_members(EXTENSION, [*came, *waiting], status)
     whole = [each for each in came if "rend" not in each[2]["label"]]
-    ledger.pin_rows(EXTENSION, whole, Row("recv_async.in_data_sz", "the bytes of a message", "bytes"))
+    solver.solve_members(EXTENSION, whole, MemberRow("recv_async.in_data_sz", "the bytes of a message", "bytes"))
 
 
-def find_flow(ledger: PoolLedger) -> None:
+def find_flow(solver: MpichLayoutSolver) -> None:
     """Find how much of a message's data has flowed, and the receive that took a message that was there before it.
 
     The data of some messages was left half-way, with more to come than the shared memory can hold.
     """
-    member = ledger.offset(REQUEST, EXTENDED)
-    sends = extensions(ledger.requests(label="stalled", kind="send"), member)
+    member = solver.offset(REQUEST, EXTENDED)
+    sends = extensions(solver.requests(label="stalled", kind="send"), member)
     ways = [
         (rest, flowed)
-        for rest, flowed in product(ledger.room(EXTENSION, "Q"), repeat=2)
+        for rest, flowed in product(solver.room(EXTENSION, "Q"), repeat=2)
         if all(_parts("", dump, at, rest, entry["bytes"]).fits(flowed) for dump, at, entry in sends)
     ]
     if len(ways) != 1 or len({entry["bytes"] for *_, entry in sends}) < 2:
         raise Unsolved(f"{EXTENSION}.send_async: {len(ways)} places have the parts of {len(sends)} messages: {ways}")
     what = "what is left of a message's data, with what has flowed its length"
     rest = Solved(ways[0][0], f"{what}: {len(sends)} places, {len(sends)} values")
-    ledger.remember(EXTENSION, "send_async.data_sz_left", rest)
-    done = extensions([each for label in GONE for each in ledger.requests(label=label)], member)
+    solver.remember(EXTENSION, "send_async.data_sz_left", rest)
+    done = extensions([each for label in GONE for each in solver.requests(label=label)], member)
     what = "what has flowed of a message's data"
-    gone = Row("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
-    ledger.pin_rows(EXTENSION, done, gone, among=[ways[0][1]])
-    _find_segments(ledger, done)
-    _find_received(ledger, member, {entry["tag"]: entry["bytes"] for *_, entry in sends})
+    gone = MemberRow("send_async.offset", what, lambda _, entry: entry["bytes"] * GONE[entry["label"]])
+    solver.solve_members(EXTENSION, done, gone, among=[ways[0][1]])
+    _find_segments(solver, done)
+    _find_received(solver, member, {entry["tag"]: entry["bytes"] for *_, entry in sends})
 
 
-def _parts(what: str, dump: Dump, extension: int, rest: int, total: int) -> Sighting:
-    """Sight what has flowed of a message's data, a smaller part than the rest."""
+def _parts(what: str, dump: Dump, extension: int, rest: int, total: int) -> Observation:
+    """Observe what has flowed of a message's data, a smaller part than the rest."""
 
     def seen(offset: int) -> Hashable:
         left, gone = dump.word(extension + rest), dump.word(extension + offset)
         return left + gone if 0 < gone < left else None
 
-    return Sighting(what, total, seen)
+    return Observation(what, total, seen)
 
 
-def _find_segments(ledger: PoolLedger, done: Sequence[Place]) -> None:
+def _find_segments(solver: MpichLayoutSolver, done: Sequence[Place]) -> None:
     """Find the number of a message's segments: those given to the transport, and behind it those that it is done with.
 
     Shared memory is done with a segment at once: the two are equal whenever a program is outside MPI. The order is that
     of the declaration (src/mpid/ch4/include/mpidpre.h).
     """
     what = "the segments of a message's data, the first of two equal numbers"
-    sightings = [number(what, dump, at, "i", GONE[entry["label"]]) for dump, at, entry in done]
-    room = ledger.room(EXTENSION, "i")
-    fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in sightings)]
-    ledger.pin(EXTENSION, "send_async.seg_issued", sightings, fitting)
+    observations = [number(what, dump, at, "i", GONE[entry["label"]]) for dump, at, entry in done]
+    room = solver.room(EXTENSION, "i")
+    fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in observations)]
+    solver.solve(EXTENSION, "send_async.seg_issued", observations, fitting)
 
 
-def _find_received(ledger: PoolLedger, member: int, totals: dict[int, int]) -> None:
+def _find_received(solver: MpichLayoutSolver, member: int, totals: dict[int, int]) -> None:
     """Find how much of a message's data has come, by what is still to come of it, and the receive that the message has.
 
     Only a receive from anywhere keeps a request of its own beside the message's.
     """
-    rest = ledger.offset(EXTENSION, "recv_async.in_data_sz")
-    parts: list[Sighting] = []
+    rest = solver.offset(EXTENSION, "recv_async.in_data_sz")
+    parts: list[Observation] = []
     matched: list[Place] = []
-    for dump, receive, entry in ledger.requests(label="stalled", kind="receive"):
-        for address in ledger.objects(dump, handles.REQUEST):
+    for dump, receive, entry in solver.requests(label="stalled", kind="receive"):
+        for address in solver.objects(dump, handles.REQUEST):
             extension = dump.word(address + member)
-            if not extension or dump.scalar(address + tag_at(ledger), "i") != entry["tag"]:
+            if not extension or dump.scalar(address + tag_at(solver), "i") != entry["tag"]:
                 continue
             if 0 < dump.word(extension + rest) < totals[entry["tag"]]:
                 what = "what has come of a message's data, with what is to come its length"
                 parts.append(_parts(what, dump, extension, rest, totals[entry["tag"]]))
             if entry["peer"] < 0 and address != receive:
                 matched.append((dump, extension, {"receive": receive}))
-    ledger.pin(EXTENSION, "recv_async.offset", parts)
-    came = extensions(unexpected(ledger, tag_at(ledger)), member)
+    solver.solve(EXTENSION, "recv_async.offset", parts)
+    came = extensions(unexpected(solver, tag_at(solver)), member)
     none = [(dump, at, {"receive": 0}) for dump, at, entry in came if entry["label"] in ("eager", "synchronous")]
-    row = Row("rreq.match_req", "the receive that took the message", "receive")
-    ledger.optionally(EXTENSION, [*matched, *none], row)
+    row = MemberRow("rreq.match_req", "the receive that took the message", "receive")
+    solver.optionally(EXTENSION, [*matched, *none], row)
 
 
-def find_destination(ledger: PoolLedger) -> None:
+def find_destination(solver: MpichLayoutSolver) -> None:
     """Find where a rendezvous goes, within a node."""
-    sends = [each for each in ledger.requests("cliques", label="rendezvous") if is_local(each[0], each[2])]
-    ledger.pin_rows(REQUEST, sends, Row("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
+    sends = [each for each in solver.requests("cliques", label="rendezvous") if is_local(each[0], each[2])]
+    solver.solve_members(REQUEST, sends, MemberRow("dev.ch4.am.u.send.dest", "the destination of a rendezvous", "peer"))
 
 
-def find_type(ledger: PoolLedger) -> None:
+def find_type(solver: MpichLayoutSolver) -> None:
     """Find what tells messages over shared memory from all other requests, since 4.1."""
-    requests = [*posted(ledger), *(each for label in OTHERS for each in ledger.requests(label=label))]
-    shared = Row("dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted")
-    ledger.optionally(REQUEST, requests, shared)
+    requests = [*posted(solver), *(each for label in OTHERS for each in solver.requests(label=label))]
+    shared = MemberRow(
+        "dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted"
+    )
+    solver.optionally(REQUEST, requests, shared)
 
 
 # ---------------------------------------------------------------- headers of messages
 
 
-def find_header(ledger: PoolLedger) -> None:
+def find_header(solver: MpichLayoutSolver) -> None:
     """Find the parts of a message's header, counted from the address of the send's request that it has.
 
     It stays in shared memory where a process left its cells alone after its sends: no data flowed through them.
     """
     sent = [
         (dump, find_number(dump, request, WORD, "shared"), entry)
-        for dump, request, entry in ledger.requests(kind="send")
+        for dump, request, entry in solver.requests(kind="send")
         if entry["label"] in SURPRISES and entry["label"] != "eager"
         if not dump.of("requests", label="stalled", kind="send")
     ]
@@ -231,20 +233,20 @@ def find_header(ledger: PoolLedger) -> None:
         ("tag", "the tag", lambda _, entry: entry["tag"], -1),
         ("data_sz", "the bytes of the message", lambda _, entry: entry["bytes"], -1),
         ("src_rank", "the sender's rank", lambda dump, entry: comm_of(dump, entry["comm"])["rank"], -1),
-        ("context_id", "the context id of sending", partial(context_of, ledger), -1),
+        ("context_id", "the context id of sending", partial(context_of, solver), -1),
         ("flags", "synchronous or rendezvous", lambda _, entry: FLAGS.get(entry["label"]), 0xFF),
     )
     found = {"sreq_ptr": Solved(0, f"the address of the send: {len(sent)} places, {len(sent)} values")}
     taken = set(range(WORD))
     for member, what, value, mask in parts:
-        code = ledger.code_of(HEADER, member)
-        sightings = [
+        code = solver.code_of(HEADER, member)
+        observations = [
             _in_header(what, dump, code, places, expected, mask)
             for dump, places, entry in sent
             if (expected := value(dump, entry)) is not None
         ]
         among = [offset for offset in NEAR if offset % SIZES[code] == 0 and offset not in taken]
-        found[member] = solve(f"{HEADER}.{member}", sightings, among)
+        found[member] = solve_offset(f"{HEADER}.{member}", observations, among)
         at = found[member].offset
         taken.update(range(at, at + SIZES[code]))
         if member == "tag":  # old headers are left in cells that were used again
@@ -253,53 +255,53 @@ def find_header(ledger: PoolLedger) -> None:
                 for dump, places, entry in sent
             ]
     for member, solved in found.items():
-        ledger.remember(HEADER, member, solved)
-    ledger.count_from_first(HEADER)
+        solver.remember(HEADER, member, solved)
+    solver.count_from_first(HEADER)
 
 
-def _in_header(what: str, dump: Dump, code: str, places: Sequence[int], expected: int, mask: int) -> Sighting:
-    """Sight a number at one of the places that may be a header."""
+def _in_header(what: str, dump: Dump, code: str, places: Sequence[int], expected: int, mask: int) -> Observation:
+    """Observe a number at one of the places that may be a header."""
 
     def seen(offset: int) -> Hashable:
         values = [dump.scalar(place + offset, code) & mask for place in places]
         return expected if expected in values else None
 
-    return Sighting(what, expected, seen)
+    return Observation(what, expected, seen)
 
 
 # ---------------------------------------------------------------- other arms
 
 
-def find_inactive(ledger: PoolLedger) -> None:
+def find_inactive(solver: MpichLayoutSolver) -> None:
     """Find the arguments of a persistent operation."""
     kind = "the kind of persistent operation"
-    pin_arguments(
-        ledger,
+    solve_arguments(
+        solver,
         "dev.ch4.preq.",
-        ledger.requests(label="inactive"),
-        Row("rank", "the peer that was named", "peer"),
-        Row("tag", "the tag that was named", "tag"),
-        Row("p_type", kind, lambda _, entry: PERSISTENT_TYPES.get(entry["function"])),
+        solver.requests(label="inactive"),
+        MemberRow("rank", "the peer that was named", "peer"),
+        MemberRow("tag", "the tag that was named", "tag"),
+        MemberRow("p_type", kind, lambda _, entry: PERSISTENT_TYPES.get(entry["function"])),
     )
 
 
-def find_partitioned(ledger: PoolLedger) -> None:
+def find_partitioned(solver: MpichLayoutSolver) -> None:
     """Find the arguments of a partitioned operation, its state and its partner in the other process."""
-    sends, receives = (ledger.requests(kind=f"partitioned {kind}") for kind in ("send", "receive"))
+    sends, receives = (solver.requests(kind=f"partitioned {kind}") for kind in ("send", "receive"))
     requests = [*sends, *receives]
     prefix = "dev.ch4.part_req."
-    pin_arguments(ledger, prefix, requests)
-    ledger.pin_rows(REQUEST, requests, Row("u.part.partitions", "the number of partitions", "partitions"))
-    ledger.pin_rows(REQUEST, sends, Row(f"{prefix}u.send.dest", "the destination", "peer"))
-    free = _free(ledger, "status.MPI_SOURCE", "status.MPI_TAG")
-    ledger.optionally(REQUEST, receives, Row(f"{prefix}u.recv.tag", "the tag", "tag"), among=free)
-    started = Row("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
-    ledger.pin_rows(REQUEST, requests, started, among=_free(ledger, "cc"))
-    partner = Row(f"{prefix}am.peer_req_ptr", "the partner's request", partial(_partner, ledger))
-    ledger.pin_rows(REQUEST, requests, partner)
+    solve_arguments(solver, prefix, requests)
+    solver.solve_members(REQUEST, requests, MemberRow("u.part.partitions", "the number of partitions", "partitions"))
+    solver.solve_members(REQUEST, sends, MemberRow(f"{prefix}u.send.dest", "the destination", "peer"))
+    free = _free(solver, "status.MPI_SOURCE", "status.MPI_TAG")
+    solver.optionally(REQUEST, receives, MemberRow(f"{prefix}u.recv.tag", "the tag", "tag"), among=free)
+    started = MemberRow("u.part.active_flag", "whether it was started", lambda _, entry: entry["state"] == "started")
+    solver.solve_members(REQUEST, requests, started, among=_free(solver, "cc"))
+    partner = MemberRow(f"{prefix}am.peer_req_ptr", "the partner's request", partial(_partner, solver))
+    solver.solve_members(REQUEST, requests, partner)
 
 
-def _partner(ledger: PoolLedger, dump: Dump, entry: dict[str, Any]) -> int | None:
+def _partner(solver: MpichLayoutSolver, dump: Dump, entry: dict[str, Any]) -> int | None:
     """Return the address of the other half in its process, 0 where there is none.
 
     A send learns of its receive when it is started: before, None.
@@ -309,20 +311,20 @@ def _partner(ledger: PoolLedger, dump: Dump, entry: dict[str, Any]) -> int | Non
         return None
     if entry["label"] == "lonely":
         return 0
-    peer = ledger.rank_of_run(dump, entry["peer"])
+    peer = solver.rank_of_run(dump, entry["peer"])
     other = f"partitioned {'receive' if is_send else 'send'}"
     found = peer.of("requests", kind=other, label=entry["label"], tag=entry["tag"])
-    return ledger.address(peer, found[0]["handle"])
+    return solver.address(peer, found[0]["handle"])
 
 
-def find_self(ledger: PoolLedger) -> None:
+def find_self(solver: MpichLayoutSolver) -> None:
     """Find what a message of a process to itself has."""
     prefix = "dev.ch4.self."
-    tag = Row("tag", "the tag", "tag")
-    pin_arguments(ledger, prefix, ledger.requests(label="self"), tag, names=("buf", "count", "datatype"))
+    tag = MemberRow("tag", "the tag", "tag")
+    solve_arguments(solver, prefix, solver.requests(label="self"), tag, names=("buf", "count", "datatype"))
 
     def send_of(dump: Dump, entry: dict[str, Any]) -> int:
-        return ledger.address(dump, dump.of("requests", label="probed", tag=entry["tag"])[0]["handle"])
+        return solver.address(dump, dump.of("requests", label="probed", tag=entry["tag"])[0]["handle"])
 
-    taken = Row(f"{prefix}match_req", "the send of a message that was taken", send_of)
-    ledger.pin_rows(REQUEST, ledger.places("messages"), taken)
+    taken = MemberRow(f"{prefix}match_req", "the send of a message that was taken", send_of)
+    solver.solve_members(REQUEST, solver.places("messages"), taken)

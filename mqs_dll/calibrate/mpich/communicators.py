@@ -1,4 +1,4 @@
-"""Communicators, and the variable that has the predefined ones."""
+"""Communicators, the variable that has the predefined ones, windows with their own, and datatypes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import Row, number
-from mqs_dll.calibrate.mpich.pool_ledger import COMMS, PoolLedger, find_number, is_near
-from mqs_dll.calibrate.solver import Solved, Unsolved
+from mqs_dll.calibrate.layout_solver import MemberRow, number
+from mqs_dll.calibrate.mpich.layout_solver import COMMS, MpichLayoutSolver, comm_of, find_number, is_near
+from mqs_dll.calibrate.offset_solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles
 from mqs_dll.library.mpi.mpich.views import CONTEXT_ID
 
 COMM = "MPIR_Comm"
 PROCESS = "MPIR_Process_t"
+DATATYPE = "MPIR_Datatype"
+WIN = "MPIR_Win"
+NAME = MemberRow("name", "the name", "name")
+
 ATTRIBUTE_WORDS = 8
 """Words of an attribute within which its value lies."""
 
@@ -30,24 +34,24 @@ MOST_SEARCHES = 10
 # ---------------------------------------------------------------- the process
 
 
-def find_process(ledger: PoolLedger) -> None:
+def find_process(solver: MpichLayoutSolver) -> None:
     """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other."""
-    places = [(dump, _pair(ledger, dump), dict(dump.truth)) for dump in ledger.all_dumps]
-    rows = Row("rank", "the rank of the process", "rank"), Row("size", "the number of processes", "ranks")
-    ledger.pin_rows(PROCESS, places, *rows, among=NEARBY)
+    places = [(dump, _pair(solver, dump), dict(dump.truth)) for dump in solver.all_dumps]
+    rows = MemberRow("rank", "the rank of the process", "rank"), MemberRow("size", "the number of processes", "ranks")
+    solver.solve_members(PROCESS, places, *rows, among=NEARBY)
     evidence = f"the addresses of MPI_COMM_WORLD and MPI_COMM_SELF: {len(places)} places, {len(places)} values"
-    ledger.remember(PROCESS, "comm_world", Solved(0, evidence))
-    ledger.count_from_first(PROCESS)
+    solver.remember(PROCESS, "comm_world", Solved(0, evidence))
+    solver.count_from_first(PROCESS)
 
 
-def _pair(ledger: PoolLedger, dump: Dump) -> int:
+def _pair(solver: MpichLayoutSolver, dump: Dump) -> int:
     """Return where a process has the addresses of both predefined communicators.
 
     Raises:
         CalibrationError: there is not one such place outside communicators, which ch3 chains.
     """
-    world, alone = (ledger.address(dump, handle) for handle in COMMS)
-    comms = [array.addresses() for array in ledger.arrays[dump, handles.COMM]]
+    world, alone = (solver.address(dump, handle) for handle in COMMS)
+    comms = [array.addresses() for array in solver.arrays[dump, handles.COMM]]
     found = [
         place
         for place in find_number(dump, world, WORD)
@@ -61,33 +65,35 @@ def _pair(ledger: PoolLedger, dump: Dump) -> int:
 # ---------------------------------------------------------------- what a program can ask for
 
 
-def find_communicator(ledger: PoolLedger) -> None:
+def find_communicator(solver: MpichLayoutSolver) -> None:
     """Find what the program knows of its communicators."""
-    ledger.inherit_head(COMM)
-    comms = [*ledger.places("comms"), *ledger.places("comms", "cliques")]
-    ledger.pin_rows(COMM, comms, Row("name", "the name of a communicator", "name"))
-    among = [offset for offset in ledger.room(COMM, "i") if offset not in ledger.of_maps]
-    ledger.pin_rows(
+    solver.inherit_head(COMM)
+    comms = [*solver.places("comms"), *solver.places("comms", "cliques")]
+    solver.solve_members(COMM, comms, MemberRow("name", "the name of a communicator", "name"))
+    among = [offset for offset in solver.room(COMM, "i") if offset not in solver.of_maps]
+    solver.solve_members(
         COMM,
         comms,
-        Row("rank", "the rank in a communicator", "rank"),
-        Row("comm_kind", "intra- or inter-communicator", "inter"),  # MPIR_COMM_KIND__INTRACOMM is 0, its sibling 1
-        Row("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
-        Row("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
+        MemberRow("rank", "the rank in a communicator", "rank"),
+        MemberRow(
+            "comm_kind", "intra- or inter-communicator", "inter"
+        ),  # MPIR_COMM_KIND__INTRACOMM is 0, its sibling 1
+        MemberRow("local_size", "the processes of the own group", lambda _, entry: len(entry["members"])),
+        MemberRow("remote_size", "the processes that ranks refer to", lambda _, entry: len(entry["peers"])),
         among=among,
     )
 
     def group(key: str) -> Callable[[Dump, dict[str, Any]], int | None]:
-        return lambda dump, entry: entry[key] and ledger.address(dump, entry[key])
+        return lambda dump, entry: entry[key] and solver.address(dump, entry[key])
 
     what = "the group that the program asked for"
-    groups = Row("local_group", what, group("group")), Row("remote_group", what, group("remote_group"))
-    ledger.pin_rows(COMM, comms, *groups)
+    groups = MemberRow("local_group", what, group("group")), MemberRow("remote_group", what, group("remote_group"))
+    solver.solve_members(COMM, comms, *groups)
 
 
-def find_attributes(ledger: PoolLedger) -> None:
+def find_attributes(solver: MpichLayoutSolver) -> None:
     """Find the list of attributes by the value of the only one that a communicator has."""
-    places = [(dump, at, entry["attribute"]) for dump, at, entry in ledger.places("comms")]
+    places = [(dump, at, entry["attribute"]) for dump, at, entry in solver.places("comms")]
     values = {value for *_, value in places if value}
 
     def seen(dump: Dump, place: int) -> Hashable:
@@ -96,7 +102,7 @@ def find_attributes(ledger: PoolLedger) -> None:
             return 0
         return next((word for word in dump.words(attribute, ATTRIBUTE_WORDS) if word in values), "something else")
 
-    ledger.pin_seen(COMM, "attributes", "an attribute with the value that the program gave it", places, seen)
+    solver.solve_seen(COMM, "attributes", "an attribute with the value that the program gave it", places, seen)
 
 
 # ---------------------------------------------------------------- context ids
@@ -106,7 +112,7 @@ Pair = tuple[Dump, int, Dump, int]
 """Two communicators, each by its process and its address."""
 
 
-def find_context_ids(ledger: PoolLedger) -> None:
+def find_context_ids(solver: MpichLayoutSolver) -> None:
     """Find the numbers that tell a communicator's messages, and how wide they are.
 
     Both are equal in all processes of a communicator and different for each communicator of a process. Of an
@@ -115,11 +121,11 @@ def find_context_ids(ledger: PoolLedger) -> None:
     Raises:
         Unsolved: not exactly two places are so, or receives don't tell which is which.
     """
-    comms = ledger.places("comms")
+    comms = solver.places("comms")
 
     def there(dump: Dump, rank: int, label: str) -> tuple[Dump, int]:
-        peer = ledger.rank_of_run(dump, rank)
-        return peer, ledger.comm(peer, label)
+        peer = solver.rank_of_run(dump, rank)
+        return peer, solver.comm(peer, label)
 
     same = [(dump, at, *there(dump, entry["members"][0], entry["label"])) for dump, at, entry in comms]
     same = [each for each in same if each[0] is not each[2]]
@@ -130,7 +136,7 @@ def find_context_ids(ledger: PoolLedger) -> None:
     ]
     found = [
         offset
-        for offset in ledger.room(COMM, "H")
+        for offset in solver.room(COMM, "H")
         if all(_equal(each, offset, offset) for each in same)
         and not any(_equal(each, offset, offset) for each in different)
     ]
@@ -142,9 +148,9 @@ def find_context_ids(ledger: PoolLedger) -> None:
     evidence = "equal in all processes of a communicator, different for each in one process"
     if len(pairs) != 2:
         raise Unsolved(f"{COMM}.context_id: offsets {found} are {evidence}; {pairs} cross in inter-communicators")
-    receiving = _carried(ledger, pairs[0])
+    receiving = _carried(solver, pairs[0])
     if len(receiving) != 1:
-        receiving = _in_network(ledger, pairs[0])
+        receiving = _in_network(solver, pairs[0])
     if len(receiving) != 1:
         raise Unsolved(f"{COMM}.recvcontext_id: receives carry the numbers at {receiving} of {pairs[0]}")
     sending = next(offset for offset in pairs[0] if offset != receiving[0])
@@ -152,10 +158,10 @@ def find_context_ids(ledger: PoolLedger) -> None:
         f"{evidence}: {len(same) + len(different)} places, 2 values; "
         f"crossing in inter-communicators: {len(crossing)} places"
     )
-    ledger.remember(COMM, "context_id", Solved(sending, seen))
-    ledger.remember(COMM, "recvcontext_id", Solved(receiving[0], f"{seen}; what receives carry"))
-    ledger.sizes[CONTEXT_ID] = abs(receiving[0] - sending)
-    ledger.offsets[CONTEXT_ID] = {}
+    solver.remember(COMM, "context_id", Solved(sending, seen))
+    solver.remember(COMM, "recvcontext_id", Solved(receiving[0], f"{seen}; what receives carry"))
+    solver.sizes[CONTEXT_ID] = abs(receiving[0] - sending)
+    solver.offsets[CONTEXT_ID] = {}
 
 
 def _equal(pair: Pair, one: int, other: int) -> bool:
@@ -164,21 +170,21 @@ def _equal(pair: Pair, one: int, other: int) -> bool:
     return dump.scalar(at + one, "H") == peer.scalar(there + other, "H")
 
 
-def _carried(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
+def _carried(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
     """Return the offsets in a communicator of what its posted receives have, all at the same place.
 
     Persistent receives would mislead: to 4.1 they have what sends carry.
     """
-    requests = ledger.requests(label="posted", kind="receive")
+    requests = solver.requests(label="posted", kind="receive")
 
     def is_carried(offset: int) -> bool:
-        sightings = [number("", dump, at, "H", _bits(ledger, dump, entry, offset)) for dump, at, entry in requests]
-        return any(all(each.fits(place) for each in sightings) for place in ledger.room("MPIR_Request", "H"))
+        observations = [number("", dump, at, "H", _bits(solver, dump, entry, offset)) for dump, at, entry in requests]
+        return any(all(each.fits(place) for each in observations) for place in solver.room("MPIR_Request", "H"))
 
     return [offset for offset in offsets if is_carried(offset)]
 
 
-def _in_network(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
+def _in_network(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
     """Return the offsets in a communicator of what stands before source and tag in the network's own receives.
 
     UCX takes one number for all three: 16 bits of the context id, 16 of the source, 32 of the tag
@@ -186,41 +192,41 @@ def _in_network(ledger: PoolLedger, offsets: Sequence[int]) -> list[int]:
     """
     told = [
         (dump, entry)
-        for dump, _, entry in ledger.requests(label="posted", kind="receive")
+        for dump, _, entry in solver.requests(label="posted", kind="receive")
         if min(entry["peer"], entry["tag"]) >= 0
-        and len({_bits(ledger, dump, entry, offset) for offset in offsets}) == len(offsets)
+        and len({_bits(solver, dump, entry, offset) for offset in offsets}) == len(offsets)
     ][:MOST_SEARCHES]
 
     def is_there(dump: Dump, entry: dict[str, Any], offset: int) -> bool:
-        bits = struct.pack("<IHH", entry["tag"], entry["peer"], _bits(ledger, dump, entry, offset))
+        bits = struct.pack("<IHH", entry["tag"], entry["peer"], _bits(solver, dump, entry, offset))
         return bool(dump.find_bytes(bits, WORD))
 
     return [offset for offset in offsets if told and all(is_there(dump, entry, offset) for dump, entry in told)]
 
 
-def _bits(ledger: PoolLedger, dump: Dump, request: dict[str, Any], offset: int) -> int:
+def _bits(solver: MpichLayoutSolver, dump: Dump, request: dict[str, Any], offset: int) -> int:
     """Return the 16 bits at an offset in the communicator of a request."""
-    return dump.scalar(ledger.comm(dump, request["comm"]) + offset, "H")
+    return dump.scalar(solver.comm(dump, request["comm"]) + offset, "H")
 
 
 # ---------------------------------------------------------------- what MPICH keeps for itself
 
 
-def find_hidden(ledger: PoolLedger) -> None:
+def find_hidden(solver: MpichLayoutSolver) -> None:
     """Find the communicators that MPICH makes of another: of its node, of the nodes' first processes, of one group."""
-    used = [each for each in ledger.places("comms") if each[2]["used"] or not each[2]["inter"]]
+    used = [each for each in solver.places("comms") if each[2]["used"] or not each[2]["inter"]]
     groups = [(dump, at, entry["members"] if entry["inter"] else []) for dump, at, entry in used]
-    pin_hidden(ledger, COMM, "local_comm", "the communicator of the own group", groups)
-    cliques = [(dump, at, each["members"]) for dump, at, each in ledger.places("comms", "cliques", inter=False)]
+    solve_hidden(solver, COMM, "local_comm", "the communicator of the own group", groups)
+    cliques = [(dump, at, each["members"]) for dump, at, each in solver.places("comms", "cliques", inter=False)]
     # releases differ in what a communicator has that is within one node, or has one process on each
     cliques = [each for each in cliques if 1 < len(_first_of_nodes(each[2])) < len(each[2])]
     if not cliques:
         raise CalibrationError("without a run with several nodes, nothing tells the communicators of nodes apart")
     near = [(dump, at, [each for each in members if is_near(dump, each)]) for dump, at, members in cliques]
     nodes = [(dump, at, members if len(members) > 1 else []) for dump, at, members in near]
-    pin_hidden(ledger, COMM, "node_comm", "the communicator of the node", nodes)
+    solve_hidden(solver, COMM, "node_comm", "the communicator of the node", nodes)
     roots = [(dump, at, _first_of_nodes(members)) for dump, at, members in cliques]
-    pin_hidden(ledger, COMM, "node_roots_comm", "the communicator of the first processes of the nodes", roots)
+    solve_hidden(solver, COMM, "node_roots_comm", "the communicator of the first processes of the nodes", roots)
 
 
 def _first_of_nodes(members: Sequence[int]) -> list[int]:
@@ -228,23 +234,43 @@ def _first_of_nodes(members: Sequence[int]) -> list[int]:
     return [rank for place, rank in enumerate(members) if rank % 2 not in [each % 2 for each in members[:place]]]
 
 
-def pin_hidden(
-    ledger: PoolLedger, struct: str, member: str, what: str, groups: Iterable[tuple[Dump, int, Sequence[int]]]
+def solve_hidden(
+    solver: MpichLayoutSolver, struct: str, member: str, what: str, groups: Iterable[tuple[Dump, int, Sequence[int]]]
 ) -> None:
     """Find a pointer to a communicator of a group that is none of the program's own: NULL where it isn't in the group.
 
     What is seen of it is the rank in it, and how many processes it has.
     """
-    known = {(dump, at) for mode in ("plain", "cliques") for dump, at, _ in ledger.places("comms", mode)}
+    known = {(dump, at) for mode in ("plain", "cliques") for dump, at, _ in solver.places("comms", mode)}
 
     def seen(dump: Dump, place: int) -> Hashable:
         target = dump.word(place)
         if target == 0:
             return None
-        if not ledger.is_object(dump, handles.COMM, target) or (dump, target) in known:
+        if not solver.is_object(dump, handles.COMM, target) or (dump, target) in known:
             return "something else"
-        return tuple(ledger.member(dump, target, COMM, name, "i") for name in ("rank", "local_size"))
+        return tuple(solver.member(dump, target, COMM, name, "i") for name in ("rank", "local_size"))
 
     ranks = ((dump, at, dump.truth["rank"], group) for dump, at, group in groups)
     shapes = [(dump, at, (group.index(rank), len(group)) if rank in group else None) for dump, at, rank, group in ranks]
-    ledger.pin_seen(struct, member, what, shapes, seen)
+    solver.solve_seen(struct, member, what, shapes, seen)
+
+
+# ---------------------------------------------------------------- datatypes and windows
+
+
+def find_datatype(solver: MpichLayoutSolver) -> None:
+    """Find what the program knows of its datatypes."""
+    solver.inherit_head(DATATYPE)
+    solver.solve_members(
+        DATATYPE, solver.places("datatypes"), MemberRow("size", "the bytes of a datatype", "size"), NAME
+    )
+
+
+def find_window(solver: MpichLayoutSolver) -> None:
+    """Find a window's name, and its own communicator, which is like the one that it was made on but not the same."""
+    windows = solver.places("windows")
+    solver.solve_members(WIN, windows, NAME)
+    what = "a communicator of the window's processes, not the program's"
+    groups = [(dump, at, comm_of(dump, entry["comm"])["members"]) for dump, at, entry in windows]
+    solve_hidden(solver, WIN, "comm_ptr", what, groups)

@@ -21,7 +21,7 @@ DIRECT_NETMOD = "ch4:ucx"
 """The device that has no shared memory: all messages go through the network's library."""
 
 
-class Device(Enum):
+class DeviceKind(Enum):
     """How messages go, as far as it changes the layout of requests."""
 
     CH3 = "ch3"
@@ -31,16 +31,16 @@ class Device(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class MpichBuild:
     """What MPI_Get_library_version tells."""
 
     release: str
-    device: Device
+    device: DeviceKind
     title: str
     """What the profile is called after: "5.0.2-abi"."""
 
 
-def kind_of(dumps: Sequence[Dump]) -> Kind:
+def kind_of(dumps: Sequence[Dump]) -> MpichBuild:
     """Return which MPICH all dumps are of.
 
     Raises:
@@ -52,22 +52,22 @@ def kind_of(dumps: Sequence[Dump]) -> Kind:
     version, library = versions.pop()
     intel = INTEL.search(version)
     if intel is not None:
-        return Kind(intel.group(1), Device.INTEL, f"impi-{intel.group(2)}")
+        return MpichBuild(intel.group(1), DeviceKind.INTEL, f"impi-{intel.group(2)}")
     release, device = RELEASE.search(version), DEVICE.search(version)
     if release is None or device is None:
         raise CalibrationError(f"no MPICH says of itself: {version[:60]!r}")
     return _of_mpich(release.group(1), device.group(1).strip(), library)
 
 
-def _of_mpich(release: str, device: str, library: str) -> Kind:
+def _of_mpich(release: str, device: str, library: str) -> MpichBuild:
     if device.startswith("ch3"):
-        return Kind(release, Device.CH3, f"{release}-ch3")
+        return MpichBuild(release, DeviceKind.CH3, f"{release}-ch3")
     if device == DIRECT_NETMOD:
-        return Kind(release, Device.NETWORK, f"{release}-ucx")
-    return Kind(release, Device.CH4, f"{release}-abi" if "_abi." in library else release)
+        return MpichBuild(release, DeviceKind.NETWORK, f"{release}-ucx")
+    return MpichBuild(release, DeviceKind.CH4, f"{release}-abi" if "_abi." in library else release)
 
 
-def subject_of(dumps: Sequence[Dump], kind: Kind) -> Subject:
+def subject_of(dumps: Sequence[Dump], kind: MpichBuild) -> Subject:
     """Return the MPI that the dumps are of, as its profile names it.
 
     Raises:

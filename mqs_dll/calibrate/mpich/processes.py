@@ -11,10 +11,10 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.ledger import SIZES, Observation, Row, number
+from mqs_dll.calibrate.layout_solver import SIZES, KnownNumber, MemberRow, number
 from mqs_dll.calibrate.mpich.communicators import COMM
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger
-from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver
+from mqs_dll.calibrate.offset_solver import Observation, Solved, Unsolved
 
 MAP = "MPIDI_rank_map_t"
 GROUP = "MPIR_Group"
@@ -61,15 +61,15 @@ def _strided(count: int, first: int, block: int, stride: int) -> tuple[int, ...]
 # ---------------------------------------------------------------- ch4 to 4.3
 
 
-def find_maps(ledger: PoolLedger) -> None:
+def find_maps(solver: MpichLayoutSolver) -> None:
     """Find the map of a communicator's ranks, and of the own group's of an inter-communicator."""
-    comms = [each for each in ledger.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
+    comms = [each for each in solver.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
     rules = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
     tables = [_table(dump, at, ranks, "i") for dump, at, rule, ranks in rules if rule.kind == LUT]
-    lut = ledger.pin(MAP, "irreg.lut.lpid", tables, ledger.room(COMM, "Q"))
-    near = [offset for offset in ledger.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
+    lut = solver.solve(MAP, "irreg.lut.lpid", tables, solver.room(COMM, "Q"))
+    near = [offset for offset in solver.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
     kinds = [(dump, at, rule.kind) for dump, at, rule, _ in rules]
-    begin = ledger.pin_seen(
+    begin = solver.solve_seen(
         MAP, "mode", "the kind of map", kinds, lambda dump, place: dump.scalar(place, "I") // 2, near
     )
     inside = [offset for offset in near if offset > begin]
@@ -81,20 +81,20 @@ def find_maps(ledger: PoolLedger) -> None:
     ):
         attribute = member.rpartition(".")[2]
         known = [(dump, at, getattr(rule, attribute)) for dump, at, rule, _ in rules if rule.kind in having]
-        inside.remove(ledger.pin_numbers(MAP, member, what, known, among=inside))
+        inside.remove(solver.solve_number(MAP, member, what, known, among=inside))
     sizes = [(dump, at, len(ranks)) for dump, at, _, ranks in rules]
-    inside.remove(ledger.pin_numbers(MAP, "size", "the number of processes", sizes, among=inside))
-    _find_tables_number(ledger, inside)
-    ledger.remember(COMM, "dev.ch4.map", Solved(begin, ledger.evidence[MAP]["mode"]))
-    ledger.count_from_first(MAP)
-    ledger.sizes[MAP] = lut + WORD - begin
-    local = _find_local_map(ledger, begin)
-    ledger.of_maps |= {at for each in (begin, local) for at in range(each, each + ledger.size(MAP))}
+    inside.remove(solver.solve_number(MAP, "size", "the number of processes", sizes, among=inside))
+    _find_tables_number(solver, inside)
+    solver.remember(COMM, "dev.ch4.map", Solved(begin, solver.evidence[MAP]["mode"]))
+    solver.count_from_first(MAP)
+    solver.sizes[MAP] = lut + WORD - begin
+    local = _find_local_map(solver, begin)
+    solver.of_maps |= {at for each in (begin, local) for at in range(each, each + solver.size(MAP))}
 
 
-def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Sighting:
-    """Sight a pointer to numbers of a type: the processes one by one."""
-    return Sighting(
+def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Observation:
+    """Observe a pointer to numbers of a type: the processes one by one."""
+    return Observation(
         "the processes one by one",
         tuple(ranks),
         lambda offset: _numbers(dump, dump.word(address + offset), len(ranks), code),
@@ -105,11 +105,11 @@ def _numbers(dump: Dump, table: int, count: int, code: str) -> tuple[int, ...]:
     return tuple(dump.scalar(table + SIZES[code] * index, code) for index in range(count))
 
 
-def _find_tables_number(ledger: PoolLedger, inside: Sequence[int]) -> None:
+def _find_tables_number(solver: MpichLayoutSolver, inside: Sequence[int]) -> None:
     """Find the number of the table of processes: 0 for those of MPI_COMM_WORLD, another for spawned ones."""
-    own = [(dump, at, False) for dump, at, _ in ledger.places("comms")]
+    own = [(dump, at, False) for dump, at, _ in solver.places("comms")]
     spawned = [
-        (dump, at, True) for mode in ("spawn", "spawned") for dump, at, _ in ledger.places("comms", mode, inter=True)
+        (dump, at, True) for mode in ("spawn", "spawned") for dump, at, _ in solver.places("comms", mode, inter=True)
     ]
 
     def seen(dump: Dump, place: int) -> Hashable:
@@ -119,17 +119,17 @@ def _find_tables_number(ledger: PoolLedger, inside: Sequence[int]) -> None:
         return bool(table)
 
     what = "whether the table of processes is another than the own one's"
-    ledger.pin_seen(MAP, "avtid", what, [*own, *spawned], seen, inside, constant=not spawned)
+    solver.solve_seen(MAP, "avtid", what, [*own, *spawned], seen, inside, constant=not spawned)
 
 
-def _find_local_map(ledger: PoolLedger, begin: int) -> int:
+def _find_local_map(solver: MpichLayoutSolver, begin: int) -> int:
     def seen(dump: Dump, place: int) -> Hashable:
-        mode = ledger.member(dump, place, MAP, "mode", "I")
-        return None if mode == NONE else _decode(ledger, dump, place, mode // 2)
+        mode = solver.member(dump, place, MAP, "mode", "I")
+        return None if mode == NONE else _decode(solver, dump, place, mode // 2)
 
-    groups = [(dump, at, _local_group(entry)) for dump, at, entry in ledger.places("comms")]
-    among = [offset for offset in ledger.room(COMM, "Q") if offset != begin]
-    return ledger.pin_seen(COMM, "dev.ch4.local_map", "the processes of the own group", groups, seen, among)
+    groups = [(dump, at, _local_group(entry)) for dump, at, entry in solver.places("comms")]
+    among = [offset for offset in solver.room(COMM, "Q") if offset != begin]
+    return solver.solve_seen(COMM, "dev.ch4.local_map", "the processes of the own group", groups, seen, among)
 
 
 def _local_group(entry: dict[str, Any]) -> tuple[int, ...] | None:
@@ -137,17 +137,17 @@ def _local_group(entry: dict[str, Any]) -> tuple[int, ...] | None:
     return tuple(entry["members"]) if entry["inter"] else None
 
 
-def _decode(ledger: PoolLedger, dump: Dump, address: int, kind: int) -> Hashable:
+def _decode(solver: MpichLayoutSolver, dump: Dump, address: int, kind: int) -> Hashable:
     """Return the processes of a map."""
 
     def member(name: str) -> int:
-        return ledger.member(dump, address, MAP, name, "i")
+        return solver.member(dump, address, MAP, name, "i")
 
     count = member("size")
     if not 0 < count < 1 << 10 or kind > LUT:
         return "no map"
     if kind == LUT:
-        return _numbers(dump, ledger.member(dump, address, MAP, "irreg.lut.lpid"), count, "i")
+        return _numbers(dump, solver.member(dump, address, MAP, "irreg.lut.lpid"), count, "i")
     first = member("reg.stride.offset") if kind != DIRECT else 0
     block = {STRIDE: 1, STRIDE_BLOCK: member("reg.stride.blocksize")}.get(kind, count)
     return _strided(count, first, block, member("reg.stride.stride")) if block > 0 else "no map"
@@ -156,26 +156,28 @@ def _decode(ledger: PoolLedger, dump: Dump, address: int, kind: int) -> Hashable
 # ---------------------------------------------------------------- 5.0
 
 
-def find_groups(ledger: PoolLedger) -> None:
+def find_groups(solver: MpichLayoutSolver) -> None:
     """Find the map of a group: a first process and a stride, or the processes one by one."""
     groups = [
-        (dump, ledger.address(dump, entry[key]), {"ranks": entry[ranks], "stride": _stride(entry[ranks])})
-        for dump, _, entry in ledger.places("comms")
+        (dump, solver.address(dump, entry[key]), {"ranks": entry[ranks], "stride": _stride(entry[ranks])})
+        for dump, _, entry in solver.places("comms")
         for key, ranks in (("group", "members"), ("remote_group", "peers"))
         if entry[key]
     ]
-    ledger.pin_rows(GROUP, groups, Row("size", "the number of processes", lambda _, each: len(each["ranks"])))
+    solver.solve_members(
+        GROUP, groups, MemberRow("size", "the number of processes", lambda _, each: len(each["ranks"]))
+    )
     several = [each for each in groups if len(each[2]["ranks"]) > 1]
     tables = [_table(dump, at, each["ranks"], "q") for dump, at, each in several if not each["stride"]]
-    ledger.pin(GROUP, "pmap.u.map", tables)
-    ledger.pin_rows(
+    solver.solve(GROUP, "pmap.u.map", tables)
+    solver.solve_members(
         GROUP,
         [each for each in several if each[2]["stride"]],
-        Row("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
-        Row("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
+        MemberRow("pmap.u.stride.offset", "the first process", lambda _, each: each["ranks"][0]),
+        MemberRow("pmap.u.stride.stride", "the stride", lambda _, each: each["stride"] % (1 << 64)),
     )
-    table = Row("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
-    ledger.pin_rows(GROUP, several, table)
+    table = MemberRow("pmap.use_map", "whether there is a table", lambda _, each: not each["stride"])
+    solver.solve_members(GROUP, several, table)
 
 
 def _stride(ranks: Sequence[int]) -> int:
@@ -187,45 +189,45 @@ def _stride(ranks: Sequence[int]) -> int:
 # ---------------------------------------------------------------- ch3
 
 
-def find_connections(ledger: PoolLedger) -> None:
+def find_connections(solver: MpichLayoutSolver) -> None:
     """Find a communicator's table of virtual connections, and in a connection the process that it leads to.
 
     Raises:
         Unsolved: there is not exactly one way from ranks to processes.
     """
-    comms = ledger.places("comms")
+    comms = solver.places("comms")
     intra = [(dump, at, entry["members"]) for dump, at, entry in comms if not entry["inter"]]
-    pins = {way: _process_numbers(intra, *way) for way in product(ledger.room(COMM, "Q"), range(0, 64, WORD))}
-    good = [way for way, numbers in pins.items() if numbers]
+    numbers_by_way = {way: _process_numbers(intra, *way) for way in product(solver.room(COMM, "Q"), range(0, 64, WORD))}
+    good = [way for way, numbers in numbers_by_way.items() if numbers]
     if len(good) != 1:
         raise Unsolved(f"{COMM}.dev.vcrt: {len(good)} ways lead from ranks to processes: {good}")
     vcrt, table = good[0]
     values = {tuple(members) for *_, members in intra}
     text = f"a table that leads to the process of each rank: {len(intra)} places, {len(values)} values"
-    ledger.remember(COMM, "dev.vcrt", Solved(vcrt, text))
-    ledger.remember(VCRT, "vcr_table", Solved(table, text))
+    solver.remember(COMM, "dev.vcrt", Solved(vcrt, text))
+    solver.remember(VCRT, "vcr_table", Solved(table, text))
     # MPI_Comm_split makes a table for each communicator; others may share a larger one's
     own = [
         (dump, dump.word(at + vcrt), len(entry["peers"]))
         for dump, at, entry in comms
         if entry["label"].startswith("shape")
     ]
-    ledger.pin_numbers(VCRT, "size", "the number of processes", own, among=range(0, table, 4))
-    process = pins[vcrt, table][0]
+    solver.solve_number(VCRT, "size", "the number of processes", own, among=range(0, table, 4))
+    process = numbers_by_way[vcrt, table][0]
     groups = [(dump, at, _local_group(entry)) for dump, at, entry in comms]
 
-    def sighting(dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Sighting:
+    def observation(dump: Dump, address: int, ranks: tuple[int, ...] | None) -> Observation:
         def seen(offset: int) -> Hashable:
             if dump.word(address + offset) == 0:
                 return None
             found = _connections(dump, address, offset, table, len(ranks or ()))
             return tuple(dump.scalar(connection + process, "i") for connection in found)
 
-        return Sighting("the processes of the own group", ranks, seen)
+        return Observation("the processes of the own group", ranks, seen)
 
-    among = [offset for offset in ledger.room(COMM, "Q") if offset != vcrt]
-    ledger.pin(COMM, "dev.local_vcrt", [sighting(*each) for each in groups], among)
-    _find_processes(ledger, pins[vcrt, table])
+    among = [offset for offset in solver.room(COMM, "Q") if offset != vcrt]
+    solver.solve(COMM, "dev.local_vcrt", [observation(*each) for each in groups], among)
+    _find_processes(solver, numbers_by_way[vcrt, table])
 
 
 def _connections(dump: Dump, address: int, vcrt: int, table: int, count: int) -> list[int]:
@@ -237,27 +239,27 @@ def _connections(dump: Dump, address: int, vcrt: int, table: int, count: int) ->
 def _process_numbers(intra: Sequence[tuple[Dump, int, list[int]]], vcrt: int, table: int) -> list[int]:
     """Return the offsets in a connection of what is the process's rank in MPI_COMM_WORLD."""
     try:
-        sightings = [
+        observations = [
             number("", dump, connection, "i", process)
             for dump, at, ranks in intra
             for connection, process in zip(_connections(dump, at, vcrt, table, len(ranks)), ranks, strict=True)
         ]
     except LookupError:
         return []
-    return [offset for offset in range(0, 128, 4) if all(sighting.fits(offset) for sighting in sightings)]
+    return [offset for offset in range(0, 128, 4) if all(observation.fits(offset) for observation in observations)]
 
 
-def _find_processes(ledger: PoolLedger, numbers: Sequence[int]) -> None:
+def _find_processes(solver: MpichLayoutSolver, numbers: Sequence[int]) -> None:
     """Find rank and job of a connection's process: all of a job have a pointer in common, which others don't."""
-    vcrt, table = ledger.offset(COMM, "dev.vcrt"), ledger.offset(VCRT, "vcr_table")
-    own: list[Observation] = []
-    others: list[Observation] = []
+    vcrt, table = solver.offset(COMM, "dev.vcrt"), solver.offset(VCRT, "vcr_table")
+    own: list[KnownNumber] = []
+    others: list[KnownNumber] = []
     for mode in ("spawn", "spawned"):
-        for dump, at, entry in ledger.places("comms", mode):
+        for dump, at, entry in solver.places("comms", mode):
             connections = _connections(dump, at, vcrt, table, len(entry["peers"]))
             found = [(dump, each, process) for each, process in zip(connections, entry["peers"], strict=True)]
             (others if entry["inter"] else own).extend(found)
-    ledger.pin_numbers(VC, "pg_rank", "the rank in its MPI_COMM_WORLD", [*own, *others], among=numbers)
+    solver.solve_number(VC, "pg_rank", "the rank in its MPI_COMM_WORLD", [*own, *others], among=numbers)
     groups = [
         _same_pointer(dump, at, there, same)
         for found, same in ((own, True), (others, False))
@@ -265,12 +267,12 @@ def _find_processes(ledger: PoolLedger, numbers: Sequence[int]) -> None:
         for other, there, _ in own
         if dump is other and at != there
     ]
-    ledger.pin(VC, "pg", groups, range(0, 128, WORD))
+    solver.solve(VC, "pg", groups, range(0, 128, WORD))
 
 
-def _same_pointer(dump: Dump, one: int, other: int, expected: bool) -> Sighting:
+def _same_pointer(dump: Dump, one: int, other: int, expected: bool) -> Observation:
     def seen(offset: int) -> Hashable:
         first, second = dump.word(one + offset), dump.word(other + offset)
         return first == second if min(first, second) > POINTER else "no pointer"
 
-    return Sighting("the same job", expected, seen)
+    return Observation("the same job", expected, seen)

@@ -17,11 +17,11 @@ from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.calibrate.bindings import Mpi, MpiError
-from mqs_dll.calibrate.copier import Part, find_symbols
+from mqs_dll.calibrate.bindings import MpiBindings, MpiError
+from mqs_dll.calibrate.copier import CopiedPart, find_symbols
 from mqs_dll.calibrate.dump import PAGE
 from mqs_dll.calibrate.launch import SHARED_MEMORY, python_code
-from mqs_dll.calibrate.rank import Entry, Rank
+from mqs_dll.calibrate.rank import CalibrationRank, Entry
 from mqs_dll.debugger.proc import Mapping, mappings
 from mqs_dll.library.mpi import MPICH
 
@@ -77,11 +77,11 @@ GAP = 256
 """Pages that were never touched, between two that were, that are taken along as zeros."""
 
 
-class MpichRank(Rank):
+class MpichRank(CalibrationRank):
     """One process of MPICH, and what it has made."""
 
     def __init__(self, library: Path, directory: Path, mode: str) -> None:
-        mpi = Mpi.load(library)
+        mpi = MpiBindings.load(library)
         mpi.do("Init", mpi.NULL, mpi.NULL)
         super().__init__(mpi, directory, mode)
         self._library = library.resolve()
@@ -356,7 +356,7 @@ class MpichRank(Rank):
         self.truth["shared"] = [part[:2] for mapping in shared if mapping.writable for part in _touched(mapping)]
         self.truth["shared_files"] = [mapping.path for mapping in shared]
         header, variables = self.truth["library"], self._variables()
-        parts = [Part(header, header + PAGE, False), *(Part(begin, end, True) for begin, end in variables)]
+        parts = [CopiedPart(header, header + PAGE, False), *(CopiedPart(begin, end, True) for begin, end in variables)]
         for mapping in mapped:
             wanted = mapping.path in ("", "[heap]") or mapping.path.startswith(SHARED_MEMORY)
             if wanted and mapping.writable and (mapping.begin, mapping.end) not in variables:
@@ -371,7 +371,7 @@ class MpichRank(Rank):
         super().end()  # all together: when one has ended so, the launcher kills the others
 
 
-def _touched(mapping: Mapping) -> Iterator[Part]:
+def _touched(mapping: Mapping) -> Iterator[CopiedPart]:
     """Yield the parts of a mapping that were touched."""
     with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
         entries = os.pread(file.fileno(), (mapping.end - mapping.begin) // PAGE * 8, mapping.begin // PAGE * 8)
@@ -379,7 +379,7 @@ def _touched(mapping: Mapping) -> Iterator[Part]:
     gaps = [(one, other) for one, other in pairwise(touched) if other - one - 1 > GAP]
     ends = [*touched[:1], *chain(*gaps), *touched[-1:]]  # the first and the last page of each part, in turn
     for first, last in zip(ends[::2], ends[1::2], strict=True):
-        yield Part(mapping.begin + first * PAGE, mapping.begin + (last + 1) * PAGE, True)
+        yield CopiedPart(mapping.begin + first * PAGE, mapping.begin + (last + 1) * PAGE, True)
 
 
 # ---------------------------------------------------------------- what is made

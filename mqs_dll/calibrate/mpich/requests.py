@@ -8,11 +8,11 @@ from itertools import pairwise, product
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import Place, Row, number
+from mqs_dll.calibrate.layout_solver import MemberRow, Place, number
 from mqs_dll.calibrate.mpich.communicators import COMM
-from mqs_dll.calibrate.mpich.pool_ledger import PoolLedger, comm_of, is_near
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver, comm_of, is_near
 from mqs_dll.calibrate.mpich.program import SURPRISES
-from mqs_dll.calibrate.solver import Sighting, Solved, Unsolved, solve
+from mqs_dll.calibrate.offset_solver import Observation, Solved, Unsolved, solve_offset
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles
 
@@ -21,30 +21,30 @@ KINDS = {"send": 1, "receive": 2, "persistent send": 3, "persistent receive": 4}
 """MPIR_Request_kind_t: what all releases number alike."""
 
 
-def posted(ledger: PoolLedger, mode: str = "plain") -> list[Place]:
+def posted(solver: MpichLayoutSolver, mode: str = "plain") -> list[Place]:
     """Return the receives that nothing has matched."""
-    return ledger.requests(mode, label="posted", state="pending")
+    return solver.requests(mode, label="posted", state="pending")
 
 
-def find_request(ledger: PoolLedger) -> None:
+def find_request(solver: MpichLayoutSolver) -> None:
     """Find what tells a request's kind and whether it is complete."""
-    ledger.inherit_head(REQUEST)
-    everything = ledger.requests()
-    inactive = ledger.requests(label="inactive")
-    ledger.pin_rows(
+    solver.inherit_head(REQUEST)
+    everything = solver.requests()
+    inactive = solver.requests(label="inactive")
+    solver.solve_members(
         REQUEST,
         everything,
-        Row("kind", "the kind of request", lambda _, entry: KINDS.get(entry["kind"])),
-        Row("cc", "what is left to be done", _is_left),
+        MemberRow("kind", "the kind of request", lambda _, entry: KINDS.get(entry["kind"])),
+        MemberRow("cc", "what is left to be done", _is_left),
     )
-    count = ledger.offset(REQUEST, "cc")
+    count = solver.offset(REQUEST, "cc")
     own = [(dump, at, at + count) for dump, at, entry in everything if entry["label"] in ("posted", "inactive")]
-    ledger.pin_numbers(REQUEST, "cc_ptr", "the address of what is left to be done", own)
+    solver.solve_number(REQUEST, "cc_ptr", "the address of what is left to be done", own)
     # the requests of some networks have no communicator, inactive ones always do
-    comm = Row("comm", "the communicator", lambda dump, entry: ledger.comm(dump, entry["comm"]))
-    ledger.first_that_works(
-        lambda: ledger.pin_rows(REQUEST, [*ledger.requests(label="posted"), *inactive], comm),
-        lambda: ledger.pin_rows(REQUEST, inactive, comm),
+    comm = MemberRow("comm", "the communicator", lambda dump, entry: solver.comm(dump, entry["comm"]))
+    solver.first_that_works(
+        lambda: solver.solve_members(REQUEST, [*solver.requests(label="posted"), *inactive], comm),
+        lambda: solver.solve_members(REQUEST, inactive, comm),
     )
 
 
@@ -54,40 +54,40 @@ def _is_left(_: Dump, entry: dict[str, Any]) -> bool | None:
     return False if entry["label"] == "inactive" else None
 
 
-def find_status(ledger: PoolLedger) -> None:
+def find_status(solver: MpichLayoutSolver) -> None:
     """Find the parts of the status of complete receives.
 
     Those over a network count too: over shared memory some releases have source and tag twice.
     """
     modes = ("plain", "cliques")
-    received = [each for mode in modes for each in ledger.requests(mode, kind="receive", state="complete")]
-    ledger.pin_rows(
+    received = [each for mode in modes for each in solver.requests(mode, kind="receive", state="complete")]
+    solver.solve_members(
         REQUEST,
         received,
-        Row("status.MPI_SOURCE", "the source of a message that came", lambda _, entry: entry["status"]["source"]),
-        Row("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
+        MemberRow("status.MPI_SOURCE", "the source of a message that came", lambda _, entry: entry["status"]["source"]),
+        MemberRow("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
     )
-    before, size = ledger.dumps[0].truth["status"]  # as the MPI's own mpi.h has it
-    begin = ledger.offset(REQUEST, "status.MPI_SOURCE") - before
+    before, size = solver.dumps[0].truth["status"]  # as the MPI's own mpi.h has it
+    begin = solver.offset(REQUEST, "status.MPI_SOURCE") - before
     what = "the bytes of a message that came, within the status"
-    count = Row("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
-    ledger.pin_rows(REQUEST, received, count, among=range(begin, begin + size, 4))
+    count = MemberRow("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
+    solver.solve_members(REQUEST, received, count, among=range(begin, begin + size, 4))
     what = "whether it was cancelled, behind the low half of the count"
-    cancelled = Row("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
-    requests = [*ledger.requests(state="cancelled"), *received]
-    ledger.pin_rows(REQUEST, requests, cancelled, among=[ledger.offset(REQUEST, "status.count_lo") + 4])
+    cancelled = MemberRow("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
+    requests = [*solver.requests(state="cancelled"), *received]
+    solver.solve_members(REQUEST, requests, cancelled, among=[solver.offset(REQUEST, "status.count_lo") + 4])
 
 
-def find_persistent(ledger: PoolLedger) -> None:
+def find_persistent(solver: MpichLayoutSolver) -> None:
     """Find the request behind a persistent one that was started: what is left of the one is left of the other."""
-    count, pointer = ledger.offset(REQUEST, "cc"), ledger.offset(REQUEST, "cc_ptr")
-    started = [(dump, at, dump.word(at + pointer) - count) for dump, at, _ in ledger.requests(label="started")]
+    count, pointer = solver.offset(REQUEST, "cc"), solver.offset(REQUEST, "cc_ptr")
+    started = [(dump, at, dump.word(at + pointer) - count) for dump, at, _ in solver.requests(label="started")]
     behind = [(dump, at, other) for dump, at, other in started if other != at]
-    none = [(dump, at, 0) for dump, at, _ in ledger.requests(label="inactive")]
-    ledger.pin_numbers(REQUEST, "u.persist.real_request", "the request behind, none while inactive", [*behind, *none])
+    none = [(dump, at, 0) for dump, at, _ in solver.requests(label="inactive")]
+    solver.solve_number(REQUEST, "u.persist.real_request", "the request behind, none while inactive", [*behind, *none])
 
 
-def find_links(ledger: PoolLedger) -> None:
+def find_links(solver: MpichLayoutSolver) -> None:
     """Find the link from a receive to the one that was posted after it.
 
     To 3.4 they belong to the device; the name says so.
@@ -96,59 +96,59 @@ def find_links(ledger: PoolLedger) -> None:
     def solved(*labels: str) -> Solved:
         links = [
             number("the receive that was posted after it", dump, one, "Q", other)
-            for dump, label in product(ledger.dumps, labels)
+            for dump, label in product(solver.dumps, labels)
             for one, other in pairwise(
-                at for owner, at, _ in ledger.requests(label=label, kind="receive") if owner is dump
+                at for owner, at, _ in solver.requests(label=label, kind="receive") if owner is dump
             )
         ]
-        return solve(f"{REQUEST}.next", links, ledger.room(REQUEST, "Q"))
+        return solve_offset(f"{REQUEST}.next", links, solver.room(REQUEST, "Q"))
 
     try:
         found = solved("posted", "self")
     except Unsolved:  # a network keeps its receives to itself, but for those of a process from itself
         found = solved("self")
-    of_device = ledger.offsets[REQUEST].get("dev.match.parts.tag", found.offset) < found.offset
-    ledger.remember(REQUEST, "dev.next" if of_device else "next", found)
+    of_device = solver.offsets[REQUEST].get("dev.match.parts.tag", found.offset) < found.offset
+    solver.remember(REQUEST, "dev.next" if of_device else "next", found)
 
 
-def context_of(ledger: PoolLedger, dump: Dump, entry: dict[str, Any], code: str = "") -> int:
+def context_of(solver: MpichLayoutSolver, dump: Dump, entry: dict[str, Any], code: str = "") -> int:
     """Return the context id of an operation: that of its communicator for sending, or for receiving."""
     member = "context_id" if entry["kind"] == "send" else "recvcontext_id"
-    return ledger.member(dump, ledger.comm(dump, entry["comm"]), COMM, member, code or ledger.code_of(COMM, member))
+    return solver.member(dump, solver.comm(dump, entry["comm"]), COMM, member, code or solver.code_of(COMM, member))
 
 
-def pin_arguments(
-    ledger: PoolLedger,
+def solve_arguments(
+    solver: MpichLayoutSolver,
     prefix: str,
     requests: Sequence[Place],
-    *more: Row,
+    *more: MemberRow,
     names: Sequence[str] = ("buffer", "count", "datatype"),
 ) -> None:
     """Find what all operations have: buffer, count and datatype, which a device has its own names for; and more."""
     buffer, count, datatype = names
     for row in (
-        Row(datatype, "the datatype", lambda dump, entry: ledger.handle_inside(dump, entry["datatype"])),
-        Row(buffer, "the program's buffer", "buffer"),
-        Row(count, "the count", "count"),
+        MemberRow(datatype, "the datatype", lambda dump, entry: solver.handle_inside(dump, entry["datatype"])),
+        MemberRow(buffer, "the program's buffer", "buffer"),
+        MemberRow(count, "the count", "count"),
         *more,
     ):
-        ledger.pin_rows(REQUEST, requests, row._replace(member=prefix + row.member))
+        solver.solve_members(REQUEST, requests, row._replace(member=prefix + row.member))
 
 
-def unexpected(ledger: PoolLedger, tag_at: int) -> list[Place]:
+def unexpected(solver: MpichLayoutSolver, tag_at: int) -> list[Place]:
     """Return the requests that MPICH made for messages that nobody receives, found by their tags at an offset.
 
     Their entries are those of the sends, with the process of the "sender".
     """
     found = {
         (dump, dump.scalar(address + tag_at, "i")): address
-        for dump in ledger.dumps
-        for address in ledger.objects(dump, handles.REQUEST)
-        if ledger.member(dump, address, REQUEST, "comm") == 0
+        for dump in solver.dumps
+        for address in solver.objects(dump, handles.REQUEST)
+        if solver.member(dump, address, REQUEST, "comm") == 0
     }
     messages = [
-        (ledger.rank_of_run(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]]), {**entry, "sender": dump})
-        for dump, entry in ledger.each("requests")
+        (solver.rank_of_run(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]]), {**entry, "sender": dump})
+        for dump, entry in solver.each("requests")
         if entry["label"] in SURPRISES
     ]
     return [(dump, found[dump, entry["tag"]], entry) for dump, entry in messages if (dump, entry["tag"]) in found]
@@ -159,30 +159,30 @@ def is_local(dump: Dump, entry: dict[str, Any]) -> bool | None:
     return None if entry["peer"] < 0 else is_near(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]])
 
 
-def find_locality(ledger: PoolLedger) -> None:
+def find_locality(solver: MpichLayoutSolver) -> None:
     """Find whether a message stays within a node, and the other half of a receive from anywhere."""
-    partitioned = [each for each in ledger.requests() if each[2]["partitions"]]  # they tell it from a message's type
+    partitioned = [each for each in solver.requests() if each[2]["partitions"]]  # they tell it from a message's type
     what = "whether the peer is on the same node"
-    local = Row("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
-    ledger.optionally(REQUEST, [*posted(ledger, "cliques"), *partitioned], local)
+    local = MemberRow("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
+    solver.optionally(REQUEST, [*posted(solver, "cliques"), *partitioned], local)
 
-    def pin_partner(*modes: str) -> None:
-        receives = [each for mode in modes for each in posted(ledger, mode)]
-        halves = [_half(ledger, dump, at, entry["peer"] < 0) for dump, at, entry in receives]
-        ledger.pin(REQUEST, "dev.anysrc_partner", halves)
+    def solve_partner(*modes: str) -> None:
+        receives = [each for mode in modes for each in posted(solver, mode)]
+        halves = [_half(solver, dump, at, entry["peer"] < 0) for dump, at, entry in receives]
+        solver.solve(REQUEST, "dev.anysrc_partner", halves)
 
     with suppress(CalibrationError):  # not every release has it, nor a job that can't use a network
-        ledger.first_that_works(lambda: pin_partner("plain", "cliques"), lambda: pin_partner("cliques"))
+        solver.first_that_works(lambda: solve_partner("plain", "cliques"), lambda: solve_partner("cliques"))
 
 
-def _half(ledger: PoolLedger, dump: Dump, address: int, from_anywhere: bool) -> Sighting:
-    """Sight a pointer to another request that points back, of a receive from anywhere."""
+def _half(solver: MpichLayoutSolver, dump: Dump, address: int, from_anywhere: bool) -> Observation:
+    """Observe a pointer to another request that points back, of a receive from anywhere."""
 
     def seen(offset: int) -> Hashable:
         other = dump.word(address + offset)
         if other == 0:
             return False
-        is_request = ledger.is_object(dump, handles.REQUEST, other) and other != address
+        is_request = solver.is_object(dump, handles.REQUEST, other) and other != address
         return True if is_request and dump.word(other + offset) == address else None
 
-    return Sighting("a request that points back, of a receive from anywhere", from_anywhere, seen)
+    return Observation("a request that points back, of a receive from anywhere", from_anywhere, seen)

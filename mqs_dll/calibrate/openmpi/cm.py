@@ -1,14 +1,14 @@
-"""Sightings of the requests of pml/cm, and of mtl/ofi below it. Not every MPI has these, nor every machine."""
+"""Observations of the requests of pml/cm, and of mtl/ofi below it. Not every MPI has these, nor every machine."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, within
-from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
+from mqs_dll.calibrate.layout_solver import MemberRow, NotFoundYet, Place, number, within
+from mqs_dll.calibrate.offset_solver import solve_offset
+from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 from mqs_dll.calibrate.openmpi.requests import MODES, live
-from mqs_dll.calibrate.solver import solve
 from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND
 
 REQUEST = "mca_pml_cm_request_t"
@@ -36,11 +36,11 @@ OFI_REQUEST_BYTES = 256
 """More than mtl/ofi adds to a request; what follows is another element."""
 
 
-def messages(ledger: OpalLedger, kind: str = "", *, heavy: bool | None = None) -> list[Place]:
+def messages(solver: OpenMpiLayoutSolver, kind: str = "", *, heavy: bool | None = None) -> list[Place]:
     """Return the requests of pml/cm that are still the program's; freed sends may be another's already."""
     return [
         (dump, at, request)
-        for dump, at, request in live(ledger.cm_dumps, kind)
+        for dump, at, request in live(solver.cm_dumps, kind)
         if heavy in (None, is_heavy(request)) and not (request["kind"] == "send" and request["freed"])
     ]
 
@@ -60,70 +60,72 @@ def _datatype(_: Dump, request: Entry) -> int | None:
     return None if request["mode"] == "buffered" else request["datatype"]
 
 
-def _convertor(ledger: OpalLedger, dump: Dump, address: int, request: Entry) -> Hashable:
+def _convertor(solver: OpenMpiLayoutSolver, dump: Dump, address: int, request: Entry) -> Hashable:
     """See an object of class opal_convertor_t that refers to the request's datatype."""
-    if ledger.class_of(dump, address) != CONVERTOR:
+    if solver.class_of(dump, address) != CONVERTOR:
         return None
-    words = dump.words(address, ledger.size(CONVERTOR) // WORD)
+    words = dump.words(address, solver.size(CONVERTOR) // WORD)
     return request["datatype"] if request["datatype"] in words else None
 
 
 REQUEST_ROWS = (
-    Row("req_comm", "the communicator", "comm"),
-    Row("req_datatype", "the datatype", _datatype),
-    Row("req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]),
-    Row("req_free_called", "whether the program freed the request", "freed"),
-    Row("req_pml_complete", "whether the transport is done with it", _is_delivered),
-    Row("req_convertor", "a convertor for the datatype", _datatype, seen=_convertor),
+    MemberRow("req_comm", "the communicator", "comm"),
+    MemberRow("req_datatype", "the datatype", _datatype),
+    MemberRow(
+        "req_pml_type", "send or receive, thin or heavy", lambda _, each: PML_TYPES[each["kind"], is_heavy(each)]
+    ),
+    MemberRow("req_free_called", "whether the program freed the request", "freed"),
+    MemberRow("req_pml_complete", "whether the transport is done with it", _is_delivered),
+    MemberRow("req_convertor", "a convertor for the datatype", _datatype, seen=_convertor),
 )
 """What sends and receives of pml/cm have in common."""
 
 ARGUMENT_ROWS = (
-    Row("req_tag", "the tag that was named", "tag"),
-    Row("req_peer", "the peer that was named", "peer"),
+    MemberRow("req_tag", "the tag that was named", "tag"),
+    MemberRow("req_peer", "the peer that was named", "peer"),
 )
 """What heavy requests have of their own."""
 
 
-def find_cm_request(ledger: OpalLedger) -> None:
+def find_cm_request(solver: OpenMpiLayoutSolver) -> None:
     """Find what sends and receives of pml/cm have in common."""
-    ledger.pin_rows(REQUEST, messages(ledger), *REQUEST_ROWS)
+    solver.solve_members(REQUEST, messages(solver), *REQUEST_ROWS)
 
 
-def find_convertor(ledger: OpalLedger) -> None:
+def find_convertor(solver: OpenMpiLayoutSolver) -> None:
     """Find how a convertor describes a buffer."""
-    base = ledger.offset(REQUEST, "req_convertor")
-    thin = within(messages(ledger, heavy=False), base)
-    buffer = Row("pBaseBuf", "the program's buffer", "buffer")
-    ledger.pin_rows(CONVERTOR, thin, Row("count", "the count", "count"), buffer)
-    size = Row("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
-    ledger.pin_rows(CONVERTOR, [*thin, *_packs(ledger)], size)
-    flags = Row("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
-    kept = [each for each in messages(ledger) if each[2]["kind"] == "receive" or each[2]["persistent"]]
-    ledger.pin_rows(CONVERTOR, within(kept, base), flags)
+    base = solver.offset(REQUEST, "req_convertor")
+    thin = within(messages(solver, heavy=False), base)
+    buffer = MemberRow("pBaseBuf", "the program's buffer", "buffer")
+    solver.solve_members(CONVERTOR, thin, MemberRow("count", "the count", "count"), buffer)
+    size = MemberRow("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
+    solver.solve_members(CONVERTOR, [*thin, *_packs(solver)], size)
+    flags = MemberRow("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
+    kept = [each for each in messages(solver) if each[2]["kind"] == "receive" or each[2]["persistent"]]
+    solver.solve_members(CONVERTOR, within(kept, base), flags)
 
 
-def _packs(ledger: OpalLedger) -> Iterator[Place]:
+def _packs(solver: OpenMpiLayoutSolver) -> Iterator[Place]:
     """Yield convertors for a format with a long of another size: the bytes here are not those there."""
-    for dump in ledger.all_dumps:
-        convertors = ledger.instances(dump, CONVERTOR)
+    for dump in solver.all_dumps:
+        convertors = solver.instances(dump, CONVERTOR)
         for pack in dump.of("packs"):
             begin, size = pack["stack"]
             for address in (each for each in convertors if begin <= each < begin + size):
-                if ledger.member(dump, address, CONVERTOR, "count") == pack["count"]:
+                if solver.member(dump, address, CONVERTOR, "count") == pack["count"]:
                     yield dump, address, pack
 
 
-def find_cm_directions(ledger: OpalLedger) -> None:
+def find_cm_directions(solver: OpenMpiLayoutSolver) -> None:
     """Find what sends and receives of pml/cm have of their own."""
-    mode = Row("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]])
-    ledger.pin_rows(SEND, messages(ledger, "send"), mode)
-    address = Row("req_addr", "the program's buffer", "buffer")
-    ledger.pin_rows(HEAVY_SEND, messages(ledger, "send", heavy=True), address, *ARGUMENT_ROWS)
-    ledger.pin_rows(HEAVY_RECV, messages(ledger, "receive", heavy=True), *ARGUMENT_ROWS)
+    mode = MemberRow("req_send_mode", "the mode of a send", lambda _, request: MODES[request["mode"]])
+    solver.solve_members(SEND, messages(solver, "send"), mode)
+    address = MemberRow("req_addr", "the program's buffer", "buffer")
+    solver.solve_members(HEAVY_SEND, messages(solver, "send", heavy=True), address, *ARGUMENT_ROWS)
+    solver.solve_members(HEAVY_RECV, messages(solver, "receive", heavy=True), *ARGUMENT_ROWS)
     what = "the request itself, as the transport's owner"
-    own = [number(what, dump, at, "Q", at) for dump, at, _ in messages(ledger, "receive", heavy=False)]
-    ledger.pin(THIN_RECV, "req_mtl", own)
+    own = [number(what, dump, at, "Q", at) for dump, at, _ in messages(solver, "receive", heavy=False)]
+    solver.solve(THIN_RECV, "req_mtl", own)
 
 
 # ---------------------------------------------------------------- mtl/ofi
@@ -133,54 +135,54 @@ def _tag(_: Dump, request: Entry) -> int | None:
     return request["tag"] if request["tag"] >= 0 else None
 
 
-def find_ofi_request(ledger: OpalLedger) -> None:
+def find_ofi_request(solver: OpenMpiLayoutSolver) -> None:
     """Find what mtl/ofi keeps of a receive, counted from where pml/cm lets it begin."""
-    base, convertor = ledger.offset(THIN_RECV, "req_mtl"), ledger.offset(REQUEST, "req_convertor")
-    receives = within(messages(ledger, "receive", heavy=False), base)
+    base, convertor = solver.offset(THIN_RECV, "req_mtl"), solver.offset(REQUEST, "req_convertor")
+    receives = within(messages(solver, "receive", heavy=False), base)
     words = range(0, OFI_REQUEST_BYTES, WORD)
-    ledger.pin_rows(
+    solver.solve_members(
         OFI_REQUEST,
         receives,
-        Row("comm", "the communicator", "comm"),
-        Row("length", "the bytes of a buffer", "bytes"),
-        Row("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
-        Row("match_bits", "bits that end with the tag", _tag, 0x7FFF),
+        MemberRow("comm", "the communicator", "comm"),
+        MemberRow("length", "the bytes of a buffer", "bytes"),
+        MemberRow("convertor", "the request's convertor", lambda _, request: request["address"] + convertor),
+        MemberRow("match_bits", "bits that end with the tag", _tag, 0x7FFF),
         among=words,
     )
     settled = [each for each in receives if each[2]["state"] != "in progress"]
-    started = Row("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
-    ledger.pin_rows(OFI_REQUEST, settled, started, among=range(OFI_REQUEST_BYTES))
-    source = Row(
+    started = MemberRow("req_started", "whether a message has come", lambda _, request: request["state"] == "complete")
+    solver.solve_members(OFI_REQUEST, settled, started, among=range(OFI_REQUEST_BYTES))
+    source = MemberRow(
         "remote_addr",
         "whether the source is left open",
         lambda _, request: request["peer"] < 0,
         seen=lambda _, dump, at, __: dump.word(at) == ANY_ADDRESS,
     )
-    ledger.pin_rows(OFI_REQUEST, _directed(ledger), source, among=words)
+    solver.solve_members(OFI_REQUEST, _directed(solver), source, among=words)
 
 
-def _waiting(ledger: OpalLedger, dump: Dump) -> list[Place]:
+def _waiting(solver: OpenMpiLayoutSolver, dump: Dump) -> list[Place]:
     """Return what mtl/ofi keeps of thin receives that wait; a message may have changed what others asked for."""
-    base = ledger.offset(THIN_RECV, "req_mtl")
+    base = solver.offset(THIN_RECV, "req_mtl")
     requests = dump.of("requests", kind="receive", persistent=0, state="pending")
     return [(dump, request["address"] + base, request) for request in requests]
 
 
-def _directed(ledger: OpalLedger) -> list[Place]:
+def _directed(solver: OpenMpiLayoutSolver) -> list[Place]:
     """Return what waits in processes that name a source by its address, and not in the match bits."""
-    dumps = [dump for dump in ledger.cm_dumps if not _shifts(ledger, dump)[1]]
-    return [each for dump in dumps for each in _waiting(ledger, dump)]
+    dumps = [dump for dump in solver.cm_dumps if not _shifts(solver, dump)[1]]
+    return [each for dump in dumps for each in _waiting(solver, dump)]
 
 
-def _shifts(ledger: OpalLedger, dump: Dump) -> tuple[int, int]:
+def _shifts(solver: OpenMpiLayoutSolver, dump: Dump) -> tuple[int, int]:
     """Return where match bits have the communicator's slot and the source, above the tag; 0 for no source.
 
     That is how those of the receives that were posted are made up.
     """
-    slots = ledger.slots(dump)
+    slots = solver.slots(dump)
     receives = [
-        (ledger.member(dump, at, OFI_REQUEST, "match_bits") - max(each["tag"], 0), slots[each["comm"]], each["peer"])
-        for dump, at, each in _waiting(ledger, dump)
+        (solver.member(dump, at, OFI_REQUEST, "match_bits") - max(each["tag"], 0), slots[each["comm"]], each["peer"])
+        for dump, at, each in _waiting(solver, dump)
     ]
     for comm in range(1, 64):
         rest = [(bits - (slot << comm), peer) for bits, slot, peer in receives]
@@ -193,11 +195,11 @@ def _shifts(ledger: OpalLedger, dump: Dump) -> tuple[int, int]:
     raise NotFoundYet("match bits are not made up of slot, source and tag")
 
 
-def find_ofi_module(ledger: OpalLedger) -> None:
+def find_ofi_module(solver: OpenMpiLayoutSolver) -> None:
     """Find how mtl/ofi uses libfabric, from runs that make it do so in different ways."""
     modules = []
-    for dump in ledger.cm_dumps:
-        comm, source = _shifts(ledger, dump)
+    for dump in solver.cm_dumps:
+        comm, source = _shifts(solver, dump)
         symbol, largest_tag = dump.symbols["ompi_mtl_ofi"], int(dump.truth["largest_tag"])
         told = {
             "no source": not source,
@@ -207,39 +209,39 @@ def find_ofi_module(ledger: OpalLedger) -> None:
             "anywhere": ANY_ADDRESS,
         }
         modules.append((dump, symbol.address, told))
-        ledger.sizes[OFI_MODULE] = symbol.size
-    ledger.pin_rows(
+        solver.sizes[OFI_MODULE] = symbol.size
+    solver.solve_members(
         OFI_MODULE,
         modules,
-        Row("fi_cq_data", "whether match bits leave the source out", "no source"),
-        Row("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
-        Row("num_bits_source_rank", "the bits of the source in match bits", "source"),
-        Row("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
-        Row("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
+        MemberRow("fi_cq_data", "whether match bits leave the source out", "no source"),
+        MemberRow("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
+        MemberRow("num_bits_source_rank", "the bits of the source in match bits", "source"),
+        MemberRow("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
+        MemberRow("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
     )
 
 
-def find_endpoint(ledger: OpalLedger) -> None:
+def find_endpoint(solver: OpenMpiLayoutSolver) -> None:
     """Find the address that libfabric has for a process, and where the process refers to it."""
     addresses = [
-        (dump, ledger.process(dump, request["peer"]), ledger.member(dump, at, OFI_REQUEST, "remote_addr"))
-        for dump, at, request in _directed(ledger)
+        (dump, solver.process(dump, request["peer"]), solver.member(dump, at, OFI_REQUEST, "remote_addr"))
+        for dump, at, request in _directed(solver)
         if request["peer"] >= 0
     ]
     what = "an endpoint of mtl/ofi"
-    endpoints = [ledger.points_at(what, dump, proc, OFI_ENDPOINT, proc) for dump, proc, _ in addresses]
-    slots = ledger.room(PROC, "Q")
-    slot = solve(f"{PROC}: the slot of mtl/ofi", endpoints, slots).offset
-    procs = [(dump, ledger.process(dump, rank)) for dump in ledger.dumps for rank in range(dump.truth["ranks"])]
+    endpoints = [solver.points_at(what, dump, proc, OFI_ENDPOINT, proc) for dump, proc, _ in addresses]
+    slots = solver.room(PROC, "Q")
+    slot = solve_offset(f"{PROC}: the slot of mtl/ofi", endpoints, slots).offset
+    procs = [(dump, solver.process(dump, rank)) for dump in solver.dumps for rank in range(dump.truth["ranks"])]
     what = "an endpoint of pml/ob1 in the first slot"
-    first = [ledger.points_at(what, dump, proc, BML, proc) for dump, proc in procs]
-    ledger.pin(PROC, "proc_endpoints", first, [offset for offset in slots if offset < slot])
-    del ledger.sizes[PROC]  # which differs from build to build: there is a slot for each transport that was built
+    first = [solver.points_at(what, dump, proc, BML, proc) for dump, proc in procs]
+    solver.solve(PROC, "proc_endpoints", first, [offset for offset in slots if offset < slot])
+    del solver.sizes[PROC]  # which differs from build to build: there is a slot for each transport that was built
     found = [(dump, dump.word(proc + slot), address) for dump, proc, address in addresses]
-    ledger.pin_numbers(OFI_ENDPOINT, "peer_fiaddr", "the address that receives from a peer have", found)
+    solver.solve_number(OFI_ENDPOINT, "peer_fiaddr", "the address that receives from a peer have", found)
     # the size of mtl/ofi's request is what the pool's elements have beyond pml/cm's own part
-    dump = ledger.cm_dumps[0]
+    dump = solver.cm_dumps[0]
     pool = dump.symbols["mca_pml_base_recv_requests"].address
-    element = ledger.member(dump, pool, "opal_free_list_t", "fl_frag_size")
-    head = ledger.size(THIN_RECV) - ledger.offset(THIN_RECV, "req_mtl")
-    ledger.sizes[OFI_REQUEST] = element - ledger.size(HEAVY_RECV) + head
+    element = solver.member(dump, pool, "opal_free_list_t", "fl_frag_size")
+    head = solver.size(THIN_RECV) - solver.offset(THIN_RECV, "req_mtl")
+    solver.sizes[OFI_REQUEST] = element - solver.size(HEAVY_RECV) + head

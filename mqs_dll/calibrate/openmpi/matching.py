@@ -1,4 +1,4 @@
-"""Sightings of what pml/ob1 keeps of communicators, their peers, and messages that no receive has matched."""
+"""Observations of what pml/ob1 keeps of communicators, their peers, and messages that no receive has matched."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator
 from itertools import chain, pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry, UnreadableError
-from mqs_dll.calibrate.ledger import NotFoundYet, Place, Row, number, step, within
+from mqs_dll.calibrate.layout_solver import MemberRow, NotFoundYet, Place, number, step, within
+from mqs_dll.calibrate.offset_solver import Observation, Solved
+from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 from mqs_dll.calibrate.openmpi.opal import elements, posted_lists
-from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.solver import Sighting, Solved
-from mqs_dll.library.mpi.openmpi.unexpected import MATCH, RGET, RNDV
+from mqs_dll.library.mpi.openmpi.ob1_unexpected import MATCH, RGET, RNDV
 
 COMM = "mca_pml_ob1_comm_t"
 PROC = "mca_pml_ob1_comm_proc_t"
@@ -25,41 +25,43 @@ LARGEST_HEADER = 128
 FIRST_EARLY_TAG = 90
 
 
-def ob1_comm(ledger: OpalLedger, dump: Dump, comm: int) -> int:
+def ob1_comm(solver: OpenMpiLayoutSolver, dump: Dump, comm: int) -> int:
     """Return what ob1 keeps of a communicator."""
-    return ledger.member(dump, comm, "ompi_communicator_t", "c_pml_comm")
+    return solver.member(dump, comm, "ompi_communicator_t", "c_pml_comm")
 
 
 # ---------------------------------------------------------------- communicators and peers
 
 
-def find_comm(ledger: OpalLedger) -> None:
+def find_comm(solver: OpenMpiLayoutSolver) -> None:
     """Find the matching state of communicators."""
-    comms = [(dump, ob1_comm(ledger, dump, comm["address"]), comm) for dump, comm in ledger.each("communicators")]
-    ledger.pin_rows(
+    comms = [(dump, ob1_comm(solver, dump, comm["address"]), comm) for dump, comm in solver.each("communicators")]
+    solver.solve_members(
         COMM,
         comms,
-        Row(
+        MemberRow(
             "wild_receives",
             "the receives from any source",
             lambda dump, comm: posted_lists(dump).get((comm["address"], -1)),
-            seen=OpalLedger.list_items,
+            seen=OpenMpiLayoutSolver.list_items,
         ),
-        Row("num_procs", "the size of the group that messages go to", "remote_size"),
+        MemberRow("num_procs", "the size of the group that messages go to", "remote_size"),
     )
-    probes = [(dump, ob1_comm(ledger, dump, probe["comm"]), probe) for dump, probe in ledger.each("probes")]
-    table = Row("procs", "a table with an object for the peer at its rank", "source", seen=_procs)
-    ledger.pin_rows(COMM, probes, table, Row("last_probed", "the source of the last message probed", "source"))
+    probes = [(dump, ob1_comm(solver, dump, probe["comm"]), probe) for dump, probe in solver.each("probes")]
+    table = MemberRow("procs", "a table with an object for the peer at its rank", "source", seen=_procs)
+    solver.solve_members(
+        COMM, probes, table, MemberRow("last_probed", "the source of the last message probed", "source")
+    )
 
 
-def _procs(ledger: OpalLedger, dump: Dump, address: int, probe: Entry) -> Hashable:
+def _procs(solver: OpenMpiLayoutSolver, dump: Dump, address: int, probe: Entry) -> Hashable:
     proc = dump.word(dump.word(address) + WORD * probe["source"])
-    return probe["source"] if ledger.class_of(dump, proc) == PROC else None
+    return probe["source"] if solver.class_of(dump, proc) == PROC else None
 
 
-def ob1_proc(ledger: OpalLedger, dump: Dump, comm: int, rank: int) -> int:
+def ob1_proc(solver: OpenMpiLayoutSolver, dump: Dump, comm: int, rank: int) -> int:
     """Return what ob1 keeps of a peer in a communicator."""
-    table = ledger.member(dump, ob1_comm(ledger, dump, comm), COMM, "procs")
+    table = solver.member(dump, ob1_comm(solver, dump, comm), COMM, "procs")
     return dump.word(table + WORD * rank)
 
 
@@ -71,85 +73,85 @@ def arrivals(dump: Dump) -> dict[tuple[int, int], list[Entry]]:
     return found
 
 
-def find_proc(ledger: OpalLedger) -> None:
+def find_proc(solver: OpenMpiLayoutSolver) -> None:
     """Find the lists and counters of a peer in a communicator."""
     asked = [
-        (dump, ob1_proc(ledger, dump, *peer), {"items": items})
-        for dump in ledger.dumps
+        (dump, ob1_proc(solver, dump, *peer), {"items": items})
+        for dump in solver.dumps
         for peer, items in posted_lists(dump).items()
         if peer[1] >= 0
     ]
-    receives = Row("specific_receives", "the receives from a peer", "items", seen=OpalLedger.list_items)
-    ledger.pin_rows(PROC, asked, receives)
+    receives = MemberRow("specific_receives", "the receives from a peer", "items", seen=OpenMpiLayoutSolver.list_items)
+    solver.solve_members(PROC, asked, receives)
     peers = [
-        (dump, ob1_proc(ledger, dump, *peer), {"count": len(came)})
-        for dump in ledger.dumps
+        (dump, ob1_proc(solver, dump, *peer), {"count": len(came)})
+        for dump in solver.dumps
         for peer, came in arrivals(dump).items()
     ]
-    messages = Row("unexpected_frags", "as many messages as no receive takes", "count", seen=_fragment_count)
-    ledger.pin_rows(PROC, peers, messages)
+    messages = MemberRow("unexpected_frags", "as many messages as no receive takes", "count", seen=_fragment_count)
+    solver.solve_members(PROC, peers, messages)
     expected = [
         step("as many more as messages came", dump, one, other, "H", after["count"] - before["count"])
         for (dump, one, before), (same, other, after) in pairwise(peers)
         if dump is same
     ]
-    ledger.pin(PROC, "expected_sequence", expected, places=peers)
+    solver.solve(PROC, "expected_sequence", expected, places=peers)
 
 
-def _fragment_count(ledger: OpalLedger, dump: Dump, address: int, _: Entry) -> Hashable:
-    items = ledger.list_items(dump, address)
-    return len(items) if all(ledger.class_of(dump, item) == FRAG for item in items) else None
+def _fragment_count(solver: OpenMpiLayoutSolver, dump: Dump, address: int, _: Entry) -> Hashable:
+    items = solver.list_items(dump, address)
+    return len(items) if all(solver.class_of(dump, item) == FRAG for item in items) else None
 
 
 # ---------------------------------------------------------------- messages
 
 
-def fragments(ledger: OpalLedger) -> list[Place]:
+def fragments(solver: OpenMpiLayoutSolver) -> list[Place]:
     """Return the messages that lie without a receive, with their number on their communicator."""
     found: list[Place] = []
-    for dump in ledger.dumps:
+    for dump in solver.dumps:
         for peer, messages in arrivals(dump).items():
-            head = ob1_proc(ledger, dump, *peer) + ledger.offset(PROC, "unexpected_frags")
-            pairs = zip(ledger.list_items(dump, head), messages, strict=True)
+            head = ob1_proc(solver, dump, *peer) + solver.offset(PROC, "unexpected_frags")
+            pairs = zip(solver.list_items(dump, head), messages, strict=True)
             found += [(dump, item, {**message, "number": place}) for place, (item, message) in enumerate(pairs)]
     return found
 
 
-def find_fragment(ledger: OpalLedger) -> None:
+def find_fragment(solver: OpenMpiLayoutSolver) -> None:
     """Find where a message and its header lie."""
-    frags = fragments(ledger)
-    words = ledger.room(FRAG, "Q")
+    frags = fragments(solver)
+    words = solver.room(FRAG, "Q")
     eager = [frag for frag in frags if not frag[2]["rendezvous"]]
     what = "a pointer to header and bytes of a message, and their length"
-    ledger.pin_rows(FRAG, eager, Row("segments", what, "bytes", seen=_segment), among=words)
-    segment = ledger.offset(FRAG, "segments")
+    solver.solve_members(FRAG, eager, MemberRow("segments", what, "bytes", seen=_segment), among=words)
+    segment = solver.offset(FRAG, "segments")
     wire = {dump.word(at + segment + WORD) - message["bytes"] for dump, at, message in eager}
     if len(wire) != 1:
         raise NotFoundYet(f"headers of messages have lengths of {sorted(wire)} bytes")
     header_bytes = wire.pop()
-    copy = Row(
+    copy = MemberRow(
         "hdr",
         "a copy of the header that came",
         lambda dump, message: dump.read(message["came"], header_bytes),
         seen=lambda _, dump, at, message: None if at == message["came"] else dump.read(at, header_bytes),
     )
-    ledger.pin_rows(FRAG, [(dump, at, {"came": dump.word(at + segment)}) for dump, at, _ in frags], copy)
-    _find_header(ledger, within(frags, ledger.offset(FRAG, "hdr")), header_bytes)
+    solver.solve_members(FRAG, [(dump, at, {"came": dump.word(at + segment)}) for dump, at, _ in frags], copy)
+    _find_header(solver, within(frags, solver.offset(FRAG, "hdr")), header_bytes)
     used = [(dump, at, {"segments": 1}) for dump, at, _ in frags]
     what = "one segment in a message, which is always put together; none in an element that was never used"
-    ledger.pin_rows(FRAG, [*used, *_unused(ledger)], Row("num_segments", what, "segments"), among=words)
+    solver.solve_members(FRAG, [*used, *_unused(solver)], MemberRow("num_segments", what, "segments"), among=words)
 
 
-def _unused(ledger: OpalLedger) -> Iterator[Place]:
+def _unused(solver: OpenMpiLayoutSolver) -> Iterator[Place]:
     """Yield elements in which no message has ever been: all zeros, for what lay there before may lie there yet."""
-    hdr, size = ledger.offset(FRAG, "hdr"), ledger.size(FRAG)
-    for dump in ledger.dumps:
-        for address in chain.from_iterable(elements(ledger, dump, FRAG)):
+    hdr, size = solver.offset(FRAG, "hdr"), solver.size(FRAG)
+    for dump in solver.dumps:
+        for address in chain.from_iterable(elements(solver, dump, FRAG)):
             if not any(dump.read(address + hdr, size - hdr)):
                 yield dump, address, {"segments": 0}
 
 
-def _segment(_: OpalLedger, dump: Dump, address: int, message: Entry) -> Hashable:
+def _segment(_: OpenMpiLayoutSolver, dump: Dump, address: int, message: Entry) -> Hashable:
     """See a pointer and a length of bytes that end with the message's, which is its tag and then 1, 2, 3, ..."""
     size = message["bytes"]
     begin, header = dump.word(address), dump.word(address + WORD) - size
@@ -159,8 +161,8 @@ def _segment(_: OpalLedger, dump: Dump, address: int, message: Entry) -> Hashabl
     return size if dump.read(begin + header, len(payload)) == payload else None
 
 
-def _find_header(ledger: OpalLedger, headers: list[Place], header_bytes: int) -> None:
-    kind = Row(
+def _find_header(solver: OpenMpiLayoutSolver, headers: list[Place], header_bytes: int) -> None:
+    kind = MemberRow(
         "hdr_common",
         "the type of a header: eager or rendezvous",
         "rendezvous",
@@ -168,57 +170,57 @@ def _find_header(ledger: OpalLedger, headers: list[Place], header_bytes: int) ->
     )
     for size, row in (
         (1, kind),
-        (4, Row("hdr_src", "the rank of the sender", "source")),
-        (4, Row("hdr_tag", "the tag of a message", "tag")),
-        (2, Row("hdr_ctx", "the communicator's slot", lambda dump, message: ledger.slots(dump)[message["comm"]])),
+        (4, MemberRow("hdr_src", "the rank of the sender", "source")),
+        (4, MemberRow("hdr_tag", "the tag of a message", "tag")),
+        (2, MemberRow("hdr_ctx", "the communicator's slot", lambda dump, message: solver.slots(dump)[message["comm"]])),
     ):
-        ledger.pin_rows(HEADER, headers, row, among=range(0, header_bytes - size + 1, size))
+        solver.solve_members(HEADER, headers, row, among=range(0, header_bytes - size + 1, size))
     first = {id(dump): at for dump, at, _ in reversed(headers)}
     what = "as many more as messages came before it on its communicator"
     numbers = [step(what, dump, first[id(dump)], at, "H", message["number"]) for dump, at, message in headers]
-    end = ledger.pin(HEADER, "hdr_seq", numbers, range(0, header_bytes - 1, 2)) + 2
+    end = solver.solve(HEADER, "hdr_seq", numbers, range(0, header_bytes - 1, 2)) + 2
     if header_bytes > end:
         what = f"headers of {header_bytes} bytes come, and hdr_seq ends at {end}"
-        ledger.remember(HEADER, "hdr_padding", Solved(end, what))
+        solver.remember(HEADER, "hdr_padding", Solved(end, what))
     announced = [each for each in headers if each[2]["rendezvous"]]
     begin = -(-header_bytes // WORD) * WORD
-    length = Row("hdr_msg_length", "the length that a rendezvous announces", "bytes")
-    ledger.pin_rows(RENDEZVOUS, announced, length, among=range(begin, begin + 4 * WORD, WORD))
+    length = MemberRow("hdr_msg_length", "the length that a rendezvous announces", "bytes")
+    solver.solve_members(RENDEZVOUS, announced, length, among=range(begin, begin + 4 * WORD, WORD))
 
 
 # ---------------------------------------------------------------- messages that can't be matched
 
 
-def find_early(ledger: OpalLedger) -> None:
+def find_early(solver: OpenMpiLayoutSolver) -> None:
     """Find the ring of messages that overtook others, and what hangs off its items."""
-    tag = ledger.offset(FRAG, "hdr") + ledger.offset(HEADER, "hdr_tag")
+    tag = solver.offset(FRAG, "hdr") + solver.offset(HEADER, "hdr_tag")
 
-    def is_early(_: OpalLedger, dump: Dump, address: int, peer: Entry) -> Hashable:
+    def is_early(_: OpenMpiLayoutSolver, dump: Dump, address: int, peer: Entry) -> Hashable:
         first = dump.word(address)
         if not first:
             return False
-        early = ledger.class_of(dump, first) == FRAG and dump.scalar(first + tag, "i") in peer["tags"]
+        early = solver.class_of(dump, first) == FRAG and dump.scalar(first + tag, "i") in peer["tags"]
         return True if early else None
 
     early: list[Place] = []
-    for dump in ledger.dumps:
+    for dump in solver.dumps:
         messages = dump.of("messages", where="early")
         for message in messages[:1]:
-            proc = ob1_proc(ledger, dump, message["comm"], message["source"])
+            proc = ob1_proc(solver, dump, message["comm"], message["source"])
             early.append((dump, proc, {"tags": [each["tag"] for each in messages]}))
-    plain = ledger.dumps[0]
-    others: list[Place] = [(plain, ob1_proc(ledger, plain, *peer), {"tags": []}) for peer in arrivals(plain)]
-    ring = Row("frags_cant_match", "a message that came early", lambda _, peer: bool(peer["tags"]), seen=is_early)
-    ledger.pin_rows(PROC, [*early, *others], ring, among=ledger.room(PROC, "Q"))
-    at = ledger.offset(PROC, "frags_cant_match")
-    ranges = [each for dump, proc, _ in early for each in _runs(ledger, dump, dump.word(proc + at), tag)]
-    ledger.pin(FRAG, "range", ranges)
+    plain = solver.dumps[0]
+    others: list[Place] = [(plain, ob1_proc(solver, plain, *peer), {"tags": []}) for peer in arrivals(plain)]
+    ring = MemberRow("frags_cant_match", "a message that came early", lambda _, peer: bool(peer["tags"]), seen=is_early)
+    solver.solve_members(PROC, [*early, *others], ring, among=solver.room(PROC, "Q"))
+    at = solver.offset(PROC, "frags_cant_match")
+    ranges = [each for dump, proc, _ in early for each in _runs(solver, dump, dump.word(proc + at), tag)]
+    solver.solve(FRAG, "range", ranges)
 
 
-def _runs(ledger: OpalLedger, dump: Dump, first: int, tag: int) -> Iterator[Sighting]:
-    """Sight for each message of the ring a pointer to the one that was sent after it, if that came early too."""
-    ring = (first, *ledger.ring(dump, first))
-    tags = {address: dump.scalar(address + tag, "i") for address in ledger.instances(dump, FRAG)}
+def _runs(solver: OpenMpiLayoutSolver, dump: Dump, first: int, tag: int) -> Iterator[Observation]:
+    """Observe for each message of the ring a pointer to the one that was sent after it, if that came early too."""
+    ring = (first, *solver.ring(dump, first))
+    tags = {address: dump.scalar(address + tag, "i") for address in solver.instances(dump, FRAG)}
     early = {tags[address]: address for address in tags if tags[address] >= FIRST_EARLY_TAG}
     for item in ring:
         following = early.get(tags[item] + 1)
@@ -226,22 +228,22 @@ def _runs(ledger: OpalLedger, dump: Dump, first: int, tag: int) -> Iterator[Sigh
             yield number("the message that follows directly", dump, item, "Q", following)
 
 
-def find_component(ledger: OpalLedger) -> None:
+def find_component(solver: OpenMpiLayoutSolver) -> None:
     """Find the list of messages for communicators that this process doesn't know."""
-    tag = ledger.offset(FRAG, "hdr") + ledger.offset(HEADER, "hdr_tag")
+    tag = solver.offset(FRAG, "hdr") + solver.offset(HEADER, "hdr_tag")
 
-    def foreign(_: OpalLedger, dump: Dump, address: int, __: Entry) -> Hashable:
-        items = ledger.list_items(dump, address)
-        if any(ledger.class_of(dump, item) != FRAG for item in items):
+    def foreign(_: OpenMpiLayoutSolver, dump: Dump, address: int, __: Entry) -> Hashable:
+        items = solver.list_items(dump, address)
+        if any(solver.class_of(dump, item) != FRAG for item in items):
             raise UnreadableError("a list of something else")
         return tuple(sorted(dump.scalar(item + tag, "i") for item in items))
 
-    components: list[Place] = [(dump, dump.symbols["mca_pml_ob1"].address, {}) for dump in ledger.dumps]
-    size = ledger.sizes[COMPONENT] = ledger.dumps[0].symbols["mca_pml_ob1"].size
-    pending = Row(
+    components: list[Place] = [(dump, dump.symbols["mca_pml_ob1"].address, {}) for dump in solver.dumps]
+    size = solver.sizes[COMPONENT] = solver.dumps[0].symbols["mca_pml_ob1"].size
+    pending = MemberRow(
         "non_existing_communicator_pending",
         "the messages for a communicator that was freed",
         lambda dump, _: tuple(sorted(message["tag"] for message in dump.of("messages", where="foreign"))),
         seen=foreign,
     )
-    ledger.pin_rows(COMPONENT, components, pending, among=range(0, size - WORD, WORD))
+    solver.solve_members(COMPONENT, components, pending, among=range(0, size - WORD, WORD))

@@ -1,13 +1,13 @@
-"""Sightings of datatypes, windows and components."""
+"""Observations of datatypes, windows and components."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import Place, Row
-from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.solver import Solved
+from mqs_dll.calibrate.layout_solver import MemberRow, Place
+from mqs_dll.calibrate.offset_solver import Solved
+from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 from mqs_dll.library.mpi.openmpi.datatypes import PREDEFINED
 
 COMMITTED = 0x4  # OPAL_DATATYPE_FLAG_COMMITTED (opal/datatype/opal_datatype.h)
@@ -27,56 +27,56 @@ COMPONENTS = {
 MODULE_BYTES = 1024
 
 
-def find_datatype(ledger: OpalLedger) -> None:
+def find_datatype(solver: OpenMpiLayoutSolver) -> None:
     """Find names, sizes and flags of datatypes."""
     struct, parent = "ompi_datatype_t", "opal_datatype_t"
-    datatypes = ledger.places("datatypes")
-    ledger.pin_rows(struct, datatypes, Row("name", "the name of a datatype", "name"))
-    ledger.pin_rows(
+    datatypes = solver.places("datatypes")
+    solver.solve_members(struct, datatypes, MemberRow("name", "the name of a datatype", "name"))
+    solver.solve_members(
         parent,
         datatypes,
-        Row("size", "the size of a datatype", "size"),
-        Row("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
-        Row(
+        MemberRow("size", "the size of a datatype", "size"),
+        MemberRow("true_lb", "the true lower bound", lambda _, entry: entry["true_lower_bound"] % (1 << 64)),
+        MemberRow(
             "flags",
             "the flags predefined and committed of a datatype",
             lambda _, entry: PREDEFINED * entry["predefined"] | COMMITTED * entry["committed"],
             PREDEFINED | COMMITTED,
         ),
     )
-    if ledger.parents[struct] == parent:
-        ledger.remember(struct, "super", Solved(0, f"the class's descriptor: its parent is {parent}"))
+    if solver.parents[struct] == parent:
+        solver.remember(struct, "super", Solved(0, f"the class's descriptor: its parent is {parent}"))
 
 
-def find_window(ledger: OpalLedger) -> None:
+def find_window(solver: OpenMpiLayoutSolver) -> None:
     """Find names, groups, flags and modules of windows."""
-    ledger.pin_rows(
+    solver.solve_members(
         "ompi_win_t",
-        ledger.places("windows"),
-        Row("w_group", "the group of a window", "group"),
-        Row("w_flags", "whether a window refuses locks", lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
-        Row("w_name", "the name of a window", "name"),
-        Row("w_osc_module", "a module with a communicator of its own", "name", seen=_module),
+        solver.places("windows"),
+        MemberRow("w_group", "the group of a window", "group"),
+        MemberRow("w_flags", "whether a window refuses locks", lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
+        MemberRow("w_name", "the name of a window", "name"),
+        MemberRow("w_osc_module", "a module with a communicator of its own", "name", seen=_module),
     )
 
 
-def _module(ledger: OpalLedger, dump: Dump, address: int, window: Entry) -> Hashable:
+def _module(solver: OpenMpiLayoutSolver, dump: Dump, address: int, window: Entry) -> Hashable:
     """See a pointer to memory with pointers to a communicator that the program has no handle of."""
     module = dump.word(address)
-    if not module or ledger.class_of(dump, module):
+    if not module or solver.class_of(dump, module):
         return None
     words = dump.words(module, MODULE_BYTES // WORD)
-    return window["name"] if ledger.hidden(dump).intersection(words) else None
+    return window["name"] if solver.hidden(dump).intersection(words) else None
 
 
-def find_component(ledger: OpalLedger) -> None:
+def find_component(solver: OpenMpiLayoutSolver) -> None:
     """Find the name of components."""
     components: list[Place] = [
         (dump, dump.symbols[symbol].address, {"name": name, "size": dump.symbols[symbol].size})
-        for dump in ledger.dumps
+        for dump in solver.dumps
         for symbol, name in COMPONENTS.items()
         if symbol in dump.symbols
     ]
     size = min((component["size"] for *_, component in components), default=0)
-    name = Row("mca_component_name", "the name of a component", "name")
-    ledger.pin_rows("mca_base_component_t", components, name, among=range(size))
+    name = MemberRow("mca_component_name", "the name of a component", "name")
+    solver.solve_members("mca_base_component_t", components, name, among=range(size))

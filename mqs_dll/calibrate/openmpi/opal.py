@@ -1,4 +1,4 @@
-"""Sightings of Open MPI's object system and containers: classes, objects, lists, tables, pools."""
+"""Observations of Open MPI's object system and containers: classes, objects, lists, tables, pools."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from itertools import pairwise
 
 from mqs_dll.calibrate.dump import WORD, Dump, Entry
-from mqs_dll.calibrate.ledger import Row, number, within
-from mqs_dll.calibrate.openmpi.opal_ledger import OpalLedger
-from mqs_dll.calibrate.solver import Sighting
+from mqs_dll.calibrate.layout_solver import MemberRow, number, within
+from mqs_dll.calibrate.offset_solver import Observation
+from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 
 PARENTS = {
     "opal_list_item_t": "opal_object_t",
@@ -33,56 +33,56 @@ HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_
 LARGEST_HEADER = 512
 
 
-def text_behind(_: OpalLedger, dump: Dump, address: int, __: Entry) -> str:
+def text_behind(_: OpenMpiLayoutSolver, dump: Dump, address: int, __: Entry) -> str:
     """See the text behind a pointer."""
     return dump.text(dump.word(address))
 
 
-def find_classes(ledger: OpalLedger) -> None:
+def find_classes(solver: OpenMpiLayoutSolver) -> None:
     """Find the layout of class descriptors, and from them the size and the parent of each class."""
     struct = "opal_class_t"
     descriptors = [
         (dump, place.address, {"class": symbol.removesuffix("_class")})
-        for dump in ledger.all_dumps
+        for dump in solver.all_dumps
         for symbol, place in dump.symbols.items()
         if symbol.endswith("_t_class")
     ]
     sized = [
-        (dump, ledger.descriptor(dump, of), {"size": symbol.size})
-        for dump in ledger.all_dumps
+        (dump, solver.descriptor(dump, of), {"size": symbol.size})
+        for dump in solver.all_dumps
         for name, of in OBJECTS.items()
         if (symbol := dump.symbols.get(name))
     ]
     what = "the descriptor of the parent class"
     derived = [
-        number(what, dump, ledger.descriptor(dump, child), "Q", ledger.descriptor(dump, parent))
-        for dump in ledger.all_dumps
+        number(what, dump, solver.descriptor(dump, child), "Q", solver.descriptor(dump, parent))
+        for dump in solver.all_dumps
         for child, parent in PARENTS.items()
     ]
-    ledger.sizes[struct] = ledger.all_dumps[0].symbols["opal_list_t_class"].size
-    words = range(0, ledger.size(struct), WORD)
-    name = Row("cls_name", "the name of a class", "class", seen=text_behind)
-    ledger.pin_rows(struct, descriptors, name, among=words)
-    size = Row("cls_sizeof", "the linker's size of an object of the class", "size")
-    ledger.pin_rows(struct, sized, size, among=words)
-    ledger.pin(struct, "cls_parent", derived, words)
+    solver.sizes[struct] = solver.all_dumps[0].symbols["opal_list_t_class"].size
+    words = range(0, solver.size(struct), WORD)
+    name = MemberRow("cls_name", "the name of a class", "class", seen=text_behind)
+    solver.solve_members(struct, descriptors, name, among=words)
+    size = MemberRow("cls_sizeof", "the linker's size of an object of the class", "size")
+    solver.solve_members(struct, sized, size, among=words)
+    solver.solve(struct, "cls_parent", derived, words)
     for dump, at, entry in descriptors:
-        ledger.sizes[entry["class"]] = ledger.member(dump, at, struct, "cls_sizeof")
-        above = ledger.member(dump, at, struct, "cls_parent")
+        solver.sizes[entry["class"]] = solver.member(dump, at, struct, "cls_sizeof")
+        above = solver.member(dump, at, struct, "cls_parent")
         if above:
-            ledger.parents[entry["class"]] = dump.text(ledger.member(dump, above, struct, "cls_name"))
+            solver.parents[entry["class"]] = dump.text(solver.member(dump, above, struct, "cls_name"))
 
 
-def find_object(ledger: OpalLedger) -> None:
+def find_object(solver: OpenMpiLayoutSolver) -> None:
     """Find the head of every object."""
     classes = [
-        (dump, at, ledger.descriptor(dump, name))
+        (dump, at, solver.descriptor(dump, name))
         for kind, name in HANDLE_CLASSES.items()
-        for dump, at, _ in ledger.places(kind)
+        for dump, at, _ in solver.places(kind)
     ]
-    ledger.pin_numbers("opal_object_t", "obj_class", "the class of a known object", classes)
-    count = Row("obj_reference_count", "the references to an error handler", "references")
-    ledger.pin_rows("opal_object_t", ledger.places("error_handlers"), count)
+    solver.solve_number("opal_object_t", "obj_class", "the class of a known object", classes)
+    count = MemberRow("obj_reference_count", "the references to an error handler", "references")
+    solver.solve_members("opal_object_t", solver.places("error_handlers"), count)
 
 
 # ---------------------------------------------------------------- lists
@@ -98,24 +98,24 @@ def posted_lists(dump: Dump) -> dict[tuple[int, int], tuple[int, ...]]:
     return lists
 
 
-def find_list(ledger: OpalLedger) -> None:
+def find_list(solver: OpenMpiLayoutSolver) -> None:
     """Find links and heads of lists from the known order of posted receives."""
     item, head = "opal_list_item_t", "opal_list_t"
-    lists = [(dump, items) for dump in ledger.dumps for items in posted_lists(dump).values()]
+    lists = [(dump, items) for dump in solver.dumps for items in posted_lists(dump).values()]
     following = [(dump, *pair) for dump, items in lists for pair in pairwise(items)]
-    link = ledger.pin_numbers(item, "opal_list_next", "the receive that was posted next", following)
+    link = solver.solve_number(item, "opal_list_next", "the receive that was posted next", following)
     ends = [(dump, dump.word(items[-1] + link), {"items": items}) for dump, items in lists]
     rings = [(dump, end, entry) for dump, end, entry in ends if dump.word(end + link) == entry["items"][0]]
-    at = ledger.pin(head, "opal_list_sentinel", [_head_before(ledger, *ring) for ring in rings])
-    length = Row("opal_list_length", "the length of a known list", lambda _, entry: len(entry["items"]))
-    ledger.pin_rows(head, within(rings, -at), length)
+    at = solver.solve(head, "opal_list_sentinel", [_head_before(solver, *ring) for ring in rings])
+    length = MemberRow("opal_list_length", "the length of a known list", lambda _, entry: len(entry["items"]))
+    solver.solve_members(head, within(rings, -at), length)
 
 
-def _head_before(ledger: OpalLedger, dump: Dump, sentinel: int, entry: Entry) -> Sighting:
+def _head_before(solver: OpenMpiLayoutSolver, dump: Dump, sentinel: int, entry: Entry) -> Observation:
     def seen(offset: int) -> Hashable:
-        return entry["items"] if ledger.class_of(dump, sentinel - offset) == "opal_list_t" else None
+        return entry["items"] if solver.class_of(dump, sentinel - offset) == "opal_list_t" else None
 
-    return Sighting("an object of class opal_list_t before the link that closes a known ring", entry["items"], seen)
+    return Observation("an object of class opal_list_t before the link that closes a known ring", entry["items"], seen)
 
 
 # ---------------------------------------------------------------- tables
@@ -130,27 +130,29 @@ FORTRAN_TABLES = {
 """Tables whose slots are Fortran handles, and the truth's entries that are in them."""
 
 
-def find_pointer_array(ledger: OpalLedger) -> None:
+def find_pointer_array(solver: OpenMpiLayoutSolver) -> None:
     """Find the members of tables from the objects whose Fortran handles, which are slots, are known."""
     struct = "opal_pointer_array_t"
     tables = [
         (dump, dump.symbols[table].address, {"slots": {each["fortran"]: each["address"] for each in dump.of(kind)}})
-        for dump in ledger.dumps
+        for dump in solver.dumps
         for table, kind in FORTRAN_TABLES.items()
     ]
     what = "objects in the slots of their Fortran handles"
-    ledger.pin_rows(struct, tables, Row("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots))
-    blocks = [(dump, at, {"begin": ledger.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
+    solver.solve_members(
+        struct, tables, MemberRow("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots)
+    )
+    blocks = [(dump, at, {"begin": solver.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
     what = "the pointers that fit into the memory allocated for them"
-    ledger.pin_rows(struct, blocks, Row("size", what, _usable, seen=_allocated_for))
+    solver.solve_members(struct, blocks, MemberRow("size", what, _usable, seen=_allocated_for))
     free = [
-        (dump, at, dump.words(block["begin"], ledger.member(dump, at, struct, "size", "i")).count(0))
+        (dump, at, dump.words(block["begin"], solver.member(dump, at, struct, "size", "i")).count(0))
         for dump, at, block in blocks
     ]
-    ledger.pin_numbers(struct, "number_free", "the number of empty slots", free)
+    solver.solve_number(struct, "number_free", "the number of empty slots", free)
 
 
-def _in_slots(_: OpalLedger, dump: Dump, address: int, table: Entry) -> Hashable:
+def _in_slots(_: OpenMpiLayoutSolver, dump: Dump, address: int, table: Entry) -> Hashable:
     pointers = dump.word(address)
     return tuple(dump.word(pointers + WORD * slot) for slot in table["slots"])
 
@@ -160,7 +162,7 @@ def _usable(dump: Dump, block: Entry) -> int:
     return (dump.word(block["begin"] - WORD) & ~7) - WORD
 
 
-def _allocated_for(_: OpalLedger, dump: Dump, address: int, block: Entry) -> Hashable:
+def _allocated_for(_: OpenMpiLayoutSolver, dump: Dump, address: int, block: Entry) -> Hashable:
     """See a count of pointers that the allocator's block is just large enough for."""
     usable = _usable(dump, block)
     return usable if 0 <= usable - WORD * dump.scalar(address, "i") < 4 * WORD else None
@@ -169,9 +171,9 @@ def _allocated_for(_: OpalLedger, dump: Dump, address: int, block: Entry) -> Has
 # ---------------------------------------------------------------- pools
 
 
-def elements(ledger: OpalLedger, dump: Dump, name: str) -> list[list[int]]:
+def elements(solver: OpenMpiLayoutSolver, dump: Dump, name: str) -> list[list[int]]:
     """Return the chunks of objects of a class, each the addresses of its objects at equal distances."""
-    addresses = ledger.instances(dump, name)
+    addresses = solver.instances(dump, name)
     distances = Counter(second - first for first, second in pairwise(addresses))
     stride = max(distances, key=lambda each: distances[each], default=0)
     chunks: list[list[int]] = []
@@ -189,22 +191,22 @@ POOLS = {
 }
 
 
-def find_free_list(ledger: OpalLedger) -> None:
+def find_free_list(solver: OpenMpiLayoutSolver) -> None:
     """Find the members of pools from their elements, which lie in memory at equal distances."""
     pools = [
-        (dump, dump.symbols[symbol].address, _pool(ledger, dump, name, chunks))
-        for dump in ledger.dumps
+        (dump, dump.symbols[symbol].address, _pool(solver, dump, name, chunks))
+        for dump in solver.dumps
         for symbol, name in POOLS.items()
-        if (chunks := elements(ledger, dump, name))
+        if (chunks := elements(solver, dump, name))
     ]
-    ledger.pin_rows("opal_free_list_t", pools, *POOL_ROWS)
+    solver.solve_members("opal_free_list_t", pools, *POOL_ROWS)
 
 
-def _pool(ledger: OpalLedger, dump: Dump, name: str, chunks: list[list[int]]) -> Entry:
+def _pool(solver: OpenMpiLayoutSolver, dump: Dump, name: str, chunks: list[list[int]]) -> Entry:
     """Return what is known of a pool by the chunks of its elements."""
     return {
-        "class": ledger.descriptor(dump, name),
-        "smallest": ledger.size(name),
+        "class": solver.descriptor(dump, name),
+        "smallest": solver.size(name),
         "elements": [element for chunk in chunks for element in chunk],
         "count": sum(map(len, chunks)),
         "of most": Counter(map(len, chunks)).most_common(1)[0][0] if len(chunks) > 2 else None,
@@ -213,18 +215,18 @@ def _pool(ledger: OpalLedger, dump: Dump, name: str, chunks: list[list[int]]) ->
     }
 
 
-def _chunks(ledger: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+def _chunks(solver: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     """See a list whose items lie right before the first elements of the chunks."""
-    items, starts = ledger.list_items(dump, address), pool["starts"][:-1]
+    items, starts = solver.list_items(dump, address), pool["starts"][:-1]
     return (*(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER), len(items))
 
 
-def _size(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+def _size(_: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     size, stride = dump.word(address), pool["stride"]
     return stride if pool["smallest"] <= size <= stride < size + LARGEST_HEADER else None
 
 
-def _alignment(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable:
+def _alignment(_: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     alignment = dump.word(address)
     if alignment < WORD or alignment & (alignment - 1) or alignment > LARGEST_HEADER:
         return None
@@ -232,10 +234,10 @@ def _alignment(_: OpalLedger, dump: Dump, address: int, pool: Entry) -> Hashable
 
 
 POOL_ROWS = (
-    Row("fl_frag_class", "the class of the elements", "class"),
-    Row("fl_num_allocated", "the number of elements in memory", "count"),
-    Row("fl_num_per_alloc", "the elements in most chunks", "of most"),
-    Row("fl_allocations", "a list of the chunks", "starts", seen=_chunks),
-    Row("fl_frag_size", "the distance of elements, less the rounding", "stride", seen=_size),
-    Row("fl_frag_alignment", "a power of two that divides the address of each element", "count", seen=_alignment),
+    MemberRow("fl_frag_class", "the class of the elements", "class"),
+    MemberRow("fl_num_allocated", "the number of elements in memory", "count"),
+    MemberRow("fl_num_per_alloc", "the elements in most chunks", "of most"),
+    MemberRow("fl_allocations", "a list of the chunks", "starts", seen=_chunks),
+    MemberRow("fl_frag_size", "the distance of elements, less the rounding", "stride", seen=_size),
+    MemberRow("fl_frag_alignment", "a power of two that divides the address of each element", "count", seen=_alignment),
 )

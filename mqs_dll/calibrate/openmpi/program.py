@@ -16,12 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mqs_dll.calibrate.bindings import Mpi, MpiError
-from mqs_dll.calibrate.copier import Part, find_symbols
+from mqs_dll.calibrate.bindings import MpiBindings, MpiError
+from mqs_dll.calibrate.copier import CopiedPart, find_symbols
 from mqs_dll.calibrate.dump import Entry
-from mqs_dll.calibrate.openmpi.asides import STACK_BYTES, call_aside, call_on
+from mqs_dll.calibrate.openmpi.c_calls import STACK_BYTES, call_in_thread, call_on_stack
 from mqs_dll.calibrate.openmpi.family import wanted_symbols
-from mqs_dll.calibrate.rank import Rank
+from mqs_dll.calibrate.rank import CalibrationRank
 from mqs_dll.debugger.proc import mappings
 
 LARGE_ROWS = 1 << 20
@@ -73,12 +73,12 @@ LARGEST_REGION = 256 << 20
 """Bytes; larger mappings hold payloads, not structs."""
 
 
-class OpenMpiRank(Rank):
+class OpenMpiRank(CalibrationRank):
     """One process of Open MPI, and what it has made."""
 
     quiet_tag = LARGEST_TAG
 
-    def __init__(self, mpi: Mpi, directory: Path, mode: str) -> None:
+    def __init__(self, mpi: MpiBindings, directory: Path, mode: str) -> None:
         super().__init__(mpi, directory, mode)
         mpi.ffi.cdef(FUNCTIONS)
         self.comms: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class OpenMpiRank(Rank):
             before = mpi.create("MPI_Group", "Group_incl", parent, 1, members)
             number = mpi.own("PMPI_Group_c2f")(before)  # that the next group gets, once this one is gone
             mpi.change("MPI_Group", "Group_free", before)
-            call_aside(include, parent, len(members), members, mpi.ffi.new("MPI_Group *"))
+            call_in_thread(include, parent, len(members), members, mpi.ffi.new("MPI_Group *"))
             group = mpi.own("PMPI_Group_f2c")(number)
             if group not in (mpi.GROUP_NULL, mpi.NULL):
                 addresses = {"address": mpi.number_of(group), "parent": mpi.number_of(parent)}
@@ -492,7 +492,7 @@ class OpenMpiRank(Rank):
             self._buffers += [name, position]
             source, target = self.allocate(size), self.allocate(2 * size)
             arguments = (name, source, count, mpi.LONG, target, 2 * size, position)
-            call_on(stack, mpi.function("Pack_external"), *map(mpi.number_of, arguments))
+            call_on_stack(stack, mpi.function("Pack_external"), *map(mpi.number_of, arguments))
             self.truth["packs"].append({"stack": [stack, STACK_BYTES], "count": count, "bytes": size})
 
     # ------------------------------------------------------------ writing
@@ -520,7 +520,7 @@ class OpenMpiRank(Rank):
         objects = {symbol.path for symbol in symbols.values()}
         private = (each for each in mappings("self") if each.readable and not each.permissions.endswith("s"))
         self.write(
-            Part(each.begin, each.end, each.writable)
+            CopiedPart(each.begin, each.end, each.writable)
             for each in private
             if each.end - each.begin <= LARGEST_REGION and (each.writable or each.path in objects)
         )
@@ -530,7 +530,7 @@ def main() -> None:
     """Run one rank: make everything of its mode, and write it down."""
     library, directory, mode = sys.argv[1:]
     signal.alarm(SECONDS_TO_LIVE)
-    mpi = Mpi.load(Path(library))
+    mpi = MpiBindings.load(Path(library))
     mpi.do("Init", mpi.NULL, mpi.NULL)
     rank = OpenMpiRank(mpi, Path(directory), mode)
     rank.make_communicators()

@@ -2,7 +2,24 @@
 
 An MPI's adapter finds the worker, and reads the bits of tags into communicators, ranks and tags. The rooms:
 
-- ``base``: what every fabric says of itself.
 - ``ucx``: UCX, whose workers match messages for Open MPI's pml/ucx and for MPICH's ch4:ucx.
 - ``ofi``: libfabric, whose providers do so for Open MPI's mtl/ofi and for MPICH's ch4:ofi.
 """
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mqs_dll.library.layouts.layout import Layouts
+
+
+class Fabric(NamedTuple):
+    """One fabric in one process, its layouts believed."""
+
+    title: str
+    """The library and its release: "UCX 1.18.1"."""
+    layouts: Layouts
+    checks: tuple[str, ...]
+    """Sentences: what held in the process."""
+    refusals: tuple[str, ...]
+    """Sentences: which layouts were tried before, and why they were refused."""

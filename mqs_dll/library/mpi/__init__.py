@@ -1,10 +1,10 @@
 """The MPIs that libmqs reads, each behind one contract.
 
 - ``base``: the contract of an MPI's adapter, what all adapters do alike, and the checklist for a new MPI
-- ``ladder``: which layouts are tried in a process, and which are believed
+- ``layout_selection``: which layouts are tried in a process, and which are believed
 - ``communicators``: a communicator as all MPIs have it
 - ``transport``: what moves an MPI's messages, as a walker sees it: Open MPI's pml, MPICH's device
-- ``envelopes``: operations from what is asked for and what has come; ``describe``: lines of extra_text for people
+- ``envelopes``: operations, from what is asked for and what has come, with their lines of text
 - ``elf``: a library's image in memory: where it begins, its segments, which build it is
 - ``stack``: the stack of a process's first thread
 - ``openmpi``: Open MPI
@@ -29,11 +29,11 @@ def detect(image: TargetImage) -> type[Adapter] | None:
     Only that one is imported: a debugger's user waits for it.
     """
     if image.find_symbol(OPEN_MPI) is not None:
-        from mqs_dll.library.mpi.openmpi import OpenMpi
+        from mqs_dll.library.mpi.openmpi import OpenMpiAdapter
 
-        return OpenMpi
+        return OpenMpiAdapter
     if image.find_function(MPICH) is not None:
-        from mqs_dll.library.mpi.mpich import Mpich
+        from mqs_dll.library.mpi.mpich import MpichAdapter
 
-        return Mpich
+        return MpichAdapter
     return None

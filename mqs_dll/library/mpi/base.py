@@ -23,11 +23,11 @@ from typing import Any, ClassVar, Generic, Protocol
 from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import EntryT, Transport
 
 MOST_LISTED = 1 << 14

@@ -38,7 +38,7 @@ KINDS = (elf.EXECUTABLE, elf.SHARED)
 """The MPI may be linked into the program statically."""
 
 
-class Segment(NamedTuple):
+class LoadedSegment(NamedTuple):
     """One part of a library in memory."""
 
     address: int
@@ -59,7 +59,7 @@ class LoadedLibrary(NamedTuple):
 
     base: int
     """Where its first byte lies."""
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadedSegment, ...]
     build: str
     """The build-id that the linker gave it, in hexadecimal; where it has none, "page-" and a hash of its first page."""
     machine: str = ""
@@ -74,7 +74,7 @@ class LoadedLibrary(NamedTuple):
         """Tell whether a range lies within one of its segments."""
         return any(segment.holds(address, size) for segment in self.segments)
 
-    def writable(self) -> tuple[Segment, ...]:
+    def writable(self) -> tuple[LoadedSegment, ...]:
         """Return the segments with variables."""
         return tuple(segment for segment in self.segments if segment.writable)
 
@@ -155,7 +155,7 @@ def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
     first = min(loads, key=lambda entry: entry.address)  # of one that was added, the offset may exceed the address
     bias = address - (first.address - first.offset)
     segments = tuple(
-        Segment(
+        LoadedSegment(
             bias + entry.address,
             entry.memory_size,
             entry.file_size,
@@ -188,7 +188,9 @@ def _hash(first_page: bytes) -> str:
     return "page-" + hashlib.sha256(first_page).hexdigest()[:40]
 
 
-def places(memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, near: int | None = None) -> Iterator[int]:
+def find_bytes(
+    memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, near: int | None = None
+) -> Iterator[int]:
     """Yield the addresses, multiples of 4, where some bytes stand among a library's variables.
 
     Initialised variables come before the others, of which at most ``limit`` bytes are searched: the first ones, or
@@ -198,7 +200,7 @@ def places(memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, ne
         TargetReadError: after them; there may be others, where something can't be read.
     """
     needle = wanted.rstrip(b"\0")  # a search for bytes that end in 0 would stop at each place of untouched memory
-    for address, data in pieces(memory, _variables(library, limit, near)):
+    for address, data in read_ranges(memory, _variables(library, limit, near)):
         at = data.find(needle)
         while at >= 0:
             if (address + at) % 4 == 0 and data.startswith(wanted, at):
@@ -206,7 +208,7 @@ def places(memory: Memory, library: LoadedLibrary, wanted: bytes, limit: int, ne
             at = data.find(needle, at + 1)
 
 
-def pieces(memory: Memory, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+def read_ranges(memory: Memory, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
     """Yield what is in some ranges of memory, given by begin and end, each piece with its address.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Operations as the interface has them, from what is asked for and what has come: rank, tag and bytes of each."""
+"""Operations as the interface has them: rank, tag and bytes of what is asked for and of what has come, and texts.
+
+All MPIs make theirs here. The texts of an operation are at most five lines of 63 bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mqs_dll.contract import phrases
-from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
+from mqs_dll.contract.abi import INVALID_RANK, TEXT_LINES, TEXT_SIZE, UNKNOWN, Operation, Status
+from mqs_dll.contract.names import fit
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import lines
+
+LINE = TEXT_SIZE - 1
+
+NOT_KEPT = "the source and tag that it asked for are not kept"
+NO_ORDER = "its order among those to this rank is not known"
+"""Of a send."""
 
 
 class Envelope(NamedTuple):
@@ -22,9 +31,32 @@ class Envelope(NamedTuple):
     """Bytes."""
 
 
-NOT_KEPT = "the source and tag that it asked for are not kept"
-
 NOTHING = Envelope(INVALID_RANK, UNKNOWN, UNKNOWN)
+
+
+class DatatypeFacts(NamedTuple):
+    """What is known of one datatype."""
+
+    name: bytes
+    """Empty for a derived datatype that the program didn't name."""
+    size: int
+    """Bytes of data in one element."""
+    predefined: bool
+
+
+def lines(*texts: str | bytes | None) -> tuple[bytes, ...]:
+    """Return the texts that are there, each cut to its line."""
+    encoded = [text[:LINE] if isinstance(text, bytes) else text.encode()[:LINE] for text in texts if text]
+    return tuple(encoded[:TEXT_LINES])
+
+
+def buffer_text(facts: DatatypeFacts | None, count: int, handle: int) -> bytes:
+    """Return "MPI_INT x 4, 16 bytes"; the name is cut when it is long, the numbers never."""
+    if facts is None:
+        return b"%d elements of an unreadable datatype at %#x" % (count, handle)
+    numbers = b" x %d, %d bytes" % (count, count * facts.size)
+    name = facts.name or b"unnamed datatype %#x" % handle
+    return fit(name, LINE - len(numbers)) + numbers
 
 
 def receive(
@@ -64,7 +96,7 @@ def receive(
     )
 
 
-def held(peers: Sequence[int], got: Envelope, *texts: str | bytes | None) -> Operation:
+def matched_message(peers: Sequence[int], got: Envelope, *texts: str | bytes | None) -> Operation:
     """Return a message that a matched probe holds; what the probe had asked for is not kept."""
     call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
     return receive(Status.MATCHED, NOTHING._replace(length=0), got, peers, 0, call, NOT_KEPT, *texts)

@@ -8,7 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.contract.abi import Operation
 from mqs_dll.contract.errors import NoInformation
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)

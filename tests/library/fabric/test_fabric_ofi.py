@@ -11,17 +11,16 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.library.fabric.ofi import releases, views
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION
-from mqs_dll.library.fabric.ofi.rxm import OldRxm
-from mqs_dll.library.fabric.ofi.srx import Rxm
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION
+from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
 from mqs_dll.library.fabric.ofi.tcp import Tcp
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.openmpi import identity
-from mqs_dll.library.mpi.openmpi.ofi import find_own_endpoint
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.mtl_ofi import find_own_endpoint
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, processes_with_tag, running
 from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
@@ -49,7 +48,7 @@ def endpoint_of(target: Tampered) -> Endpoint:
     symbols = Symbols(target.image, wanted_members(identity.ALL_VIEWS))
     profiles = identity.profiles_for(symbols, shipped("openmpi"))
     layouts = identity.identify(memory, symbols, Layouts(), profiles).layouts
-    return find_own_endpoint(Parts(memory, symbols, layouts))
+    return find_own_endpoint(OmpiProcessContext(memory, symbols, layouts))
 
 
 @IN_A_DOZEN

@@ -27,10 +27,10 @@ from mqs_dll.library.fabric.ucx.matching import (
     RECV_TAG,
     RELEASED,
     RENDEZVOUS,
-    Matching,
+    UcxMatching,
 )
-from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, Requests
-from mqs_dll.library.fabric.ucx.worker import HANDLE, Worker, find_worker
+from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, UcxRequests
+from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker, find_worker
 from mqs_dll.library.layouts.profiles import SCHEMA
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import WORD, Memory
@@ -71,7 +71,7 @@ BUILDS = (("1.13 with assertions", "1.13.1"), ("1.20", "1.20.1"))
 """Known layouts, and the release that each MPI at hand has."""
 
 
-def worker_of(target: Tampered) -> Worker:
+def worker_of(target: Tampered) -> UcxWorker:
     """Return the worker of the process."""
     return find_own_worker(target.image, Memory(target), USER_BYTES)
 
@@ -98,11 +98,11 @@ class Broken(NamedTuple):
 
 NO_RECEIVE, NO_MESSAGE = "there is no receive of UCX's at", "there is no message of UCX's at"
 BROKEN = (
-    Broken(views.Request, "recv_worker", 0x1000, 8, Queue.RECEIVES, NO_RECEIVE),
-    Broken(views.Request, "flags", CALLBACK, 4, Queue.RECEIVES, NO_RECEIVE),
-    Broken(views.Request, "flags", RECV_TAG | COMPLETED, 4, Queue.RECEIVES, NO_RECEIVE),
-    Broken(views.Request, "recv_tag_mask", ALL_BITS, 8, Queue.RECEIVES, "is in the wrong queue"),
-    Broken(views.Request, "recv_sn", 1 << 40, 8, Queue.RECEIVES, "not in the order of posting"),
+    Broken(views.UcpRequest, "recv_worker", 0x1000, 8, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.UcpRequest, "flags", CALLBACK, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.UcpRequest, "flags", RECV_TAG | COMPLETED, 4, Queue.RECEIVES, NO_RECEIVE),
+    Broken(views.UcpRequest, "recv_tag_mask", ALL_BITS, 8, Queue.RECEIVES, "is in the wrong queue"),
+    Broken(views.UcpRequest, "recv_sn", 1 << 40, 8, Queue.RECEIVES, "not in the order of posting"),
     Broken(views.TagMatch, "wildcard", 9, 4, Queue.RECEIVES, "its queues 1"),
     Broken(views.TagMatch, "wildcard", MOST + 1, 4, Queue.RECEIVES, "receives in one queue"),
     Broken(views.Descriptor, "payload_offset", 4, 4, Queue.UNEXPECTED, NO_MESSAGE),
@@ -110,10 +110,10 @@ BROKEN = (
     Broken(views.Descriptor, "flags", 1, 2, Queue.UNEXPECTED, NO_MESSAGE),
     Broken(views.Descriptor, "flags", RENDEZVOUS | EAGER_ONLY, 2, Queue.UNEXPECTED, NO_MESSAGE),
     Broken(views.Descriptor, "flags", EAGER, 2, Queue.UNEXPECTED, "contradicts itself"),
-    Broken(views.Pool, "data", 0x1000, 8, Queue.RECEIVES, "no known layout fits UCX"),
-    Broken(views.PoolData, "ops", 0x1000, 8, Queue.SENDS, "has no pool of requests where it should be"),
-    Broken(views.PoolData, "alignment", 1 << 17, 4, Queue.SENDS, f"are said to be {1 << 17} bytes apart"),
-    Broken(views.Chunk, "num_elems", 1 << 25, 4, Queue.SENDS, "pool of requests is said to have"),
+    Broken(views.UcsMpool, "data", 0x1000, 8, Queue.RECEIVES, "no known layout fits UCX"),
+    Broken(views.UcsMpoolData, "ops", 0x1000, 8, Queue.SENDS, "has no pool of requests where it should be"),
+    Broken(views.UcsMpoolData, "alignment", 1 << 17, 4, Queue.SENDS, f"are said to be {1 << 17} bytes apart"),
+    Broken(views.UcsMpoolChunk, "num_elems", 1 << 25, 4, Queue.SENDS, "pool of requests is said to have"),
     Broken(views.TagMatch, "last", 0x1000, 8, Queue.UNEXPECTED, "no known layout fits UCX"),
 )
 
@@ -128,12 +128,12 @@ def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broke
     matching = views.TagMatch.bind(layouts)
     first_message = memory.pointer(worker.matching + matching.offsets["first"])
     address = {
-        views.Request: next(each for each in Matching(worker).posted() if each.mask != ALL_BITS).address,
+        views.UcpRequest: next(each for each in UcxMatching(worker).posted() if each.mask != ALL_BITS).address,
         views.TagMatch: worker.matching + (2 * WORD if broken.member == "wildcard" else 0),
         views.Descriptor: first_message - (layouts.offset("ucp_recv_desc", "tag_list") or 0),
-        views.Pool: worker.pool,
-        views.PoolData: pool_data,
-        views.Chunk: memory.pointer(pool_data + views.PoolData.bind(layouts).offsets["chunks"]),
+        views.UcsMpool: worker.pool,
+        views.UcsMpoolData: pool_data,
+        views.UcsMpoolChunk: memory.pointer(pool_data + views.UcsMpoolData.bind(layouts).offsets["chunks"]),
     }[broken.view]
     reader = broken.view.bind(layouts)
     target.write(address + reader.offsets.get(broken.member, 0), broken.value, broken.size)
@@ -153,7 +153,7 @@ def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broke
     ids=["name", "first message", "last message"],
 )
 def test_a_worker_whose_words_contradict_each_other_is_none(
-    target: Tampered, place: Callable[[Worker, int, int], int], said: str
+    target: Tampered, place: Callable[[UcxWorker, int, int], int], said: str
 ) -> None:
     """Its name is its address, and both ends of its list of messages refer to the list."""
     worker = worker_of(target)
@@ -182,7 +182,7 @@ def test_a_persistent_request_is_one_that_what_it_starts_refers_to(target: Tampe
 def test_a_receive_that_the_mpi_has_given_back_is_freed(target: Tampered) -> None:
     """It still takes its message, and nobody waits for it."""
     worker = worker_of(target)
-    place = Matching(worker).posted()[0].address + views.Request.bind(worker.layouts).offsets["flags"]
+    place = UcxMatching(worker).posted()[0].address + views.UcpRequest.bind(worker.layouts).offsets["flags"]
     target.write(place, RECV_TAG | CALLBACK | RELEASED, 4)
     receives = [each for comm in look(target).communicators for each in comm.queues[Queue.RECEIVES].operations]
     assert [phrases.FREED().encode() in each.extra_text for each in receives].count(True) == 1
@@ -214,8 +214,8 @@ def test_a_list_that_leads_astray_is_broken(target: Tampered, queue: Queue, *, l
         own = place = memory.pointer(worker.matching + matching.constant("wildcard"))
     else:
         data = memory.pointer(worker.pool + WORD)
-        own = memory.pointer(data + views.PoolData.bind(layouts).offsets["chunks"])
-        place = own + views.Chunk.bind(layouts).offsets["next"]
+        own = memory.pointer(data + views.UcsMpoolData.bind(layouts).offsets["chunks"])
+        place = own + views.UcsMpoolChunk.bind(layouts).offsets["next"]
     target.write(place, own if loops else 0x1000)
     shown = look(target)
     assert any("broken" in each or "cannot read" in each for each in reasons(shown, queue))
@@ -231,18 +231,20 @@ class First(NamedTuple):
     """The first send of a worker, to be tampered with."""
 
     target: Tampered
-    worker: Worker
+    worker: UcxWorker
     address: int
 
     @classmethod
     def of(cls, target: Tampered) -> First:
         """Return it."""
         worker = worker_of(target)
-        return cls(target, worker, min(each.address for each in Requests(worker).sends(Requests(worker).in_use())))
+        return cls(
+            target, worker, min(each.address for each in UcxRequests(worker).sends(UcxRequests(worker).in_use()))
+        )
 
     def write(self, member: str, value: int) -> None:
         """Lay a value over a member."""
-        readers = [view.bind(self.worker.layouts) for view in (views.Send, views.NewSend, views.Function)]
+        readers = [view.bind(self.worker.layouts) for view in (views.UcpSend, views.NewSend, views.SendFunction)]
         at = next(each.offsets[member] for each in readers if member in each.offsets)
         self.target.write(self.address + at, value, 4 if member == "flags" else 8)
 
@@ -326,7 +328,7 @@ def test_what_is_left_on_the_stack_is_no_send(target: Tampered, changes: dict[st
     """A blocking send is one whose words all fit; others hide nothing but that there may be one."""
     before, first = look(target), First.of(target)
     memory, level = Memory(target), target.image.find_symbol("ompi_mpi_thread_provided")
-    send = next(each for each in Requests(first.worker).sends([first.address]))
+    send = next(each for each in UcxRequests(first.worker).sends([first.address]))
     end = target.image.find_symbol("__libc_stack_end")
     assert level is not None
     assert end is not None

@@ -1,4 +1,4 @@
-"""The ladder of layouts on a live process: the debugger's types first, then profiles, then a plain error."""
+"""The selection of layouts on a live process: the debugger's types first, then profiles, then a plain error."""
 
 from __future__ import annotations
 

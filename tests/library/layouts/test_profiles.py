@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from mqs_dll.calibrate.dump import Dump, Entry, Region, UnreadableError
-from mqs_dll.calibrate.ledger import Ledger, Place, Row, number
+from mqs_dll.calibrate.layout_solver import LayoutSolver, MemberRow, Place, number
+from mqs_dll.calibrate.offset_solver import Observation, Unsolved, solve_offset
 from mqs_dll.calibrate.openmpi.identity import family_of
-from mqs_dll.calibrate.solver import Sighting, Unsolved, solve
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.mpi.elf import LoadedLibrary
-from mqs_dll.library.mpi.ladder import nearest_first, of_machine
+from mqs_dll.library.mpi.layout_selection import nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
-from mqs_dll.library.mpi.openmpi.views import Group
+from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 
 FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
 MACHINES = ("x86_64", "aarch64")
@@ -147,7 +147,7 @@ def test_a_shipped_profile_is_for_the_family_that_it_is_named_for(path: Path) ->
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_each_offset_of_a_shipped_profile_has_evidence(path: Path) -> None:
-    """Every member that is there says what pinned it, and none is there that the walkers don't read."""
+    """Every member that is there says what determined it, and none is there that the walkers don't read."""
     text = json.loads(path.read_text())
     wanted = wanted_members(ALL_VIEWS)
     for name, entry in text["structs"].items():
@@ -172,23 +172,23 @@ def small_dump(*instances: bytes) -> Dump:
     return Dump({"symbols": {}}, [Region(BASE, len(memory), 0, writable=True)], memory, "small")
 
 
-def sightings(dump: Dump, size: int, values: list[int]) -> list[Sighting]:
-    """Return a sighting of a 32-bit number in each of the structs."""
+def observations(dump: Dump, size: int, values: list[int]) -> list[Observation]:
+    """Return a observation of a 32-bit number in each of the structs."""
     return [number("a rank", dump, BASE + size * place, "i", value) for place, value in enumerate(values)]
 
 
 def test_a_member_that_only_one_offset_fits_is_solved() -> None:
     """The evidence says how often the member was seen, and with how many values."""
     dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 2, 1))
-    solved = solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+    solved = solve_offset("a_t.rank", observations(dump, 12, [1, 2]), range(0, 12, 4))
     assert solved.offset == 4
     assert solved.evidence == "a rank: 2 places, 2 values"
 
 
-class SmallLedger(Ledger):
-    """A ledger of one struct, whose members may lie at any multiple of their size."""
+class SmallSolver(LayoutSolver):
+    """A solver of one struct, whose members may lie at any multiple of their size."""
 
-    views = (Group,)
+    views = (OmpiGroup,)
 
     def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return all offsets."""
@@ -199,71 +199,71 @@ def test_a_row_of_a_table_pins_a_member_by_the_objects_whose_value_is_known() ->
     """A value is a key of the truth or made of it; None leaves an object out, and a mask the bits that aren't known."""
     dump = small_dump(struct.pack("<3i", 7, 1, 0x101), struct.pack("<3i", 7, 2, 0x202), struct.pack("<3i", 9, 9, 0x900))
     places: list[Place] = [(dump, BASE + 12 * number, {"size": size}) for number, size in enumerate((1, 2, None))]
-    ledger = SmallLedger([dump])
-    ledger.pin_rows(
+    solver = SmallSolver([dump])
+    solver.solve_members(
         "ompi_group_t",
         places,
-        Row("grp_proc_count", "the size", "size"),
-        Row("grp_flags", "the flags", lambda _, group: group["size"], 0xFF),
+        MemberRow("grp_proc_count", "the size", "size"),
+        MemberRow("grp_flags", "the flags", lambda _, group: group["size"], 0xFF),
         among=(4,),
     )
-    assert ledger.evidence["ompi_group_t"]["grp_proc_count"] == "the size: 2 places, 2 values"
-    ledger.pin_rows("ompi_group_t", places, Row("grp_flags", "the flags", "size", 0xFF), among=(0, 8))
-    assert ledger.offsets["ompi_group_t"] == {"grp_proc_count": 4, "grp_flags": 8}
-    assert (ledger.code_of("ompi_group_t", "grp_flags"), ledger.code_of("ompi_group_t", "sparse_data")) == ("I", "16s")
+    assert solver.evidence["ompi_group_t"]["grp_proc_count"] == "the size: 2 places, 2 values"
+    solver.solve_members("ompi_group_t", places, MemberRow("grp_flags", "the flags", "size", 0xFF), among=(0, 8))
+    assert solver.offsets["ompi_group_t"] == {"grp_proc_count": 4, "grp_flags": 8}
+    assert (solver.code_of("ompi_group_t", "grp_flags"), solver.code_of("ompi_group_t", "sparse_data")) == ("I", "16s")
     with pytest.raises(LookupError, match=r"no view has ompi_group_t\.none"):
-        ledger.code_of("ompi_group_t", "none")
+        solver.code_of("ompi_group_t", "none")
 
 
 def test_a_row_may_tell_how_its_member_is_seen() -> None:
-    """By what the ledger knows and the object's entry; else what is declared as characters is seen as a text."""
+    """By what the solver knows and the object's entry; else what is declared as characters is seen as a text."""
     dump = small_dump(struct.pack("<4sQ", b"ab", BASE + 12), struct.pack("<4sQ", b"cd", BASE))
     places: list[Place] = [(dump, BASE, {"own": "ab", "other": "cd"}), (dump, BASE + 12, {"own": "cd", "other": "ab"})]
-    ledger = SmallLedger([dump])
+    solver = SmallSolver([dump])
 
-    def behind(seen_by: SmallLedger, dump: Dump, address: int, entry: Entry) -> str:
+    def behind(seen_by: SmallSolver, dump: Dump, address: int, entry: Entry) -> str:
         own = dump.text(dump.word(address) - seen_by.offset("ompi_group_t", "sparse_data"))
         return "" if own == entry["own"] else own
 
-    ledger.pin_rows(
+    solver.solve_members(
         "ompi_group_t",
         places,
-        Row("sparse_data", "the text", "own"),
-        Row("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
+        MemberRow("sparse_data", "the text", "own"),
+        MemberRow("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
     )
-    always = Row("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
+    always = MemberRow("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
     with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
-        ledger.pin_rows("ompi_group_t", places, always, among=(8,))
-    ledger.pin_rows("ompi_group_t", places, always._replace(constant=True), among=(8,))
-    assert ledger.offsets["ompi_group_t"] == {"sparse_data": 0, "grp_parent_group_ptr": 4, "grp_flags": 8}
-    assert ledger.evidence["ompi_group_t"]["grp_flags"] == "the same text: 2 places, 1 values, the same everywhere"
+        solver.solve_members("ompi_group_t", places, always, among=(8,))
+    solver.solve_members("ompi_group_t", places, always._replace(constant=True), among=(8,))
+    assert solver.offsets["ompi_group_t"] == {"sparse_data": 0, "grp_parent_group_ptr": 4, "grp_flags": 8}
+    assert solver.evidence["ompi_group_t"]["grp_flags"] == "the same text: 2 places, 1 values, the same everywhere"
 
 
 def test_a_member_that_two_offsets_fit_is_not_solved() -> None:
     """Nothing is guessed: the sentence names both."""
     dump = small_dump(struct.pack("<3i", 1, 1, 0), struct.pack("<3i", 2, 2, 1))
     with pytest.raises(Unsolved, match=r"a_t\.rank: offsets 0, 4 all fit"):
-        solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+        solve_offset("a_t.rank", observations(dump, 12, [1, 2]), range(0, 12, 4))
 
 
 def test_a_member_that_never_varies_is_not_solved() -> None:
-    """One value in many places doesn't pin a member, though one offset alone fits."""
+    """One value in many places doesn't determine a member, though one offset alone fits."""
     dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 1, 0))
     with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
-        solve("a_t.rank", sightings(dump, 12, [1, 1]), range(0, 12, 4))
+        solve_offset("a_t.rank", observations(dump, 12, [1, 1]), range(0, 12, 4))
 
 
 def test_a_member_that_no_offset_fits_is_not_solved() -> None:
     """The sentence names the nearest offset, and what is wrong there."""
     dump = small_dump(struct.pack("<3i", 7, 1, 0), struct.pack("<3i", 7, 9, 1))
     with pytest.raises(Unsolved, match=r"no offset fits .*4 all but 1: a rank would be 9 for 2"):
-        solve("a_t.rank", sightings(dump, 12, [1, 2]), range(0, 12, 4))
+        solve_offset("a_t.rank", observations(dump, 12, [1, 2]), range(0, 12, 4))
 
 
 def test_a_candidate_that_leads_out_of_memory_does_not_fit() -> None:
     """An unreadable place is a misfit, not a failure of the solver."""
     dump = small_dump(struct.pack("<2i", 1, 1), struct.pack("<2i", 2, 2))
-    assert solve("a_t.rank", sightings(dump, 8, [1, 2]), (4, 1 << 20)).offset == 4
+    assert solve_offset("a_t.rank", observations(dump, 8, [1, 2]), (4, 1 << 20)).offset == 4
     with pytest.raises(UnreadableError):
         dump.read(BASE + 15, 2)
 

@@ -14,7 +14,7 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi import base
 from mqs_dll.library.mpi.base import AttachedMpi, DatatypeReader
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import Transport
 from tests.support.memory_image import MemoryImage
 

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment, library_at, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment, find_bytes, library_at
 from tests.support.memory_image import MemoryImage
 
 BASE = 0x7F0000000000
@@ -44,9 +44,9 @@ def test_a_library_is_found_from_one_of_its_functions() -> None:
     library = library_at(mapped(header(SEGMENTS)), CODE + PAGE + 17, None)
     assert library.base == BASE
     assert library.segments == (
-        Segment(BASE, PAGE, PAGE, writable=False, executable=False),
-        Segment(CODE, 2 * PAGE, 2 * PAGE, writable=False, executable=True),
-        Segment(DATA, PAGE + BSS_BYTES, PAGE, writable=True, executable=False),
+        LoadedSegment(BASE, PAGE, PAGE, writable=False, executable=False),
+        LoadedSegment(CODE, 2 * PAGE, 2 * PAGE, writable=False, executable=True),
+        LoadedSegment(DATA, PAGE + BSS_BYTES, PAGE, writable=True, executable=False),
     )
 
 
@@ -122,7 +122,7 @@ def test_bytes_are_found_among_the_variables() -> None:
         variables[offset : offset + len(wanted)] = wanted
     memory = mapped(header(SEGMENTS), variables=bytes(variables))
     library = library_at(memory, CODE, None)
-    assert list(places(memory, library, wanted, PAGE)) == [DATA + 8, DATA + PAGE + 8]
+    assert list(find_bytes(memory, library, wanted, PAGE)) == [DATA + 8, DATA + PAGE + 8]
 
 
 def test_bytes_are_found_around_a_known_variable() -> None:
@@ -133,13 +133,13 @@ def test_bytes_are_found_around_a_known_variable() -> None:
         variables[offset : offset + len(wanted)] = wanted
     memory = mapped(header(SEGMENTS), variables=bytes(variables))
     library = library_at(memory, CODE, None)
-    assert list(places(memory, library, wanted, PAGE, near=DATA + PAGE + PAGE + 16)) == [DATA + PAGE + PAGE + 8]
+    assert list(find_bytes(memory, library, wanted, PAGE, near=DATA + PAGE + PAGE + 16)) == [DATA + PAGE + PAGE + 8]
 
 
 def test_variables_that_cannot_be_read_are_an_error_after_the_others() -> None:
     """What is found elsewhere comes first; then it is told that there may be more."""
-    segments = (Segment(BASE + n * PAGE, PAGE, PAGE, writable=True, executable=False) for n in (0, 1))
-    found = places(
+    segments = (LoadedSegment(BASE + n * PAGE, PAGE, PAGE, writable=True, executable=False) for n in (0, 1))
+    found = find_bytes(
         Memory(MemoryImage({BASE + PAGE: b"\x01".ljust(PAGE)})), LoadedLibrary(BASE, (*segments,), ""), b"\x01", PAGE
     )
     assert next(found) == BASE + PAGE

@@ -11,13 +11,13 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 
 ANY = (1 << 64) - 1
 """The source of a receive from anybody, or of a message of which the provider doesn't keep it (FI_ADDR_UNSPEC)."""
 
 
-class Posted(NamedTuple):
+class OfiPosted(NamedTuple):
     """A receive that waits for a message."""
 
     address: int
@@ -38,7 +38,7 @@ class Posted(NamedTuple):
     """The MPI's own: the address of the struct fi_context in its request."""
 
 
-class Arrived(NamedTuple):
+class OfiArrived(NamedTuple):
     """A message that no receive has matched."""
 
     tag: int
@@ -68,11 +68,11 @@ class Filling(NamedTuple):
     """A receive that has got its message and is no longer among those that wait: the provider fills it just now."""
 
     context: int
-    """As in Posted."""
-    message: Arrived
+    """As in OfiPosted."""
+    message: OfiArrived
 
 
-class Sent(NamedTuple):
+class OfiSent(NamedTuple):
     """A send that the provider is not done with."""
 
     address: int
@@ -81,12 +81,12 @@ class Sent(NamedTuple):
     destination: int
     """The address of the receiver in the table, ANY where that isn't known."""
     data: int | None
-    """As in Arrived: the sender's rank in the communicator."""
+    """As in OfiArrived: the sender's rank in the communicator."""
     length: int
     buffer: int
     """Of the program or of a copy, 0 where it isn't kept."""
     context: int
-    """The MPI's own, as in Posted; 0 for none."""
+    """The MPI's own, as in OfiPosted; 0 for none."""
     waits_for_ack: bool
     """All of it has left; the receiver has not said that it has come (which is no match)."""
 
@@ -113,7 +113,7 @@ class Endpoint(ABC):
     """Whether receives have numbers that count all that were ever posted; else a number is the place in a queue."""
 
     @abstractmethod
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives with a tag that wait, in the order of posting, which is that of matching.
 
         Raises:
@@ -122,7 +122,7 @@ class Endpoint(ABC):
         """
 
     @abstractmethod
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages with a tag that no receive has matched, in the order that ``orders_sources`` tells.
 
         Raises:
@@ -152,7 +152,7 @@ class Endpoint(ABC):
         return ()
 
     @abstractmethod
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Return the sends with a tag that the provider is not done with, by destination.
 
         A message that was copied, or handed to the kernel, or that the receiver has taken in, has no entry any more.
@@ -163,7 +163,7 @@ class Endpoint(ABC):
         """
 
 
-def check_order(receives: list[Posted], following: int) -> list[Posted]:
+def check_order(receives: list[OfiPosted], following: int) -> list[OfiPosted]:
     """Return receives of several queues in the order of posting.
 
     Args:

@@ -6,14 +6,14 @@ from contextlib import suppress
 from itertools import chain
 
 from mqs_dll.contract.errors import LayoutError, MqsError
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.fabric.ofi import releases
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import Library
-from mqs_dll.library.fabric.ofi.rxm import OldRxm
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
+from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
 from mqs_dll.library.fabric.ofi.shm import Shm
 from mqs_dll.library.fabric.ofi.sockets import Sockets
-from mqs_dll.library.fabric.ofi.srx import Rxm, Sm2
+from mqs_dll.library.fabric.ofi.srx import Sm2
 from mqs_dll.library.fabric.ofi.tcp import Tcp
 from mqs_dll.library.layouts.profiles import of_fabric
 
@@ -22,7 +22,7 @@ PROVIDERS = (Tcp, Shm, Sm2, Rxm, OldRxm)
 
 
 def find_endpoint(
-    library: Library, endpoint: int, receives: int, domain: int, mpi: str, provider: str = ""
+    library: Libfabric, endpoint: int, receives: int, domain: int, mpi: str, provider: str = ""
 ) -> Endpoint:
     """Return what an MPI's endpoint is.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.memory import Memory
 
@@ -179,7 +179,7 @@ def version_of(image: TargetImage, memory: Memory) -> str:
     Raises:
         LayoutError: it is missing, or isn't what it is on x86_64.
     """
-    return Library(image, memory).release
+    return Libfabric(image, memory).release
 
 
 def nearest(version: str) -> Iterator[Layouts]:

@@ -1,4 +1,6 @@
-"""rxm, which makes an endpoint of another provider's connections ("tcp;ofi_rxm"): its sends; before 2.0 its two lists.
+"""rxm, which makes an endpoint of another provider's connections ("tcp;ofi_rxm"): its sends, and before 2.0 its lists.
+
+Since 2.0 it matches by util_srx (``srx``), as other providers do.
 
 Source: prov/rxm/src/rxm.h, rxm_tagged.c, rxm_cq.c, include/ofi_proto.h of 1.17.0 and 1.22.0; of sends live processes,
 also of 2.5.1.
@@ -11,8 +13,9 @@ from collections.abc import Iterator
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.buffers import Buffers
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
-from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
+from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
 
@@ -22,8 +25,6 @@ TAGGED = 2
 MOST_PIECES = 4
 """RXM_IOV_LIMIT."""
 
-REMOTE_CQ_DATA = 1 << 17
-
 # op of a header
 TAGGED_MESSAGE = 1
 
@@ -31,7 +32,7 @@ TAGGED_MESSAGE = 1
 EAGER, SEGMENT, RENDEZVOUS = 0, 1, 2
 
 
-class Sends:
+class RxmSendPool:
     """The sends of an endpoint of rxm, of any release: those that it copies at once leave no trace.
 
     The others are in a pool until the receiver has fetched them; to whom they go isn't kept beside them.
@@ -44,7 +45,7 @@ class Sends:
         self._send = views.RxmSend.bind(layouts)
         self._buffers = Buffers(memory, layouts)
 
-    def read(self) -> list[Sent]:
+    def read(self) -> list[OfiSent]:
         """Return the sends that are not done; of one that goes in several packets the first.
 
         Raises:
@@ -56,27 +57,51 @@ class Sends:
         return found
 
     @remembered
-    def _found(self) -> list[Sent] | BrokenStructureError | TargetReadError:
+    def _found(self) -> list[OfiSent] | BrokenStructureError | TargetReadError:
         """Return them, or why they aren't known: the pool takes a thousand fetches, which one failure is enough for."""
         try:
             return self._read()
         except (BrokenStructureError, TargetReadError) as error:
             return error
 
-    def _read(self) -> list[Sent]:
+    def _read(self) -> list[OfiSent]:
         pool = self._sends_of.at(self._memory, self._endpoint).tx_pool
-        found: dict[int, Sent] = {}
+        found: dict[int, OfiSent] = {}
         for address in self._buffers.used(pool, "rxm's pool of sends"):
             send = self._send.at(self._memory, address)
             if send.op == TAGGED_MESSAGE:
                 data = send.data if send.flags & REMOTE_CQ_DATA else None
                 values = address, send.tag, ANY, data, send.size, 0, send.context
-                found.setdefault(send.context, Sent(*values, waits_for_ack=False))
+                found.setdefault(send.context, OfiSent(*values, waits_for_ack=False))
         return list(found.values())
 
 
+class Rxm(SharedReceives):
+    """An endpoint of rxm, over an endpoint of connections, since 2.0."""
+
+    provider = "ofi_rxm"
+    view = views.RxmEndpoint
+
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare, as any other."""
+        super().__init__(library, layouts, endpoint, domain)
+        self._buffer = views.RxmBuffer.bind(layouts)
+        self._sends = RxmSendPool(library.memory, layouts, endpoint)
+
+    def sends(self) -> list[OfiSent]:
+        """Return the sends in the pool."""
+        return self._sends.read()
+
+    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+        """Return what is known of an eager message."""
+        buffer = self._buffer.at(self._memory, entry.peer_context)
+        if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
+            raise BrokenStructureError(f"there is no message of {self.provider}'s at {entry.address:#x}")
+        return (entry.msg_size, buffer.data) if buffer.kind == EAGER and entry.msg_size else (0, 0)
+
+
 class OldRxm(Endpoint):
-    """An endpoint of rxm."""
+    """An endpoint of rxm before 2.0, which matches by itself."""
 
     provider = "ofi_rxm"
     checks = (
@@ -86,7 +111,7 @@ class OldRxm(Endpoint):
     orders_sources = True
     numbers_receives = False
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -98,7 +123,7 @@ class OldRxm(Endpoint):
         self._queue_of = views.RxmQueue.bind(layouts)
         self._entry = views.RxmEntry.bind(layouts)
         self._message = views.RxmMessage.bind(layouts)
-        self._sends = Sends(memory, layouts, endpoint)
+        self._sends = RxmSendPool(memory, layouts, endpoint)
         self._queue = endpoint + views.OldRxmEndpoint.bind(layouts).constant("trecv_queue")
         if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
             raise LayoutError("it is of another domain")
@@ -108,18 +133,18 @@ class OldRxm(Endpoint):
         if not all(lists.is_dlist(memory, self._queue + each) for each in (queue.recv_list, queue.unexp_msg_list)):
             raise LayoutError("its lists have no heads where they should")
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives that wait, as they stand in their list: in the order of posting."""
         memory = self._memory
         queue = self._queue_of.at(memory, self._queue)
-        found: list[Posted] = []
+        found: list[OfiPosted] = []
         for address in lists.dlist(memory, self._queue + queue.recv_list, "rxm's list of receives"):
             entry = self._entry.at(memory, address)
             if entry.recv_queue != self._queue or entry.pieces > MOST_PIECES:
                 raise BrokenStructureError(f"there is no receive of rxm's at {address:#x}")
             words = memory.pointers(address + entry.iov, 2 * entry.pieces)
             found.append(
-                Posted(
+                OfiPosted(
                     address,
                     entry.tag,
                     entry.ignore,
@@ -133,7 +158,7 @@ class OldRxm(Endpoint):
             )
         return found
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages as they came; of one that comes in several packets the first stands for it."""
         memory = self._memory
         queue = self._queue_of.at(memory, self._queue)
@@ -145,7 +170,7 @@ class OldRxm(Endpoint):
             if message.kind == SEGMENT and message.segment:
                 continue
             here = message.size if message.kind == EAGER else 0
-            yield Arrived(
+            yield OfiArrived(
                 message.tag,
                 message.addr,
                 message.data if message.flags & REMOTE_CQ_DATA else None,
@@ -156,6 +181,6 @@ class OldRxm(Endpoint):
                 rendezvous=message.kind == RENDEZVOUS,
             )
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Return the sends in the pool."""
         return self._sends.read()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Sent
-from mqs_dll.library.fabric.ofi.library import Library
+from mqs_dll.library.fabric.ofi.endpoint import ANY, OfiSent
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD
@@ -37,7 +37,7 @@ class Shm(SharedReceives):
     provider = "shm"
     view = views.ShmEndpoint
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare, as any other; and find where its sends are.
 
         Raises:
@@ -56,7 +56,7 @@ class Shm(SharedReceives):
             self._record = views.ShmRecord.bind(layouts)
             self._receiver = views.ShmReceiver.bind(layouts)
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Return the sends in the pool.
 
         Raises:
@@ -66,7 +66,7 @@ class Shm(SharedReceives):
         found = self._of_array(pool) if self._in_array else self._of_pool(pool)
         return sorted(found, key=lambda each: each.destination)
 
-    def _of_array(self, address: int) -> Iterator[Sent]:
+    def _of_array(self, address: int) -> Iterator[OfiSent]:
         stack = self._stack.at(self._memory, address)
         free = free_links(self._memory, stack.free, stack.size, WHAT)
         for index in range(stack.size):
@@ -78,7 +78,7 @@ class Shm(SharedReceives):
                 if sent is not None:
                     yield sent._replace(destination=entry.peer_id)
 
-    def _of_pool(self, address: int) -> Iterator[Sent]:
+    def _of_pool(self, address: int) -> Iterator[OfiSent]:
         for element in self._buffers.used(address, WHAT):
             record = self._record.at(self._memory, element)
             if record.type == SEND:
@@ -87,10 +87,10 @@ class Shm(SharedReceives):
                 if sent is not None:
                     yield sent._replace(destination=self._receiver.at(self._memory, record.cmd).tx_id)
 
-    def _sent(self, address: int, command_address: int, buffer: int, context: int) -> Sent | None:
+    def _sent(self, address: int, command_address: int, buffer: int, context: int) -> OfiSent | None:
         """Return what a command sends, None for what has no tag."""
         command = self._command.at(self._memory, command_address)
         if command.op != TAGGED:
             return None
         data = command.data if command.flags & HAS_DATA else None
-        return Sent(address, command.tag, ANY, data, command.size, buffer, context, waits_for_ack=False)
+        return OfiSent(address, command.tag, ANY, data, command.size, buffer, context, waits_for_ack=False)

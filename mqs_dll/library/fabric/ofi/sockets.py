@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import Arrived, Endpoint, Posted, Sent
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
 MOST_PIECES = 8
@@ -40,7 +40,7 @@ class Sockets(Endpoint):
     orders_sources = True
     numbers_receives = False
 
-    def __init__(self, library: Library, layouts: Layouts, receives: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, receives: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -54,18 +54,18 @@ class Sockets(Endpoint):
         self._sends_of = views.SocketsSends.bind(layouts)
         self._send = views.SocketsSend.bind(layouts)
         context = receives
-        if library.kind(receives) is Kind.ENDPOINT:
+        if library.kind(receives) is FidClass.EP:
             attributes = views.SocketsEndpoint.bind(layouts).at(memory, receives).attr
             context = self._attributes.at(memory, attributes).rx_ctx
         self._receives = views.SocketsReceives.bind(layouts)
-        if memory.pointer(context) != Kind.RECEIVES:  # that of a simple endpoint has no functions
+        if memory.pointer(context) != FidClass.RX_CTX:  # that of a simple endpoint has no functions
             raise LayoutError("it has no receive context")
         rx = self._receives.at(memory, context)
         owner = self._attributes.at(memory, rx.ep_attr)
-        if owner.fclass not in (Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT) or owner.domain != rx.domain:
+        if owner.fclass not in (FidClass.EP, FidClass.SEP) or owner.domain != rx.domain:
             raise LayoutError("its receive context is of another endpoint")
         if (
-            library.kind(domain) is not Kind.DOMAIN
+            library.kind(domain) is not FidClass.DOMAIN
             or rx.domain + views.SocketsDomain.bind(layouts).constant("fid") != domain
         ):
             raise LayoutError("it is of another domain")
@@ -76,16 +76,16 @@ class Sockets(Endpoint):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives that wait, as they stand in their list: in the order of posting."""
         rx = self._receives.at(self._memory, self._context)
-        found: list[Posted] = []
+        found: list[OfiPosted] = []
         for link in lists.dlist(self._memory, self._context + rx.rx_entry_list, "sockets' list of receives"):
             entry = self._checked(link - self._link, buffered=False)
             if entry.is_tagged and not entry.is_busy:
                 words = self._memory.pointers(entry.address + entry.iov, PIECE_WORDS * entry.pieces)
                 found.append(
-                    Posted(
+                    OfiPosted(
                         entry.address,
                         entry.tag,
                         entry.ignore,
@@ -110,14 +110,14 @@ class Sockets(Endpoint):
 
     # ------------------------------------------------------------ messages
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages as they came."""
         rx = self._receives.at(self._memory, self._context)
         for link in lists.dlist(self._memory, self._context + rx.rx_buffered_list, "sockets' list of messages"):
             entry = self._checked(link - self._link, buffered=True)
             if entry.is_tagged:
                 here = entry.total_len if entry.is_complete else entry.used
-                yield Arrived(
+                yield OfiArrived(
                     entry.tag,
                     entry.addr,
                     entry.data if entry.flags & REMOTE_CQ_DATA else None,
@@ -130,7 +130,7 @@ class Sockets(Endpoint):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Return the sends that are on their way, copies aside: one that has left has lost its tag."""
         found = []
         for context in self._send_contexts():
@@ -142,13 +142,13 @@ class Sockets(Endpoint):
                 if send.op == TAGGED_SEND and on_way and not send.flags & INJECT:
                     data = send.data if send.flags & REMOTE_CQ_DATA else None
                     values = send.tag, send.addr, data, send.length, send.buffer, send.context
-                    found.append(Sent(send.address, *values, waits_for_ack=False))
+                    found.append(OfiSent(send.address, *values, waits_for_ack=False))
         return sorted(found, key=lambda each: each.destination)
 
     def _send_contexts(self) -> Sequence[int]:
         rx = self._receives.at(self._memory, self._context)
         owner = self._attributes.at(self._memory, rx.ep_attr)
-        if owner.fclass == Kind.ENDPOINT:
+        if owner.fclass == FidClass.EP:
             return (owner.tx_ctx,)
         if owner.num_tx_ctx > MOST_CONTEXTS:
             raise BrokenStructureError(f"an endpoint of sockets is said to have {owner.num_tx_ctx} send contexts")

@@ -12,18 +12,14 @@ from typing import ClassVar
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent, check_order
-from mqs_dll.library.fabric.ofi.library import Kind, Library
-from mqs_dll.library.fabric.ofi.rxm import Sends
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent, check_order
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
 PEER_BYTES = 56
 """sizeof(struct util_unexp_peer)."""
 
 MOST_PIECES = 64
-
-EAGER = 0
-"""Type of a packet of rxm's."""
 
 REMOTE_CQ_DATA = 1 << 17
 """FI_REMOTE_CQ_DATA, in the flags of a message."""
@@ -42,7 +38,7 @@ class SharedReceives(Endpoint):
     view: ClassVar[type[views.WithSrx]]
     """Where the endpoint names its queues."""
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -58,7 +54,7 @@ class SharedReceives(Endpoint):
         self._entry = views.UtilEntry.bind(layouts)
         if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
             raise LayoutError("it is of another domain")
-        if library.kind(self._srx_of.at(memory, endpoint).srx) is not Kind.SHARED_RECEIVES:
+        if library.kind(self._srx_of.at(memory, endpoint).srx) is not FidClass.SRX_CTX:
             raise LayoutError("it has no shared receives")
         srx = self._srx()
         arrays = (srx.src_trecv_queues, lists.SLIST_BYTES), (srx.src_unexp_peers, PEER_BYTES)
@@ -72,7 +68,7 @@ class SharedReceives(Endpoint):
     def _srx(self) -> views.UtilSrx:
         return self._receives.at(self._memory, self._srx_of.at(self._memory, self._endpoint).srx)
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives that wait by their numbers."""
         memory = self._memory
         srx = self._srx()
@@ -83,12 +79,12 @@ class SharedReceives(Endpoint):
                 found.append(self._posted(link, source))
         return check_order(found, srx.rx_seq_no)
 
-    def _posted(self, address: int, source: int) -> Posted:
+    def _posted(self, address: int, source: int) -> OfiPosted:
         entry = self._entry.at(self._memory, address)
         if (source not in (ANY, entry.addr)) or entry.count > MOST_PIECES:
             raise BrokenStructureError(f"there is no receive of {self.provider}'s at {address:#x}")
         words = self._memory.pointers(entry.iov, 2 * entry.count)
-        return Posted(
+        return OfiPosted(
             address,
             entry.tag,
             entry.ignore,
@@ -100,7 +96,7 @@ class SharedReceives(Endpoint):
             entry.context,
         )
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages of one peer after the other, first those of the one whose first message came first.
 
         So a receive from anybody finds them. Before them come those whose sender isn't known.
@@ -125,12 +121,12 @@ class SharedReceives(Endpoint):
         if reached != len(peers):
             raise BrokenStructureError(f"{what} has {reached} of {len(peers)}")
 
-    def _arrived(self, address: int, source: int) -> Arrived:
+    def _arrived(self, address: int, source: int) -> OfiArrived:
         entry = self._entry.at(self._memory, address)
         if entry.addr != source:
             raise BrokenStructureError(f"there is no message of {self.provider}'s at {address:#x}")
         here, data = self._payload(entry)
-        return Arrived(
+        return OfiArrived(
             entry.tag,
             source,
             entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
@@ -145,33 +141,9 @@ class SharedReceives(Endpoint):
         """Return how many bytes of a message are known to be here, and their address."""
         return 0, 0
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Refuse."""
         raise NoInformation(f"how {self.provider} keeps its sends is not known")
-
-
-class Rxm(SharedReceives):
-    """An endpoint of rxm, over an endpoint of connections, since 2.0."""
-
-    provider = "ofi_rxm"
-    view = views.RxmEndpoint
-
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
-        """Compare, as any other."""
-        super().__init__(library, layouts, endpoint, domain)
-        self._buffer = views.RxmBuffer.bind(layouts)
-        self._sends = Sends(library.memory, layouts, endpoint)
-
-    def sends(self) -> list[Sent]:
-        """Return the sends in the pool."""
-        return self._sends.read()
-
-    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
-        """Return what is known of an eager message."""
-        buffer = self._buffer.at(self._memory, entry.peer_context)
-        if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
-            raise BrokenStructureError(f"there is no message of {self.provider}'s at {entry.address:#x}")
-        return (entry.msg_size, buffer.data) if buffer.kind == EAGER and entry.msg_size else (0, 0)
 
 
 class Sm2(SharedReceives):

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Filling, Posted, Sent, check_order
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, Filling, OfiArrived, OfiPosted, OfiSent, check_order
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import bounded, remembered
 
@@ -61,7 +61,7 @@ class Tcp(Endpoint):
     orders_sources = False
     numbers_receives = True
 
-    def __init__(self, library: Library, layouts: Layouts, endpoint: int, domain: int) -> None:
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare what an endpoint shows of itself.
 
         Raises:
@@ -78,9 +78,9 @@ class Tcp(Endpoint):
         self._header = views.TcpHeader.bind(layouts)
         self._conn = views.TcpConn.bind(layouts)
         self._connection = views.TcpConnection.bind(layouts)
-        self._peer = views.Peer.bind(layouts)
+        self._peer = views.UtilPeerAddr.bind(layouts)
         rdm = self._rdm.at(memory, endpoint)
-        if library.kind(rdm.srx) is not Kind.SHARED_RECEIVES:
+        if library.kind(rdm.srx) is not FidClass.SRX_CTX:
             raise LayoutError("it has no queues of tcp's")
         srx = self._receives.at(memory, rdm.srx)
         sizes = [lists.item_size(memory, srx.address + array) for array in (srx.src_tag_queues, srx.saved_msgs)]
@@ -89,7 +89,7 @@ class Tcp(Endpoint):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[OfiPosted]:
         """Return the receives that wait by their numbers."""
         memory = self._memory
         srx = self._srx()
@@ -102,12 +102,12 @@ class Tcp(Endpoint):
     def _srx(self) -> views.TcpReceives:
         return self._receives.at(self._memory, self._rdm.at(self._memory, self._endpoint).srx)
 
-    def _posted(self, address: int, source: int) -> Posted:
+    def _posted(self, address: int, source: int) -> OfiPosted:
         entry = self._entry.at(self._memory, address)
         if entry.src_addr != source or entry.iov_cnt > MOST_PIECES:
             raise BrokenStructureError(f"there is no receive of tcp's at {address:#x}")
         words = self._memory.pointers(address + entry.iov, 2 * entry.iov_cnt)
-        return Posted(
+        return OfiPosted(
             address,
             entry.tag,
             entry.ignore,
@@ -133,7 +133,7 @@ class Tcp(Endpoint):
 
     # ------------------------------------------------------------ messages
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[OfiArrived]:
         """Yield the messages of one peer after the other, first those of the one whose first message came first.
 
         So a receive from anybody finds them. At the end come those that wait in their connections.
@@ -176,7 +176,7 @@ class Tcp(Endpoint):
             raise BrokenStructureError(f"{what} has {len(ring) - len(heads)} of {len(saved)}")
         return ring[heads[0] + 1 :] + ring[: heads[0]]
 
-    def _saved(self, address: int, source: int) -> Arrived:
+    def _saved(self, address: int, source: int) -> OfiArrived:
         entry, header = self._whole(address)
         message = self._message(header, source)
         if entry.src_addr != source or entry.tag != message.tag or not entry.ctrl_flags & SAVED:
@@ -196,7 +196,7 @@ class Tcp(Endpoint):
         return entry, self._header.at(self._memory, address + entry.hdr)
 
     @staticmethod
-    def _message(header: views.TcpHeader, source: int) -> Arrived:
+    def _message(header: views.TcpHeader, source: int) -> OfiArrived:
         """Return what the header of a tagged message says.
 
         Raises:
@@ -208,7 +208,7 @@ class Tcp(Endpoint):
         known = header.version == VERSION and header.op in (TAGGED, TAGGED_RENDEZVOUS)
         if not known or header.hdr_size != BASE_BYTES + 8 * len(words) or header.size < header.hdr_size:
             raise BrokenStructureError(f"there is no header of a message of tcp's at {header.address:#x}")
-        return Arrived(
+        return OfiArrived(
             words[has_data],
             source,
             words[0] if has_data else None,
@@ -250,7 +250,7 @@ class Tcp(Endpoint):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self) -> list[Sent]:
+    def sends(self) -> list[OfiSent]:
         """Return the sends of each connection: on their way, behind that one, and those whose receiver must answer."""
         found = []
         for destination, connection in self._connections():
@@ -278,8 +278,8 @@ class Tcp(Endpoint):
             yield link, False
 
     @staticmethod
-    def _sent(entry: views.TcpEntry, message: Arrived, *, waits: bool) -> Sent:
-        return Sent(
+    def _sent(entry: views.TcpEntry, message: OfiArrived, *, waits: bool) -> OfiSent:
+        return OfiSent(
             entry.address,
             message.tag,
             message.source,

@@ -111,7 +111,7 @@ class TcpConnection(View):
     peer: int = pointer()
 
 
-class Peer(View):
+class UtilPeerAddr(View):
     """A process that a connection leads to."""
 
     struct = "util_peer_addr"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.library.fabric.ucx import views
-from mqs_dll.library.fabric.ucx.worker import Worker
+from mqs_dll.library.fabric.ucx.worker import UcxWorker
 from mqs_dll.library.memory import WORD, bounded
 
 TABLE_SLOTS = 1024
@@ -49,7 +49,7 @@ EAGER_HEADER = 8
 """Bytes of a message before its data, at least: the tag."""
 
 
-class Posted(NamedTuple):
+class UcxPosted(NamedTuple):
     """A receive that waits for a message."""
 
     address: int
@@ -66,7 +66,7 @@ class Posted(NamedTuple):
     """The MPI's own, for a request from the pool; None where the layout doesn't tell."""
 
 
-class Arrived(NamedTuple):
+class UcxArrived(NamedTuple):
     """A message that no receive has matched."""
 
     tag: int
@@ -91,20 +91,20 @@ class Arrived(NamedTuple):
         )
 
 
-class Matching:
+class UcxMatching:
     """The tag matching of one worker."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: UcxWorker) -> None:
         self._memory = worker.memory
         self._worker = worker
         layouts = worker.layouts
         self._matching = views.TagMatch.bind(layouts)
-        self._request = views.Request.bind(layouts)
+        self._request = views.UcpRequest.bind(layouts)
         self._descriptor = views.Descriptor.bind(layouts)
         self._link = layouts.offset("ucp_request", "recv.queue") or 0
         self._list = layouts.offset("ucp_recv_desc", "tag_list") or 0
 
-    def posted(self) -> list[Posted]:
+    def posted(self) -> list[UcxPosted]:
         """Return the receives that wait, in the order in which a message that fits several finds them.
 
         Raises:
@@ -146,13 +146,13 @@ class Matching:
         for link in bounded(steps(), count + SLACK, "a queue of UCX's receives"):
             yield link - self._link
 
-    def _posted(self, address: int, wild: bool) -> Posted:
+    def _posted(self, address: int, wild: bool) -> UcxPosted:
         request = self._request.at(self._memory, address)
         if request.recv_worker != self._worker.address or not request.flags & RECV_TAG or request.flags & COMPLETED:
             raise BrokenStructureError(f"there is no receive of UCX's at {address:#x}")
         if wild == (request.recv_tag_mask == ALL_BITS):
             raise BrokenStructureError(f"the receive at {address:#x} is in the wrong queue of UCX's")
-        return Posted(
+        return UcxPosted(
             address,
             request.recv_tag,
             request.recv_tag_mask,
@@ -163,7 +163,7 @@ class Matching:
             request.user_data,
         )
 
-    def arrived(self) -> Iterator[Arrived]:
+    def arrived(self) -> Iterator[UcxArrived]:
         """Yield the messages that no receive has matched in the order in which they came.
 
         Raises:
@@ -188,33 +188,33 @@ class Matching:
                 f"UCX's list of unexpected messages is broken after {reached}: {error}"
             ) from error
 
-    def _arrived(self, address: int) -> Arrived:
+    def _arrived(self, address: int) -> UcxArrived:
         found = self._descriptor.at(self._memory, address)
         kind = found.flags & (EAGER | EAGER_ONLY | SYNC | RENDEZVOUS)
         header = address + self._descriptor.offsets["tag"]
         here = found.length - found.payload_offset
         data = header + found.payload_offset
         if kind == RENDEZVOUS:
-            return Arrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True, request=found.request)
+            return UcxArrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True, request=found.request)
         if found.payload_offset < EAGER_HEADER or here < 0 or not kind or kind & RENDEZVOUS:
             raise BrokenStructureError(f"there is no message of UCX's at {address:#x}")
         length = here if kind & EAGER_ONLY else found.total_len
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
         request = (found.request if kind & EAGER_ONLY else found.size) if kind & SYNC else 0
-        return Arrived(found.tag, length, here, data, bool(kind & SYNC), rendezvous=False, request=request)
+        return UcxArrived(found.tag, length, here, data, bool(kind & SYNC), rendezvous=False, request=request)
 
 
 def arrivals(
-    matchings: Iterable[Matching], key: Callable[[int], int]
-) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+    matchings: Iterable[UcxMatching], key: Callable[[int], int]
+) -> tuple[Mapping[int, Sequence[UcxArrived]], MqsError | None]:
     """Return the messages of some workers in the order in which they came, and why some may be missing.
 
     Args:
         matchings: of each worker.
         key: returns by what to sort a message, given its tag.
     """
-    found: defaultdict[int, list[Arrived]] = defaultdict(list)
+    found: defaultdict[int, list[UcxArrived]] = defaultdict(list)
     try:
         for matching in matchings:
             for message in matching.arrived():

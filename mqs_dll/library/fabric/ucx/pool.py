@@ -13,7 +13,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
-from mqs_dll.library.fabric.ucx.worker import HANDLE, Worker
+from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import WORD, bounded
 
@@ -43,7 +43,7 @@ OP_BITS = 0xF
 OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
 
 
-class Sent(NamedTuple):
+class UcxSent(NamedTuple):
     """A send that the worker has a request of."""
 
     address: int
@@ -96,18 +96,18 @@ class Received(NamedTuple):
     user_data: int | None
 
 
-class Requests:
+class UcxRequests:
     """The pool of requests of one worker."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: UcxWorker) -> None:
         self._memory = worker.memory
         self._worker = worker
         layouts = worker.layouts
-        self._pool = views.Pool.bind(layouts)
-        self._data = views.PoolData.bind(layouts)
-        self._chunk = views.Chunk.bind(layouts)
-        self._request = views.Request.bind(layouts)
-        self._send = views.Send.bind(layouts)
+        self._pool = views.UcsMpool.bind(layouts)
+        self._data = views.UcsMpoolData.bind(layouts)
+        self._chunk = views.UcsMpoolChunk.bind(layouts)
+        self._request = views.UcpRequest.bind(layouts)
+        self._send = views.UcpSend.bind(layouts)
         self._layouts = layouts
 
     # a layout that calibration has made may lack what its job had no request of: whoever needs that says so
@@ -129,8 +129,8 @@ class Requests:
         return views.ProtoConfig.bind(self._layouts)
 
     @cached_property
-    def _function(self) -> Reader[views.Function]:
-        return views.Function.bind(self._layouts)
+    def _function(self) -> Reader[views.SendFunction]:
+        return views.SendFunction.bind(self._layouts)
 
     def in_use(self) -> list[int]:
         """Return the addresses of the requests in use: their element names the pool, a free one the next free one.
@@ -171,7 +171,7 @@ class Requests:
 
         return bounded(steps(), MOST_CHUNKS, "the list of chunks of UCX's requests")
 
-    def on_stack(self, words: Sequence[int], address: int, endpoints: Set[int]) -> Iterator[Sent]:
+    def on_stack(self, words: Sequence[int], address: int, endpoints: Set[int]) -> Iterator[UcxSent]:
         """Yield the sends that wait and whose request an MPI has put on a stack, where nothing of UCX's refers to it.
 
         A request there must have an endpoint, the function of UCX's that sends it, and its own address for its number.
@@ -200,7 +200,7 @@ class Requests:
             if sent is not None:
                 yield sent
 
-    def sends(self, addresses: Collection[int]) -> Iterator[Sent]:
+    def sends(self, addresses: Collection[int]) -> Iterator[UcxSent]:
         """Yield what is a send of the MPI's among requests; UCX makes others for itself.
 
         Raises:
@@ -214,7 +214,7 @@ class Requests:
                 if sent is not None:
                     yield sent
 
-    def _sent(self, request: views.Send) -> Sent | None:
+    def _sent(self, request: views.UcpSend) -> UcxSent | None:
         tag: int | None = request.tag
         synchronous: bool | None
         if request.flags & NEW_SEND:
@@ -230,7 +230,7 @@ class Requests:
             synchronous, buffer, length = bool(request.flags & SYNC), old.buffer, old.length
         else:
             return None
-        return Sent(
+        return UcxSent(
             request.address,
             tag,
             length,

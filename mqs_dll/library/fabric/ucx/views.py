@@ -12,7 +12,7 @@ MOST_NAME = 32
 """Bytes of a worker's name that are read: its address, unless somebody gave it one."""
 
 
-class Worker(View):
+class UcpWorker(View):
     """A worker: the queues of one thread of communication."""
 
     struct = "ucp_worker"
@@ -34,14 +34,14 @@ class TagMatch(View):
     first: int = pointer(name="unexpected.all", plus=8)
 
 
-class Pool(View):
+class UcsMpool(View):
     """A pool of objects of one size."""
 
     struct = "ucs_mpool"
     data: int = pointer()
 
 
-class PoolData(View):
+class UcsMpoolData(View):
     """What doesn't change when objects of a pool come and go."""
 
     struct = "ucs_mpool_data"
@@ -51,7 +51,7 @@ class PoolData(View):
     ops: int = pointer()
 
 
-class Chunk(View):
+class UcsMpoolChunk(View):
     """A piece of a pool."""
 
     struct = "ucs_mpool_chunk"
@@ -60,7 +60,7 @@ class Chunk(View):
     num_elems: int = uint32()
 
 
-class Request(View):
+class UcpRequest(View):
     """A send or a receive, or something of UCX's own; the arms of its unions are read as its flags say."""
 
     struct = "ucp_request"
@@ -85,7 +85,7 @@ class Info(View):
     length: int = uint64(name="recv.tag.info", plus=8)
 
 
-class Send(View):
+class UcpSend(View):
     """The same as a send; what it sends is told by the next two."""
 
     struct = "ucp_request"
@@ -112,7 +112,7 @@ class NewSend(View):
     buffer: int = pointer(name="send.state.dt_iter.type.contig.buffer")
 
 
-class Function(View):
+class SendFunction(View):
     """What moves a send on."""
 
     struct = "ucp_request"

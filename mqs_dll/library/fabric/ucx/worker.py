@@ -7,7 +7,7 @@ from itertools import chain
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError, TooMuchError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.base import Fabric
+from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.fabric.ucx import releases, views
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric
@@ -20,7 +20,7 @@ HANDLE = 8
 """Bytes before a request in its pool (ucs_mpool_elem_t): the pool that it is from, or the next free one."""
 
 
-class Worker:
+class UcxWorker:
     """What the rooms of this fabric read from."""
 
     def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
@@ -32,7 +32,7 @@ class Worker:
         """sizeof(ucp_request_t): what the MPI asked for lies behind it."""
         self.function = function
         """The address of some of UCX's data."""
-        offset = views.Worker.bind(layouts).constant
+        offset = views.UcpWorker.bind(layouts).constant
         self.pool = address + offset("req_mp")
         self.matching = address + offset("tm")
 
@@ -44,7 +44,7 @@ def is_worker(memory: Memory, address: int) -> bool:
     return False
 
 
-def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> Worker:
+def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> UcxWorker:
     """Return the worker at an address.
 
     Args:
@@ -71,7 +71,7 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
             refusals.append(f"{layouts.summary().removeprefix('layout ')}: {error}")
             continue
         fabric = Fabric(f"UCX {version}", layouts, checks, tuple(refusals))
-        return Worker(memory, address, fabric, size, ops)
+        return UcxWorker(memory, address, fabric, size, ops)
     why = "; ".join(refusals[:2]) or "it is of another major release than those that are known"
     raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
 
@@ -83,14 +83,14 @@ def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes:
         LayoutError: one of them isn't.
         TargetReadError: one of them can't be read.
     """
-    reader = views.Worker.bind(layouts)
+    reader = views.UcpWorker.bind(layouts)
     worker = reader.at(memory, address)
-    pool = views.Pool.bind(layouts).at(memory, address + worker.req_mp)
-    data = views.PoolData.bind(layouts).at(memory, pool.data)
+    pool = views.UcsMpool.bind(layouts).at(memory, address + worker.req_mp)
+    data = views.UcsMpoolData.bind(layouts).at(memory, pool.data)
     if data.ops != ops:
         raise LayoutError("the worker has no pool of requests where it should be")
     size = data.elem_size - HANDLE - user_bytes
-    known = layouts.struct(views.Request.struct).size
+    known = layouts.struct(views.UcpRequest.struct).size
     if known not in (size, None):
         raise LayoutError(f"requests have {known} bytes there, and {size} here")
     if memory.text(address + worker.name, views.MOST_NAME) != f"{address:#x}".encode():

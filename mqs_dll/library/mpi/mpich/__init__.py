@@ -3,15 +3,14 @@
 - ``adapter``: ties all together, and selects the device; here a reader begins
 - ``identity``: whether it is up, and which layouts hold; ``release``: which release it is
 - ``views``: the members that are read; ``handles``: what a handle tells
-- ``pools``: where all objects are; ``process``: the predefined communicators and MPIR_Process
-- ``parts``: what every room below reads from
+- ``pools``: where all objects are
+- ``process_context``: MPICH in one process, which every module below reads from
 - ``communicators``: which there are; ``contexts``: their numbers; ``groups``: their processes; ``internal``: those that
-  MPICH keeps for itself; ``files``: those of open files
+  MPICH keeps for itself; ``romio``: those of ROMIO's open files
 - ``requests``: all requests in use; ``persistent``: what is behind those that are started; ``links``: in which order
 - ``datatypes``: names and sizes; ``tags``: tags of collective operations
 - ``device``: what all devices have in common; ``operations``: what they say alike
-- ``partitioned``: partitioned requests; ``buffered``: buffered sends; ``early``: messages for communicators to come
-- ``active``: active messages, of ch4 and of Intel MPI; ``environment``: what the process was told when it started
+- ``partitioned``: partitioned requests; ``environment``: what the process was told when it started
 - ``ch3``: the device ch3
 - ``ch4``: the device ch4
 - ``intel``: Intel MPI's ch4
@@ -20,6 +19,6 @@
 
 from __future__ import annotations
 
-from mqs_dll.library.mpi.mpich.adapter import Mpich
+from mqs_dll.library.mpi.mpich.adapter import MpichAdapter
 
-__all__ = ["Mpich"]
+__all__ = ["MpichAdapter"]

@@ -10,15 +10,15 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi import MPICH
 from mqs_dll.library.mpi.base import Adapter, AttachedMpi
 from mqs_dll.library.mpi.mpich import identity, views
-from mqs_dll.library.mpi.mpich.communicators import WORLD, Entry
+from mqs_dll.library.mpi.mpich.communicators import WORLD, MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device, HiddenDevice
-from mqs_dll.library.mpi.mpich.files import Files
-from mqs_dll.library.mpi.mpich.internal import InternalCommunicators
-from mqs_dll.library.mpi.mpich.parts import Parts
-from mqs_dll.library.mpi.mpich.windows import Windows
+from mqs_dll.library.mpi.mpich.internal import MpichInternalCommunicators
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.romio import Files
+from mqs_dll.library.mpi.mpich.windows import MpichWindows
 
 
-class Mpich(Adapter):
+class MpichAdapter(Adapter):
     """MPICH, or a derivative, in one image."""
 
     name = "MPICH"
@@ -50,39 +50,41 @@ def _need_anchor(image: TargetImage) -> int:
     return anchor
 
 
-def select(parts: Parts) -> Device:
+def select(mpi: MpichProcessContext) -> Device:
     """Return the reader for the device of a process's MPICH; only that one is imported."""
-    if parts.layouts.offset(views.Request.struct, "dev.match.parts.tag") is not None:
+    if mpi.layouts.offset(views.MpirRequest.struct, "dev.match.parts.tag") is not None:
         from mqs_dll.library.mpi.mpich.ch3 import Ch3
 
-        return Ch3(parts)
-    if views.LinkedExtension.struct in parts.layouts and (
-        parts.layouts.offset(views.LinkedExtension.struct, "rreq.next") is not None
+        return Ch3(mpi)
+    if views.LinkedExtension.struct in mpi.layouts and (
+        mpi.layouts.offset(views.LinkedExtension.struct, "rreq.next") is not None
     ):
         from mqs_dll.library.mpi.mpich.intel import Intel
 
-        return Intel(parts)
-    if parts.layouts.offset(views.Request.struct, "dev.ch4.self.tag") is not None:
+        return Intel(mpi)
+    if mpi.layouts.offset(views.MpirRequest.struct, "dev.ch4.self.tag") is not None:
         from mqs_dll.library.mpi.mpich.ch4 import Ch4
 
-        return Ch4(parts)
-    return HiddenDevice(parts, parts.release.device or "an unknown device")
+        return Ch4(mpi)
+    return HiddenDevice(mpi, mpi.release.device or "an unknown device")
 
 
-class AttachedMpich(AttachedMpi[Entry]):
+class AttachedMpich(AttachedMpi[MpichEntry]):
     """MPICH in one process."""
 
     def __init__(self, image: TargetImage, memory: Memory, identified: identity.MpichIdentity) -> None:
         known = identified
-        parts = Parts(image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin)
-        super().__init__(memory, known.common, select(parts), parts.datatypes)
+        mpi = MpichProcessContext(
+            image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin
+        )
+        super().__init__(memory, known.common, select(mpi), mpi.datatypes)
         self._identity = identified
         self._pools = identified.pools
-        self._ranks = parts.ranks
-        self._communicators = parts.communicators
-        self._windows = Windows(parts)
+        self._ranks = mpi.ranks
+        self._communicators = mpi.communicators
+        self._windows = MpichWindows(mpi)
         files = Files(memory, identified.library, identified.heap_end)
-        self._internal = InternalCommunicators(self._communicators, self._windows, files)
+        self._internal = MpichInternalCommunicators(self._communicators, self._windows, files)
 
     def facts(self) -> MpiFacts:
         """Return what is known of this MPICH."""
@@ -99,7 +101,7 @@ class AttachedMpich(AttachedMpi[Entry]):
                 return entry.world_ranks()[entry.view.rank]
         return INVALID_RANK
 
-    def read_communicators(self) -> list[Entry]:
+    def read_communicators(self) -> list[MpichEntry]:
         """Return the live communicators, with words for those that MPICH keeps for itself."""
         identity.check_running(self._memory, self._layouts, self._pools, self._identity.builtin)
         entries = self._communicators.read()

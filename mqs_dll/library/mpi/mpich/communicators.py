@@ -13,16 +13,16 @@ from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import Memory, remembered
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.mpich import contexts, handles, views
-from mqs_dll.library.mpi.mpich.groups import Ranks
+from mqs_dll.library.mpi.mpich.groups import RankDecoder
+from mqs_dll.library.mpi.mpich.handles import BUILTIN_COMMS
 from mqs_dll.library.mpi.mpich.pools import Pools
-from mqs_dll.library.mpi.mpich.process import BUILTIN_COMMS
 from mqs_dll.library.mpi.mpich.requests import values_of
 
 INTER = 1
 """comm_kind of an inter-communicator (src/include/mpir_comm.h)."""
 
 WORLD = 0
-ALONE = 1
+SELF = 1
 """Places of MPI_COMM_WORLD and MPI_COMM_SELF among the predefined ones."""
 
 WORLD_OF_ABI = 0x101
@@ -32,10 +32,10 @@ ICOMM_WORLD = 0x44000002
 """A predefined communicator that MPICH keeps for itself, before 5.0."""
 
 
-class Entry(CommunicatorEntry):
+class MpichEntry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, view: views.Comm, ranks: Ranks, handle: int = 0) -> None:
+    def __init__(self, view: views.Comm, ranks: RankDecoder, handle: int = 0) -> None:
         self.view = view
         self._ranks = ranks
         label = Label(fit(self.name), b"", view.remote_size if self.inter else None, handle=handle)
@@ -58,7 +58,7 @@ class Entry(CommunicatorEntry):
         return handles.kind_of(self.view.handle) == handles.BUILTIN
 
     @property
-    def is_alone(self) -> bool:
+    def has_size_1(self) -> bool:
         """Whether it has one process, whose messages to itself ch4 treats apart."""
         return not self.inter and self.view.remote_size == 1
 
@@ -110,10 +110,10 @@ class Entry(CommunicatorEntry):
         return join_id(low if low == high else high << contexts.ID_BITS | low, lowest)
 
 
-class Communicators:
+class MpichCommunicators:
     """Reads the pool of communicators."""
 
-    def __init__(self, memory: Memory, layouts: Layouts, pools: Pools, builtin: int | None, ranks: Ranks) -> None:
+    def __init__(self, memory: Memory, layouts: Layouts, pools: Pools, builtin: int | None, ranks: RankDecoder) -> None:
         self._memory = memory
         self._pools = pools
         self._builtin = builtin
@@ -123,7 +123,7 @@ class Communicators:
         self._handles_are_addresses = values_of(layouts).handles_are_addresses
 
     def predefined(self, index: int) -> views.Comm | None:
-        """Return a predefined communicator (WORLD, ALONE), alive or not; None where a session does without them."""
+        """Return a predefined communicator (WORLD, SELF), alive or not; None where a session does without them."""
         if self._builtin is None:
             return None
         return self._reader.at(self._memory, self._builtin + index * self._size)
@@ -136,7 +136,7 @@ class Communicators:
         return WORLD_OF_ABI + handles.index_of(comm.handle) if is_builtin else comm.address
 
     @remembered
-    def read(self) -> list[Entry]:
+    def read(self) -> list[MpichEntry]:
         """Return the live communicators, predefined ones first; the same ones to all who ask in a sweep.
 
         Raises:
@@ -148,7 +148,7 @@ class Communicators:
         predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
         made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
         return [
-            Entry(comm, self._ranks, self._handle(comm))
+            MpichEntry(comm, self._ranks, self._handle(comm))
             for comm in (*predefined, *made)
             if handles.class_of(comm.handle) == handles.COMM and comm.ref_count > 0 and comm.local_size > 0
         ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
 
@@ -30,13 +30,13 @@ FORM, PUBLIC, INTERNAL = 0x3FF, 0, range(0x80, 0x100)
 """Of the handle of a predefined datatype, above index and size: as programs have it, or 5.0 inside the library."""
 
 
-class Datatypes:
+class MpichDatatypes:
     """The datatypes that requests use, each read once in a sweep."""
 
     def __init__(self, memory: Memory, layouts: Layouts, pools: Pools) -> None:
         self._memory = memory
         self._pools = pools
-        self._datatype = views.Datatype.bind(layouts)
+        self._datatype = views.MpirDatatype.bind(layouts)
         self._arrays: dict[int, int | None] = {}
 
     @remembered

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from mqs_dll.contract.errors import NoInformation
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import MOST_LIVE
 from mqs_dll.library.mpi.transport import HiddenTransport, Transport
 
 
-class Device(Transport[Entry]):
+class Device(Transport[MpichEntry]):
     """One device in one process."""
 
-    def __init__(self, parts: Parts, name: str) -> None:
+    def __init__(self, mpi: MpichProcessContext, name: str) -> None:
         self.name = name
-        self._parts = parts
-        self._memory = parts.memory
+        self._mpi = mpi
+        self._memory = mpi.memory
 
-    def requests_of(self, entry: Entry) -> int:
+    def requests_of(self, entry: MpichEntry) -> int:
         """Return how many requests refer to a communicator.
 
         Raises:
             BrokenStructureError, TargetReadError: their pool can't be read.
         """
-        return self._parts.requests.references(entry.view.address)
+        return self._mpi.requests.references(entry.view.address)
 
     def check_whole(self) -> None:
         """Make sure that every request was read: operations of any queue may be among the others.
@@ -31,16 +31,16 @@ class Device(Transport[Entry]):
         Raises:
             NoInformation: there are too many.
         """
-        requests = self._parts.requests
+        requests = self._mpi.requests
         requests.live()
         if requests.are_cut:
             raise NoInformation(f"the process has more than {MOST_LIVE} requests, and the others were not read")
 
 
-class HiddenDevice(HiddenTransport[Entry], Device):
+class HiddenDevice(HiddenTransport[MpichEntry], Device):
     """A device that libmqs knows no walker of."""
 
-    def __init__(self, parts: Parts, name: str) -> None:
-        Device.__init__(self, parts, name)
+    def __init__(self, mpi: MpichProcessContext, name: str) -> None:
+        Device.__init__(self, mpi, name)
         why = f"libmqs knows no walker of it ({name})"
         HiddenTransport.__init__(self, name, lambda what: NoInformation(f"{what} can't be seen: {why}"))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.escape import printable
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION
 from mqs_dll.library.memory import WORD, Memory, bounded
 
 FABRICS, SHARED = b"I_MPI_FABRICS", b"I_MPI_SHM"

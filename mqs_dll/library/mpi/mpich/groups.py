@@ -40,7 +40,7 @@ class Members(NamedTuple):
     """Of these, -1 where a process is of another world."""
 
 
-class Numbers(NamedTuple):
+class RankMapNumbers(NamedTuple):
     """What a rank map says, wherever it lies."""
 
     mode: int
@@ -51,7 +51,7 @@ class Numbers(NamedTuple):
     lut: int
 
 
-class Ranks:
+class RankDecoder:
     """Decodes the processes of communicators, each group once in a sweep."""
 
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
@@ -60,8 +60,8 @@ class Ranks:
         self._vcrt = views.Vcrt.bind(layouts) if views.Vcrt.struct in layouts else None
         self._vc = views.VirtualConnection.bind(layouts) if self._vcrt else None
         self._group = self._strided = None
-        if layouts.offset(views.Group.struct, "pmap.use_map") is not None:
-            self._group = views.Group.bind(layouts)
+        if layouts.offset(views.MpirGroup.struct, "pmap.use_map") is not None:
+            self._group = views.MpirGroup.bind(layouts)
             self._strided = views.StridedGroup.bind(layouts)
         self._own_group: int | None = None
 
@@ -111,13 +111,13 @@ class Ranks:
         found = self._map.at(self._memory, address)
         if found.size != count:
             raise BrokenStructureError(f"the rank map at {address:#x} has {found.size} ranks instead of {count}")
-        numbers = Numbers(found.mode, found.avtid, found.offset, found.stride, found.blocksize, found.lut)
+        numbers = RankMapNumbers(found.mode, found.avtid, found.offset, found.stride, found.blocksize, found.lut)
         if not 0 <= found.mode <= TABLE_OF_PAIRS or (found.mode in STRIDE_BLOCK and found.blocksize <= 0):
             raise BrokenStructureError(f"the rank map at {address:#x} is of unknown mode {found.mode}")
         return self._mapped(numbers, count)
 
     @remembered
-    def _mapped(self, map: Numbers, count: int) -> Members:
+    def _mapped(self, map: RankMapNumbers, count: int) -> Members:
         self._memory.spend(count // RANKS_OF_A_STEP)
         self._memory.spend_objects(count)
         if map.mode == TABLE_OF_PAIRS:
@@ -127,7 +127,7 @@ class Ranks:
             )
         return _members((INVALID_RANK,) * count if map.avtid else self._regular(map, count))
 
-    def _regular(self, map: Numbers, count: int) -> Sequence[int]:
+    def _regular(self, map: RankMapNumbers, count: int) -> Sequence[int]:
         mode, _, offset, stride, block, lut = map
         if mode in DIRECT:
             return range(count)

@@ -21,6 +21,11 @@ REQUEST = 0xB
 CLASSES = {COMM: "MPIR_Comm", GROUP: "MPIR_Group", DATATYPE: "MPIR_Datatype", WIN: "MPIR_Win", REQUEST: "MPIR_Request"}
 """Classes that the walkers read, and their structs."""
 
+COMM_WORLD = 0x44000000
+COMM_SELF = 0x44000001
+BUILTIN_COMMS = 3
+"""MPI_COMM_WORLD, MPI_COMM_SELF, and before 5.0 one that MPICH keeps for itself (src/mpi/comm/commutil.c)."""
+
 
 def first(kind: int, cls: int) -> int:
     """Return the handle of the first object of a class: 0x44000000 is MPI_COMM_WORLD."""

@@ -2,11 +2,17 @@
 
 The record of each pool of objects tells the true size of its struct, also in a stripped library: a layout is accepted
 only when the sizes agree and the invariants of the predefined communicators close in this process.
+
+In a stripped library the variable MPIR_Process is found by two of its members, the addresses of MPI_COMM_WORLD and
+MPI_COMM_SELF one behind the other, and believed when its rank and size are those of MPI_COMM_WORLD.
+Source: src/include/mpir_process.h of 3.4.3 to 5.0.1.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 from mqs_dll.contract.abi import MpiFacts, Recognition
@@ -22,14 +28,13 @@ from mqs_dll.library.layouts.layout import Layouts, from_debugger
 from mqs_dll.library.layouts.profiles import Profile
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
-from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
-from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
+from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, find_bytes, library_at
+from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
-from mqs_dll.library.mpi.mpich.files import HEAP_END
-from mqs_dll.library.mpi.mpich.groups import Ranks
-from mqs_dll.library.mpi.mpich.pools import Pools
-from mqs_dll.library.mpi.mpich.process import SELF, WORLD, builtin_comms, find_process
+from mqs_dll.library.mpi.mpich.groups import RankDecoder
+from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH, Pools
 from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
+from mqs_dll.library.mpi.mpich.romio import HEAP_END
 
 SYMBOLS = (
     LINKER_LIST,
@@ -99,19 +104,19 @@ def identify(
     """
     library = library_at(memory, anchor, symbols.get(LINKER_LIST))
     release = read_release(memory, library, symbols)
-    ladder = Ladder()
+    selection = LayoutSelection()
     of_other_sizes = 0
     for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
         found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if not found.by_class[handles.COMM]:
             of_other_sizes += 1
             continue
-        accepted = ladder.holds(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
+        accepted = selection.try_candidate(f"profile {profile.name}", _accept, memory, release, symbols, found, profile)
         if accepted is not None:
-            return accepted._replace(common=accepted.common._replace(refusals=tuple(ladder.refusals)))
+            return accepted._replace(common=accepted.common._replace(refusals=tuple(selection.refusals)))
     if of_other_sizes:
-        ladder.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
-    raise ladder.failure(f"{release} ({release.device})", "there is no profile")
+        selection.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
+    raise selection.failure(f"{release} ({release.device})", "there is no profile")
 
 
 def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:
@@ -149,8 +154,8 @@ def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Po
     builtin = builtin_comms(found, symbols.get("MPIR_Comm_builtin"))
     check_running(memory, layouts, found, builtin)
     if not found.by_class[handles.REQUEST]:
-        size = layouts.struct(views.Request.struct).size
-        raise LayoutError(f"the library has no pool of {views.Request.struct} with {size} bytes")
+        size = layouts.struct(views.MpirRequest.struct).size
+        raise LayoutError(f"the library has no pool of {views.MpirRequest.struct} with {size} bytes")
     if builtin is None:
         checks = _check_some_communicator(memory, layouts, found)
     else:
@@ -194,7 +199,7 @@ def _comm_view(layouts: Layouts) -> type[views.Comm]:
 
 
 def _check_predefined(
-    memory: Memory, layouts: Layouts, builtin: int, size: int, process: views.Process | None
+    memory: Memory, layouts: Layouts, builtin: int, size: int, process: views.MpirProcess | None
 ) -> tuple[str, ...]:
     """Check what must hold of MPI_COMM_WORLD and MPI_COMM_SELF, and return it as sentences.
 
@@ -202,23 +207,23 @@ def _check_predefined(
         LayoutError: it doesn't.
     """
     reader = _comm_view(layouts).bind(layouts)
-    world, alone = reader.at(memory, builtin), reader.at(memory, builtin + size)
-    if (world.handle, alone.handle) != (WORLD, SELF):
+    world, own = reader.at(memory, builtin), reader.at(memory, builtin + size)
+    if (world.handle, own.handle) != (handles.COMM_WORLD, handles.COMM_SELF):
         raise LayoutError("MPI_COMM_WORLD and MPI_COMM_SELF are not one behind the other")
     if not 0 <= world.rank < world.local_size == world.remote_size or world.context_id or world.comm_kind:
         raise LayoutError(f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}, {world.remote_size}")
-    if (alone.rank, alone.local_size, alone.remote_size) != (0, 1, 1):
-        raise LayoutError(f"MPI_COMM_SELF says rank {alone.rank} of {alone.local_size}")
-    if not (world.name.strip(b"\0") or alone.name.strip(b"\0")) or not (b"\0" in world.name and b"\0" in alone.name):
+    if (own.rank, own.local_size, own.remote_size) != (0, 1, 1):
+        raise LayoutError(f"MPI_COMM_SELF says rank {own.rank} of {own.local_size}")
+    if not (world.name.strip(b"\0") or own.name.strip(b"\0")) or not (b"\0" in world.name and b"\0" in own.name):
         raise LayoutError("neither MPI_COMM_WORLD nor MPI_COMM_SELF has a name, or one of them does not end")
     if process is not None and (process.rank, process.size) != (world.rank, world.local_size):
         raise LayoutError(f"MPIR_Process says rank {process.rank} of {process.size}, MPI_COMM_WORLD {world.rank}")
-    decoded = _check_ranks(memory, layouts, world, alone)
+    decoded = _check_ranks(memory, layouts, world, own)
     agreeing = "" if process is None else ", and so does MPIR_Process"
     return (
         "MPI_COMM_WORLD and MPI_COMM_SELF lie one behind the other, with their handles",
         f"MPI_COMM_WORLD says rank {world.rank} of {world.local_size}{agreeing}; MPI_COMM_SELF says rank 0 of 1",
-        f"they are called {_text(world.name)} and {_text(alone.name)}",
+        f"they are called {_text(world.name)} and {_text(own.name)}",
         decoded,
     )
 
@@ -236,21 +241,56 @@ def _check_some_communicator(memory: Memory, layouts: Layouts, found: Pools) -> 
     comm = _comm_view(layouts).bind(layouts).at(memory, found.live(handles.COMM)[0])
     if not (comm.comm_kind or 0 <= comm.rank < comm.local_size == comm.remote_size):
         raise LayoutError(f"a communicator says rank {comm.rank} of {comm.local_size}, {comm.remote_size}")
-    Ranks(memory, layouts).local(comm)
+    RankDecoder(memory, layouts).local(comm)
     return (
         "there is no MPI_COMM_WORLD: the process uses MPI through sessions",
         f"a communicator says rank {comm.rank} of {comm.local_size}, and its processes can be decoded",
     )
 
 
-def _check_ranks(memory: Memory, layouts: Layouts, world: views.Comm, alone: views.Comm) -> str:
-    ranks = Ranks(memory, layouts)
+def _check_ranks(memory: Memory, layouts: Layouts, world: views.Comm, own: views.Comm) -> str:
+    ranks = RankDecoder(memory, layouts)
     try:
         ranks.know_world(world)
-        if list(ranks.local(world)) != list(range(world.local_size)) or list(ranks.local(alone)) != [world.rank]:
+        if list(ranks.local(world)) != list(range(world.local_size)) or list(ranks.local(own)) != [world.rank]:
             raise LayoutError("MPI_COMM_WORLD's processes are not in order, or MPI_COMM_SELF is another process")
     except TooMuchError:
         raise
     except MqsError as error:
         raise LayoutError(f"the processes of MPI_COMM_WORLD can't be decoded: {error}") from error
     return "the processes of MPI_COMM_WORLD are in order, and that of MPI_COMM_SELF is this one"
+
+
+# ---------------------------------------------------------------- the predefined communicators, and MPIR_Process
+
+
+def builtin_comms(pools: Pools, symbol: int | None) -> int | None:
+    """Return the address of the array of predefined communicators, None where MPI_Init has not filled it.
+
+    It lies behind the array of direct ones in most builds; elsewhere it is found by the handles of its first two.
+    """
+    behind_direct = (pools.behind_direct(pool) for pool in pools.by_class[handles.COMM])
+    return pools.neighbours(
+        handles.COMM, (handles.COMM_WORLD, handles.COMM_SELF), chain([symbol] if symbol else [], behind_direct)
+    )
+
+
+def find_process(
+    memory: Memory, layouts: Layouts, library: LoadedLibrary, builtin: int, comm_size: int, symbol: int | None
+) -> views.MpirProcess | None:
+    """Return the variable MPIR_Process, None where nothing looks like it."""
+    reader = views.MpirProcess.bind(layouts)
+    offset = reader.offsets["comm_world"]
+    pair = struct.pack("<QQ", builtin, builtin + comm_size)
+    found = chain(
+        [symbol + offset] if symbol else [],  # unless the layout doesn't count from the struct's begin
+        find_bytes(memory, library, pair, LARGEST_SEARCH, symbol or builtin),
+    )
+    for place in found:
+        try:
+            process = reader.at(memory, place - offset)
+        except MqsError:
+            continue
+        if process.comm_world == builtin and 0 <= process.rank < process.size:
+            return process
+    return None

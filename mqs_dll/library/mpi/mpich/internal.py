@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mqs_dll.contract.names import FILE_WORDS, window_words
-from mqs_dll.library.mpi.mpich.communicators import ALONE, Communicators, Entry
-from mqs_dll.library.mpi.mpich.files import Candidate, Files
-from mqs_dll.library.mpi.mpich.windows import Windows
+from mqs_dll.library.mpi.mpich.communicators import SELF, MpichCommunicators, MpichEntry
+from mqs_dll.library.mpi.mpich.romio import Candidate, Files
+from mqs_dll.library.mpi.mpich.windows import MpichWindows
 
 
-class InternalCommunicators:
+class MpichInternalCommunicators:
     """Finds them in one process."""
 
-    def __init__(self, communicators: Communicators, windows: Windows, files: Files) -> None:
+    def __init__(self, communicators: MpichCommunicators, windows: MpichWindows, files: Files) -> None:
         self._communicators = communicators
         self._windows = windows
         self._files = files
 
-    def mark(self, entries: Sequence[Entry]) -> None:
+    def mark(self, entries: Sequence[MpichEntry]) -> None:
         """Set ``internal`` in the entries of MPICH's own communicators, and say of which window or file they are."""
         by_address = {entry.view.address: entry for entry in entries}
         words = {window.comm_ptr: window_words(window.name.partition(b"\0")[0]) for window in self._windows.live()}
@@ -37,10 +37,10 @@ class InternalCommunicators:
                 if part is not None and not part.label.name:
                     part.tell(description=words[whole.view.address])
 
-    def _of_files(self, entries: Iterable[Entry]) -> set[int]:
+    def _of_files(self, entries: Iterable[MpichEntry]) -> set[int]:
         """Return the addresses of the communicators of open files."""
-        alone = self._communicators.predefined(ALONE)
-        if alone is None or not alone.attributes:
+        own = self._communicators.predefined(SELF)
+        if own is None or not own.attributes:
             return set()
         unnamed = {
             Candidate(entry.view.address, entry.view.handle, entry.view.context_id)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import handles, views
 
 SMALLEST_OBJECT = 16
@@ -60,7 +60,7 @@ class Objects(NamedTuple):
     first_handle: int
 
 
-class Pool(NamedTuple):
+class ObjectPool(NamedTuple):
     """One pool, by the address of its record; what it holds is read anew each time."""
 
     record: int
@@ -73,7 +73,7 @@ class Pools:
     """The pools of one process, and the size of the objects of each class."""
 
     def __init__(
-        self, memory: Memory, layouts: Layouts, library: LoadedLibrary, by_class: dict[int, list[Pool]]
+        self, memory: Memory, layouts: Layouts, library: LoadedLibrary, by_class: dict[int, list[ObjectPool]]
     ) -> None:
         self.memory = memory
         self.layouts = layouts
@@ -93,7 +93,7 @@ class Pools:
             return pool.size
         raise LayoutError(f"there is no pool of {handles.CLASSES[cls]}")
 
-    def behind_direct(self, pool: Pool) -> int:
+    def behind_direct(self, pool: ObjectPool) -> int:
         """Return the address behind the array of a pool that lies among the library's variables."""
         record = self._alloc.at(self.memory, pool.record)
         return record.direct + record.direct_size * pool.size
@@ -117,7 +117,7 @@ class Pools:
         """
         size = self.size_of(cls)
         near = self.known_variable(cls)
-        searched = places(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
+        searched = find_bytes(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
         variables = (address for address in chain(likely, searched) if self.library.holds(address, 2 * size))
         return next((address for address in variables if self._has_handles(address, size, pair)), None)
 
@@ -174,7 +174,7 @@ class Pools:
         if address:
             raise BrokenStructureError(f"the chain of free objects is broken after {limit}: it does not end")
 
-    def arrays(self, pool: Pool) -> Iterator[Objects]:
+    def arrays(self, pool: ObjectPool) -> Iterator[Objects]:
         """Yield the arrays that a pool's objects lie in: the library's own, then the blocks that were added.
 
         Raises:
@@ -200,7 +200,7 @@ class Pools:
             self.memory.spend_objects(1)
             yield Objects(address, count, handle | block << 12)
 
-    def _objects_of_a_block(self, address: int, pool: Pool) -> int:
+    def _objects_of_a_block(self, address: int, pool: ObjectPool) -> int:
         """Return how many objects a block has where no record says so: more when they go on behind the usual end."""
         try:
             beyond = self._head.at(self.memory, address + OBJECTS_OF_A_BLOCK * pool.size).handle
@@ -211,7 +211,7 @@ class Pools:
         )
         return OBJECTS_OF_A_LARGE_BLOCK if goes_on else OBJECTS_OF_A_BLOCK
 
-    def _live(self, pool: Pool) -> Iterator[int]:
+    def _live(self, pool: ObjectPool) -> Iterator[int]:
         """Yield the addresses of a pool's objects in use.
 
         The first objects are used first, and of most pools few ever were: it is read in pieces, each larger than all
@@ -238,14 +238,14 @@ class Pools:
                 start += count
                 read += count * pool.size
 
-    def _in_use(self, pool: Pool, objects: int) -> int:
+    def _in_use(self, pool: ObjectPool, objects: int) -> int:
         """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
         counts = self._counts.at(self.memory, pool.record)
         is_counted = counts.num_allocated == objects and 0 <= counts.num_avail <= objects
         return objects - counts.num_avail if is_counted else objects
 
 
-def _check_heads(heads: Sequence[int], first_handle: int, pool: Pool) -> None:
+def _check_heads(heads: Sequence[int], first_handle: int, pool: ObjectPool) -> None:
     """Make sure that a chunk of a pool holds objects of its class.
 
     Raises:
@@ -298,7 +298,7 @@ class _Finder:
         self._head = views.ObjectHead.bind(layouts)
         self._stride = layouts.struct(views.ObjectAlloc.struct).size
 
-    def records_from(self, address: int, cls: int) -> list[Pool]:
+    def records_from(self, address: int, cls: int) -> list[ObjectPool]:
         """Return the record at an address, and for requests those of the array that it lies in.
 
         Raises:
@@ -312,7 +312,7 @@ class _Finder:
         before = self._more_like(first, -self._stride)
         return [*reversed(before), first, *self._more_like(first, self._stride)]
 
-    def _more_like(self, first: Pool, stride: int) -> list[Pool]:
+    def _more_like(self, first: ObjectPool, stride: int) -> list[ObjectPool]:
         """Return the pools of the records that follow one in an array, by a stride that may be negative."""
         found = []
         for address in range(first.record + stride, first.record + REQUEST_POOLS * stride, stride):
@@ -322,11 +322,11 @@ class _Finder:
             found.append(pool)
         return found
 
-    def is_initialized(self, pool: Pool) -> bool:
+    def is_initialized(self, pool: ObjectPool) -> bool:
         """Tell whether a pool has objects, whose handles were checked."""
         return bool(self._alloc.at(self._memory, pool.record).initialized)
 
-    def search(self, cls: int, size: int, near: int | None) -> list[Pool]:
+    def search(self, cls: int, size: int, near: int | None) -> list[ObjectPool]:
         """Return the pools of a class with objects of this size among the library's variables, around a known one.
 
         Raises:
@@ -338,8 +338,8 @@ class _Finder:
             if found and found[0].size == size:
                 return found
         wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
-        candidates: list[tuple[int, list[Pool]]] = []
-        for place in places(self._memory, self._library, wanted, LARGEST_SEARCH, near):
+        candidates: list[tuple[int, list[ObjectPool]]] = []
+        for place in find_bytes(self._memory, self._library, wanted, LARGEST_SEARCH, near):
             record = place - self._alloc.offsets["kind"]
             found = self.records_from(record, cls) if record % 8 == 0 else []
             if found and self.is_initialized(found[0]):
@@ -351,7 +351,7 @@ class _Finder:
             _known_places[kind] = candidates[0][0] - base
         return [pool for _, pools in candidates for pool in pools]
 
-    def pool_at(self, address: int, like: Pool | None = None) -> Pool | None:
+    def pool_at(self, address: int, like: ObjectPool | None = None) -> ObjectPool | None:
         """Return the pool whose record lies at an address, None where there is none, or none like another one.
 
         Raises:
@@ -367,7 +367,7 @@ class _Finder:
             if record.direct or like is not None:
                 raise
             return None
-        return Pool(address, record.kind, record.size)
+        return ObjectPool(address, record.kind, record.size)
 
     def _is_plausible(self, record: views.ObjectAlloc) -> bool:
         return (

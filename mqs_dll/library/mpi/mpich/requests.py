@@ -16,7 +16,7 @@ from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     """What a request is for (MPIR_Request_kind_t, whose numbers differ by release)."""
 
     UNDEFINED = "undefined"
@@ -41,7 +41,7 @@ KINDS_4_0 = (*PARTITIONED, "PART", "GREQUEST", "COLL", "MPROBE", "RMA")
 KINDS_4_1 = (*PARTITIONED, "PART", "ENQUEUE", "GREQUEST", "COLL", "MPROBE", "RMA")
 
 
-def kinds_of(layouts: Layouts) -> dict[int, Kind]:
+def kinds_of(layouts: Layouts) -> dict[int, RequestKind]:
     """Return the meaning of a request's kind, by the members that came in the releases that changed it.
 
     4.0.0 added partitioned communication and links of its own to requests; 4.1.0 enqueued operations, and ch4 a type.
@@ -56,7 +56,7 @@ def kinds_of(layouts: Layouts) -> dict[int, Kind]:
         names = KINDS_4_0
     else:
         names = KINDS_4_1
-    return {number: Kind[name] for number, name in enumerate(names)}
+    return {number: RequestKind[name] for number, name in enumerate(names)}
 
 
 class Values(NamedTuple):
@@ -79,16 +79,26 @@ def values_of(layouts: Layouts) -> Values:
     return STANDARD_ABI if source < count else MPICH_ABI
 
 
+# What the request of an active message is at (MPIDIG_REQ_* of src/mpid/ch4 of 4.0.3 to 5.0.1), also in Intel MPI's ch4.
+AM_BUSY = 0x1
+AM_PEER_SSEND = 0x2
+AM_UNEXPECTED = 0x4
+AM_DEQUEUED = 0x8
+"""A matched probe has taken the message off the list (MPIDIG_REQ_UNEXP_DQUED)."""
+AM_MATCHED = 0x40
+AM_RENDEZVOUS = 0x80
+AM_IN_PROGRESS = 0x100
+
 MOST_LIVE = 1 << 17
 """Requests that are read, of a process that stands still meanwhile: a message that no receive has matched is one."""
 
 
-class OfRequest:
+class DeviceRequest:
     """A request, with what a device has besides."""
 
     __slots__ = ("common",)
 
-    def __init__(self, common: views.Request) -> None:
+    def __init__(self, common: views.MpirRequest) -> None:
         self.common = common
 
     @property
@@ -114,20 +124,20 @@ class OfRequest:
         return phrases.FREED() if self.freed else None
 
 
-class Requests:
+class MpichRequests:
     """The requests in use of one process."""
 
     def __init__(self, memory: Memory, layouts: Layouts, pools: Pools) -> None:
         self._memory = memory
         self._pools = pools
-        self._reader = views.Request.bind(layouts)
+        self._reader = views.MpirRequest.bind(layouts)
         self._kinds = kinds_of(layouts)
         self.values = values_of(layouts)
         self.are_cut = False
         """Whether there are more than were read."""
 
     @remembered
-    def live(self) -> dict[int, views.Request]:
+    def live(self) -> dict[int, views.MpirRequest]:
         """Return the requests in use by their address, in the order of the pools; MOST_LIVE of them at most.
 
         Raises:
@@ -137,11 +147,11 @@ class Requests:
         self.are_cut = len(found) > MOST_LIVE
         return {address: self._reader.at(self._memory, address) for address in found[:MOST_LIVE]}
 
-    def kind(self, request: views.Request) -> Kind:
+    def kind(self, request: views.MpirRequest) -> RequestKind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""
-        return self._kinds.get(request.kind, Kind.UNDEFINED)
+        return self._kinds.get(request.kind, RequestKind.UNDEFINED)
 
-    def handle(self, request: views.Request) -> int:
+    def handle(self, request: views.MpirRequest) -> int:
         """Return the handle of a request as the program has it."""
         return request.address if self.values.handles_are_addresses else request.handle
 

@@ -67,7 +67,7 @@ class ObjectHead(View):
 # ---------------------------------------------------------------- the process
 
 
-class Process(View):
+class MpirProcess(View):
     """The variable MPIR_Process."""
 
     struct = "MPIR_Process_t"
@@ -124,7 +124,7 @@ class RankMap(View):
     lut: int = pointer(name="irreg.lut.lpid")
 
 
-class Group(View):
+class MpirGroup(View):
     """From ranks to processes, since 5.0."""
 
     struct = "MPIR_Group"
@@ -160,7 +160,7 @@ class VirtualConnection(View):
 # ---------------------------------------------------------------- datatypes, windows
 
 
-class Datatype(View):
+class MpirDatatype(View):
     """A datatype that isn't predefined, or a predefined pair."""
 
     struct = "MPIR_Datatype"
@@ -170,7 +170,7 @@ class Datatype(View):
     name: bytes = chars(128)
 
 
-class Win(View):
+class MpirWin(View):
     """A window."""
 
     struct = "MPIR_Win"
@@ -181,7 +181,7 @@ class Win(View):
 # ---------------------------------------------------------------- requests
 
 
-class Request(View):
+class MpirRequest(View):
     """What all requests have."""
 
     struct = "MPIR_Request"
@@ -340,7 +340,7 @@ class Ch3Request(View):
     next: int | None = pointer(name="dev.next", optional=True)  # before 4.0
 
 
-COMMON: tuple[type[View], ...] = (ObjectAlloc, ObjectHead, Process, Comm, Datatype, Win, Request)
+COMMON: tuple[type[View], ...] = (ObjectAlloc, ObjectHead, MpirProcess, Comm, MpirDatatype, MpirWin, MpirRequest)
 """What every MPICH has."""
 
 CH3: tuple[type[View], ...] = (Vcrt, VirtualConnection, Ch3Request)
@@ -354,5 +354,5 @@ CH4: tuple[type[View], ...] = (
     MessageHeader,
 )
 INTEL: tuple[type[View], ...] = (AmRequest, LinkedExtension, IntelReceive, PersistentRequest)
-MAPS: tuple[type[View], ...] = (RankMap, Group, StridedGroup)
+MAPS: tuple[type[View], ...] = (RankMap, MpirGroup, StridedGroup)
 ALL: tuple[type[View], ...] = (*COMMON, *CH3, *CH4, *INTEL, *MAPS)

@@ -16,9 +16,9 @@ from mqs_dll.contract.abi import Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import handles, views
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import values_of
 
 DEVICE = 128 + 4 * 4
@@ -65,18 +65,18 @@ _Said = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | 
 _UNKNOWN: _Said = (None, None, None, None)
 
 
-class Windows:
+class MpichWindows:
     """Reads the windows of one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._pools = parts.pools
-        self._ranks = parts.ranks
-        self._is_ch4 = parts.release.device.startswith("ch4")
-        self._window = views.Win.bind(parts.layouts)
-        self._handles_are_addresses = values_of(parts.layouts).handles_are_addresses
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._memory = mpi.memory
+        self._pools = mpi.pools
+        self._ranks = mpi.ranks
+        self._is_ch4 = mpi.release.device.startswith("ch4")
+        self._window = views.MpirWin.bind(mpi.layouts)
+        self._handles_are_addresses = values_of(mpi.layouts).handles_are_addresses
 
-    def live(self) -> list[views.Win]:
+    def live(self) -> list[views.MpirWin]:
         """Return the windows that are alive.
 
         Raises:
@@ -84,7 +84,7 @@ class Windows:
         """
         return [self._window.at(self._memory, address) for address in self._pools.not_free(handles.WIN)]
 
-    def read(self, communicators: Sequence[Entry], own: int) -> list[Window]:
+    def read(self, communicators: Sequence[MpichEntry], own: int) -> list[Window]:
         """Return the windows that are alive, with what is known of their epochs.
 
         Args:
@@ -97,7 +97,7 @@ class Windows:
         by_address = {entry.view.address: entry for entry in communicators}
         return [self._record(window, by_address, own) for window in self.live()]
 
-    def _record(self, window: views.Win, communicators: Mapping[int, Entry], own: int) -> Window:
+    def _record(self, window: views.MpirWin, communicators: Mapping[int, MpichEntry], own: int) -> Window:
         name = window.name.partition(b"\0")[0]
         number = int.from_bytes(self._memory.read(window.address, 4), "little")
         handle = window.address if self._handles_are_addresses else number
@@ -116,7 +116,7 @@ class Windows:
 
     # ------------------------------------------------------------ epochs
 
-    def _said(self, window: views.Win, contexts: Container[int], ranks: tuple[int, ...], own: int) -> _Said:
+    def _said(self, window: views.MpirWin, contexts: Container[int], ranks: tuple[int, ...], own: int) -> _Said:
         first = self._window.offsets["name"] + DEVICE
         words = self._memory.pointers(window.address, self._pools.size_of(handles.WIN) // WORD)
         numbers = range(first, first + PLACES * WORD, WORD)

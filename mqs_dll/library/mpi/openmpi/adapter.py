@@ -8,17 +8,17 @@ from mqs_dll.library.layouts.profiles import available
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.base import Adapter, AttachedMpi
-from mqs_dll.library.mpi.ladder import Identity
+from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import identity, lineage
-from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.library.mpi.openmpi.internal import InternalCommunicators
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
+from mqs_dll.library.mpi.openmpi.internal import OmpiInternalCommunicators
+from mqs_dll.library.mpi.openmpi.pml import select
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import NEEDED, Symbols, missing
-from mqs_dll.library.mpi.openmpi.transports import select
-from mqs_dll.library.mpi.openmpi.windows import Windows
+from mqs_dll.library.mpi.openmpi.windows import OmpiWindows
 
 
-class OpenMpi(Adapter):
+class OpenMpiAdapter(Adapter):
     """Open MPI in one image."""
 
     name = identity.PRODUCT
@@ -51,18 +51,18 @@ def _symbols_of(image: TargetImage) -> Symbols:
     return Symbols(image, wanted_members(identity.ALL_VIEWS))
 
 
-class AttachedOpenMpi(AttachedMpi[Entry]):
+class AttachedOpenMpi(AttachedMpi[OmpiEntry]):
     """Open MPI in one process."""
 
     def __init__(self, memory: Memory, symbols: Symbols, identified: Identity) -> None:
-        parts = Parts(memory, symbols, identified.layouts)
-        super().__init__(memory, identified, select(parts), parts.datatypes)
+        mpi = OmpiProcessContext(memory, symbols, identified.layouts)
+        super().__init__(memory, identified, select(mpi), mpi.datatypes)
         self._symbols = symbols
         self._profile = identified.profile
-        self._groups = parts.groups
-        self._communicators = Communicators(parts)
-        self._windows = Windows(parts)
-        self._internal = InternalCommunicators(parts, self._windows)
+        self._groups = mpi.groups
+        self._communicators = OmpiCommunicators(mpi)
+        self._windows = OmpiWindows(mpi)
+        self._internal = OmpiInternalCommunicators(mpi, self._windows)
 
     def facts(self) -> MpiFacts:
         """Return what is known of this Open MPI."""
@@ -72,7 +72,7 @@ class AttachedOpenMpi(AttachedMpi[Entry]):
         """Return the rank of this process in its MPI_COMM_WORLD."""
         return self._groups.own().vpid
 
-    def read_communicators(self) -> list[Entry]:
+    def read_communicators(self) -> list[OmpiEntry]:
         """Return the live communicators, with words for those without a name."""
         identity.check_running(self._memory, self._symbols)
         entries = self._communicators.read()

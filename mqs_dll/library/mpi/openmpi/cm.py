@@ -15,10 +15,9 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.phrases import Fate, How
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, receive, send
+from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import cm_views, tags
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import (
     BUFFERED,
     CALLS,
@@ -28,9 +27,9 @@ from mqs_dll.library.mpi.openmpi.describe import (
     sent_from_copy,
     tag_text,
 )
-from mqs_dll.library.mpi.openmpi.ofi import Ofi, Pattern
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.mtl_ofi import MtlOfi, Pattern
 from mqs_dll.library.mpi.openmpi.pml import hidden
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.requests import PooledPml
 
 # ompi/mca/pml/cm/pml_cm_request.h: mca_pml_cm_request_type_t
@@ -56,25 +55,25 @@ KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4
 class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     """pml/cm in one process."""
 
-    def __init__(self, mtl: str, ofi: Ofi | None, parts: Parts, why: str = "") -> None:
+    def __init__(self, mtl: str, ofi: MtlOfi | None, mpi: OmpiProcessContext, why: str = "") -> None:
         """Begin.
 
         Args:
             mtl: the layer below, as Open MPI calls it, like "mtl/ofi".
             ofi: tells what that one keeps.
-            parts: of the process.
+            mpi: in the process.
             why: the memory of the layer's library can't be read.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
-        super().__init__(parts, cm_views.CmRecvRequest, cm_views.CmSendRequest)
+        super().__init__(mpi, cm_views.CmRecvRequest, cm_views.CmSendRequest)
         self.name = f"pml/cm over {mtl}"
         self._keeper = KEEPERS.get(mtl, "its own library") + (f" ({why})" if why else "")
         self._ofi = ofi
-        self._lower_bound = cm_views.LowerBound.bind(parts.layouts)
+        self._lower_bound = cm_views.LowerBound.bind(mpi.layouts)
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
         raise hidden("unexpected messages", self.name, f"leaves them to {self._keeper}")
 
@@ -84,7 +83,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Return the nonblocking and persistent receives of a communicator by source and tag: no order is kept.
 
         Raises:
@@ -101,7 +100,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
     def _receive(
         self,
         request: cm_views.CmRecvRequest,
-        entry: Entry,
+        entry: OmpiEntry,
         pattern: Pattern | None,
         progress: str | None,
         got: Envelope | None = None,
@@ -137,7 +136,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             tag_wild=tag == tags.ANY_TAG,
         )
 
-    def _pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def _pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a receive asks for, None where nothing is kept of it."""
         if request.pml_type == HEAVY_RECEIVE:
             return Pattern(request.heavy_peer, request.heavy_tag)
@@ -151,7 +150,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Return the sends of a communicator that keep a request, by destination and tag: no order is kept.
 
         Raises:
@@ -166,7 +165,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         return iter(sorted(found, key=by_peer_and_tag))
 
     def _send_operation(
-        self, request: cm_views.CmSendRequest, entry: Entry, progress: str, rank: int = INVALID_RANK
+        self, request: cm_views.CmSendRequest, entry: OmpiEntry, progress: str, rank: int = INVALID_RANK
     ) -> Operation:
         """Return a send.
 

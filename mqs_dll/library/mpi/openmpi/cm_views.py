@@ -6,10 +6,10 @@ Processes that use another transport do without these; so may one that uses pml/
 from __future__ import annotations
 
 from mqs_dll.library.layouts.view import View, inside, int32, pointer, uint8, uint32, uint64
-from mqs_dll.library.mpi.openmpi.views import Request
+from mqs_dll.library.mpi.openmpi.views import OmpiRequest
 
 
-class CmRequest(Request):
+class CmRequest(OmpiRequest):
     """What pml/cm keeps of every request; the convertor describes its buffer."""
 
     status_error: int = int32("ompi_request_t", "req_status", "ompi_status_public_t", name="MPI_ERROR")

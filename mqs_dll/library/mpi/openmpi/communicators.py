@@ -12,7 +12,7 @@ from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.groups import Groups, ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 NAME_BYTES = 64
 """MPI_MAX_OBJECT_NAME of Open MPI, and what its c_name holds at most, NUL included."""
@@ -45,14 +45,14 @@ FOLD_FACTOR = 0x9E3779B97F4A7C15
 """Odd, so that two extended ids that differ in one half never fold to the same number."""
 
 
-def number_of(memory: Memory, view: views.Communicator) -> int:
+def number_of(memory: Memory, view: views.OmpiCommunicator) -> int:
     """Return a communicator's own number, which is its slot in the table."""
     if view.c_index is not None:
         return view.c_index
     return int.from_bytes(memory.read(view.address + view.c_contextid, 4), "little")
 
 
-def text_of(memory: Memory, view: views.Communicator) -> bytes:
+def text_of(memory: Memory, view: views.OmpiCommunicator) -> bytes:
     """Return a communicator's name, or what Open MPI wrote in its place (lineage.py).
 
     It is an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index.
@@ -65,7 +65,7 @@ def text_of(memory: Memory, view: views.Communicator) -> bytes:
     return memory.text(address, NAME_BYTES)
 
 
-def extended_id(memory: Memory, view: views.Communicator) -> tuple[int, int] | None:
+def extended_id(memory: Memory, view: views.OmpiCommunicator) -> tuple[int, int] | None:
     """Return the extended id of a communicator, base and sub; None of one that has none: in 4.1, and most of 5.0."""
     if view.c_index is None or view.c_flags & GLOBAL_INDEX:
         return None
@@ -73,10 +73,10 @@ def extended_id(memory: Memory, view: views.Communicator) -> tuple[int, int] | N
     return base, sub
 
 
-class Entry(CommunicatorEntry):
+class OmpiEntry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, memory: Memory, slot: int, view: views.Communicator, groups: Groups) -> None:
+    def __init__(self, memory: Memory, slot: int, view: views.OmpiCommunicator, groups: Groups) -> None:
         """Take it from its struct.
 
         Raises:
@@ -173,18 +173,18 @@ class Entry(CommunicatorEntry):
         return self.view.obj_reference_count - extra <= requests and requests > 0
 
 
-class Communicators:
+class OmpiCommunicators:
     """Reads the table of communicators."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._groups = parts.groups
-        self._table = parts.symbols.need("ompi_mpi_communicators")
-        self._class = parts.symbols.need("ompi_communicator_t_class")
-        self._communicator = views.Communicator.bind(parts.layouts)
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._groups = mpi.groups
+        self._table = mpi.symbols.need("ompi_mpi_communicators")
+        self._class = mpi.symbols.need("ompi_communicator_t_class")
+        self._communicator = views.OmpiCommunicator.bind(mpi.layouts)
 
-    def read(self) -> list[Entry]:
+    def read(self) -> list[OmpiEntry]:
         """Return the live communicators in the order of their numbers.
 
         A slot may hold something else while a number is being agreed on: the parent (before 5.0.4) or the number 1.
@@ -201,5 +201,5 @@ class Communicators:
                 continue
             if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
                 continue
-            entries.append(Entry(self._memory, slot, view, self._groups))
+            entries.append(OmpiEntry(self._memory, slot, view, self._groups))
         return entries

@@ -1,4 +1,4 @@
-"""Open MPI's containers: lists, pointer arrays, and the pools of objects that it calls free lists."""
+"""Open MPI's containers: lists, pointer arrays, pools of objects (its free lists), and blocks of the heap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
-RequestT = TypeVar("RequestT", bound=views.Request)
+RequestT = TypeVar("RequestT", bound=views.OmpiRequest)
 
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
@@ -135,3 +135,18 @@ def _align(value: int, alignment: int) -> int:
     if alignment <= 1:
         return value
     return -(-value // alignment) * alignment
+
+
+def heap_bytes(memory: Memory, address: int, limit: int) -> int:
+    """Return how many bytes belong to the heap block at an address, ``limit`` at most; 0 when it is none.
+
+    The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour begins,
+    whose words must not speak for this one.
+    """
+    if address % (2 * WORD):
+        return 0
+    try:
+        size = (memory.pointer(address - WORD) & ~7) - WORD
+    except TargetReadError:
+        return 0
+    return min(size, limit) if WORD <= size < 1 << 32 else 0

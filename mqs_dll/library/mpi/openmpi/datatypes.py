@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, remembered
-from mqs_dll.library.mpi.describe import DatatypeFacts
+from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 
@@ -15,12 +15,12 @@ PREDEFINED = 0x0002
 LARGEST_SIZE = 1 << 48
 
 
-class Datatypes:
+class OmpiDatatypes:
     """The datatypes that requests use, each read once in a sweep."""
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
-        self._datatype = views.Datatype.bind(layouts)
+        self._datatype = views.OmpiDatatype.bind(layouts)
         # predefined datatypes are made statically, of the class that ompi_datatype_t derives from
         self._classes = (symbols.need("ompi_datatype_t_class"), symbols.need("opal_datatype_t_class"))
 

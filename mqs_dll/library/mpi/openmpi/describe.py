@@ -1,13 +1,17 @@
-"""What an operation of Open MPI is, in words for its lines of extra_text."""
+"""What an operation of Open MPI is, in words for its lines of extra_text; and notes on messages that came too early."""
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sized
 
 from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import Operation
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.envelopes import note
 from mqs_dll.library.mpi.openmpi import tags
 
 # ompi/mca/pml/pml.h: mca_pml_base_send_mode_t
@@ -75,3 +79,31 @@ def tag_text(tag: int, nonblocking_base: int) -> str | None:
     if not tags.is_internal(tag):
         return None
     return tags.label(tag, nonblocking_base=nonblocking_base)
+
+
+def early_notes(arrived: Mapping[int, Sized], known: Container[int]) -> Iterator[Operation]:
+    """Yield the note of foreign_note if there are such messages.
+
+    Args:
+        arrived: messages, by the number of their communicator.
+        known: numbers of the communicators that the process has.
+    """
+    early = Counter({number: len(each) for number, each in arrived.items() if number not in known})
+    if early:
+        yield foreign_note(early)
+
+
+def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
+    """Return a note of how many messages are for communicators that a process has not made yet.
+
+    Args:
+        numbers: of messages, by the number of their communicator.
+        broken: why some may be missing.
+    """
+    if not numbers:
+        return note("messages for communicators that this process has not made yet can't be seen", broken)
+    return note(
+        f"{numbers.total()} for communicators that this process has not made yet",
+        "their numbers: " + ", ".join(map(str, sorted(numbers))),
+        broken,
+    )

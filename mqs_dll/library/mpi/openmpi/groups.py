@@ -41,7 +41,7 @@ class ProcName(NamedTuple):
     """Rank in its job's MPI_COMM_WORLD."""
 
 
-class Processes(NamedTuple):
+class ProcNames(NamedTuple):
     """The names of a group's processes, taken apart: a million of them are two tuples, not a million objects."""
 
     jobids: tuple[int, ...]
@@ -51,12 +51,12 @@ class Processes(NamedTuple):
         """Tell whether all are of one job."""
         return self.jobids.count(jobid) == len(self.jobids)
 
-    def at(self, ranks: Sequence[int]) -> Processes:
+    def at(self, ranks: Sequence[int]) -> ProcNames:
         """Return those with some ranks."""
         one_job = self.jobids[:1]
         is_one = self.jobids == one_job * len(self.jobids)
         jobids = one_job * len(ranks) if is_one else tuple(map(self.jobids.__getitem__, ranks))
-        return Processes(jobids, tuple(map(self.vpids.__getitem__, ranks)))
+        return ProcNames(jobids, tuple(map(self.vpids.__getitem__, ranks)))
 
 
 class Groups:
@@ -64,7 +64,7 @@ class Groups:
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
-        self._group = views.Group.bind(layouts)
+        self._group = views.OmpiGroup.bind(layouts)
         self._proc = views.Proc.bind(layouts)
         self._class = symbols.need("ompi_group_t_class")
         self._local_proc = symbols.need("ompi_proc_local_proc")
@@ -76,7 +76,7 @@ class Groups:
         return ProcName(jobid, vpid)
 
     @remembered
-    def at(self, address: int) -> views.Group:
+    def at(self, address: int) -> views.OmpiGroup:
         """Read a group.
 
         Raises:
@@ -122,7 +122,7 @@ class Groups:
         return ProcName(*min(zip(*found, strict=True)))
 
     @remembered
-    def _processes(self, address: int) -> Processes:
+    def _processes(self, address: int) -> ProcNames:
         ancestor = group = self.at(address)
         for _ in range(DEEPEST_PARENT):
             ancestor = self.at(ancestor.grp_parent_group_ptr) if ancestor.grp_flags & SPARSE else ancestor
@@ -131,7 +131,7 @@ class Groups:
         return self._decode(group)
 
     @remembered
-    def _decode(self, group: views.Group) -> Processes:
+    def _decode(self, group: views.OmpiGroup) -> ProcNames:
         """Return the processes of a dense group from its entries, of a sparse one through its parent."""
         if not group.grp_flags & SPARSE:
             return self._named(self._memory.words(group.grp_proc_pointers, 2 * group.grp_proc_count, "I"))
@@ -142,7 +142,7 @@ class Groups:
             raise _misfit(group)
         return parents.at(ranks)
 
-    def _ranks_in_parent(self, group: views.Group, parents: int) -> Sequence[int]:
+    def _ranks_in_parent(self, group: views.OmpiGroup, parents: int) -> Sequence[int]:
         """Return the ranks that a sparse group's processes have in its parent, of which the ends may be beyond it.
 
         A table that doesn't say as many as the group has is refused before it is followed: its numbers may be absurd.
@@ -171,7 +171,7 @@ class Groups:
         digits = f"{bits:b}".encode().translate(_DIGITS)
         return list(compress(range(len(digits)), reversed(digits)))
 
-    def _named(self, halves: array[int]) -> Processes:
+    def _named(self, halves: array[int]) -> ProcNames:
         """Return the names in the halves of a group's entries: each is a sentinel, or the address of an ompi_proc_t.
 
         A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
@@ -179,13 +179,13 @@ class Groups:
         lower, upper = halves[::2], halves[1::2]
         self._memory.spend_objects(len(upper))
         if lower and lower[0] & 1 and lower.count(lower[0]) == len(lower):
-            return Processes((_job_of(lower[0]),) * len(lower), tuple(upper))
+            return ProcNames((_job_of(lower[0]),) * len(lower), tuple(upper))
         self._memory.spend_objects(len(upper))
         names = [
             ProcName(_job_of(low), high) if low & 1 else self._name(high << 32 | low)
             for low, high in zip(lower, upper, strict=True)
         ]
-        return Processes(tuple([name.jobid for name in names]), tuple([name.vpid for name in names]))
+        return ProcNames(tuple([name.jobid for name in names]), tuple([name.vpid for name in names]))
 
     @remembered
     def _name(self, address: int) -> ProcName:
@@ -198,5 +198,5 @@ def _job_of(sentinel: int) -> int:
     return (sentinel & 0xFFFF0000) | (sentinel >> 1 & 0x7FFF)
 
 
-def _misfit(group: views.Group) -> BrokenStructureError:
+def _misfit(group: views.OmpiGroup) -> BrokenStructureError:
     return BrokenStructureError(f"the sparse group at {group.address:#x} doesn't fit its parent")

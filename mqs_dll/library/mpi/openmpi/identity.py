@@ -23,7 +23,7 @@ from mqs_dll.library.layouts.profiles import Profile
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
-from mqs_dll.library.mpi.ladder import Identity, Ladder, facts, nearest_first, of_machine
+from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.library.mpi.openmpi.containers import Containers
@@ -123,18 +123,18 @@ def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: I
     """
     release = release_of(memory, symbols)
     library = library_of(memory, symbols)
-    used, checks, ladder = None, [], Ladder()
+    used, checks, selection = None, [], LayoutSelection()
     if _covers(from_types, ALL_VIEWS):
         profiles = ()
     for profile in nearest_first(of_machine(profiles, library), library.build, release):
-        compared = ladder.holds(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
+        compared = selection.try_candidate(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
         if compared is not None:
             used, checks = profile, [_sizes_agree(compared)]
             break
     layouts = from_types if used is None else from_types.followed_by(used.layouts)
     known = facts_of(memory, symbols, "", used)
     complete = _covers(layouts, views.ALL)
-    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(ladder.refusals))
+    return Recognition(known, tuple(layouts.origins()), complete, tuple(checks), tuple(selection.refusals))
 
 
 def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Identity:
@@ -149,22 +149,22 @@ def identify(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: It
     """
     release = release_of(memory, symbols)
     title = f"{PRODUCT} {release}"
-    ladder = Ladder()
+    selection = LayoutSelection()
     without_transport: Identity | None = None
     if _covers(from_types, views.ALL):
-        checks = ladder.holds(DEBUG_INFORMATION, check, memory, symbols, from_types)
+        checks = selection.try_candidate(DEBUG_INFORMATION, check, memory, symbols, from_types)
         if checks is not None:
             without_transport = Identity(title, from_types, None, checks)
             if _covers(from_types, _transport_views(memory, symbols, from_types)):
                 return without_transport
     for profile in _in_order(memory, symbols, profiles, release):
         layouts = from_types.followed_by(profile.layouts)
-        checks = ladder.holds(f"profile {profile.name}", _check_profile, memory, symbols, profile, layouts)
+        checks = selection.try_candidate(f"profile {profile.name}", _check_profile, memory, symbols, profile, layouts)
         if checks is not None:
-            return Identity(title, layouts, profile, checks, tuple(ladder.refusals))
+            return Identity(title, layouts, profile, checks, tuple(selection.refusals))
     if without_transport is not None:
         return without_transport
-    raise ladder.failure(title, "there is neither debug information nor a profile")
+    raise selection.failure(title, "there is neither debug information nor a profile")
 
 
 def _check_profile(memory: Memory, symbols: Symbols, profile: Profile, layouts: Layouts) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ def check(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]
 
 def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
-    communicator = views.Communicator.bind(layouts)
+    communicator = views.OmpiCommunicator.bind(layouts)
     communicator_class = symbols.need("ompi_communicator_t_class")
     names = {}
     for slot, address in containers.pointer_array(symbols.need("ompi_mpi_communicators")):
@@ -263,9 +263,9 @@ def _check_communicators(memory: Memory, symbols: Symbols, layouts: Layouts) -> 
 
 
 def _check_communicator(
-    slot: int, comm: views.Communicator, memory: Memory, symbols: Symbols, layouts: Layouts
+    slot: int, comm: views.OmpiCommunicator, memory: Memory, symbols: Symbols, layouts: Layouts
 ) -> None:
-    group = views.Group.bind(layouts)
+    group = views.OmpiGroup.bind(layouts)
     local, remote = (group.at(memory, address) for address in (comm.c_local_group, comm.c_remote_group))
     if not local.obj_class == remote.obj_class == symbols.need("ompi_group_t_class"):
         raise LayoutError(f"communicator {slot} has no groups")
@@ -279,7 +279,7 @@ def _check_communicator(
 
 def _check_pools(memory: Memory, symbols: Symbols, layouts: Layouts) -> tuple[str, ...]:
     containers = Containers(memory, symbols, layouts)
-    request = views.Request.bind(layouts)
+    request = views.OmpiRequest.bind(layouts)
     for name in ("mca_pml_base_recv_requests", "mca_pml_base_send_requests"):
         containers.pool_elements(symbols.need(name), request)
     return ("every request in the pools of receives and of sends is of its pool's class",)

@@ -15,10 +15,10 @@ from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.names import FILE_WORDS, PART_WORDS, window_words
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.heap import heap_bytes
-from mqs_dll.library.mpi.openmpi.parts import Parts
-from mqs_dll.library.mpi.openmpi.windows import Windows
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
+from mqs_dll.library.mpi.openmpi.containers import heap_bytes
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
+from mqs_dll.library.mpi.openmpi.windows import OmpiWindows
 
 MODULE_BYTES = 1024
 """How far into a module its communicator is looked for."""
@@ -36,18 +36,18 @@ HIERARCHICAL = re.compile(rb"ompi_comm_coll_preference|ompi_comm_coll_han_topo_l
 """Info keys that coll/han gives to the communicators that it makes."""
 
 
-class InternalCommunicators:
+class OmpiInternalCommunicators:
     """Finds them in one process."""
 
-    def __init__(self, parts: Parts, windows: Windows) -> None:
-        self._memory = parts.memory
-        self._symbols = parts.symbols
-        self._containers = parts.containers
+    def __init__(self, mpi: OmpiProcessContext, windows: OmpiWindows) -> None:
+        self._memory = mpi.memory
+        self._symbols = mpi.symbols
+        self._containers = mpi.containers
         self._windows = windows
-        self._info = views.OpalInfoSubscriber.bind(parts.layouts)
-        self._file_size = parts.class_size("ompi_file_t")
+        self._info = views.OpalInfoSubscriber.bind(mpi.layouts)
+        self._file_size = mpi.class_size("ompi_file_t")
 
-    def mark(self, entries: Sequence[Entry]) -> None:
+    def mark(self, entries: Sequence[OmpiEntry]) -> None:
         """Set ``internal`` in the entries of Open MPI's own communicators, and say of which window or file they are."""
         unnamed = {entry.view.address: entry for entry in entries if not entry.is_named}
         if not unnamed:
@@ -101,7 +101,7 @@ class InternalCommunicators:
         except TargetReadError:
             return ()
 
-    def _is_hierarchical(self, entry: Entry) -> bool:
+    def _is_hierarchical(self, entry: OmpiEntry) -> bool:
         """Tell whether coll/han made the communicator, by its info keys."""
         try:
             info = self._info.at(self._memory, entry.view.address).s_info

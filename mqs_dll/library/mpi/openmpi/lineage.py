@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.names import fit
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 
 _TEXT = re.compile(
     rb"MPI[ _](?:COMM|COMMUNICATOR|INTERCOMM) \w+"
@@ -36,13 +36,13 @@ MOST_ANCESTORS = 4
 """More of them have no room in a name's field."""
 
 
-def describe(entries: Sequence[Entry]) -> None:
+def describe(entries: Sequence[OmpiEntry]) -> None:
     """Give each communicator without a name the words that tell where it comes from.
 
     Args:
         entries: all communicators of the process.
     """
-    by_text: dict[bytes, list[Entry]] = {}
+    by_text: dict[bytes, list[OmpiEntry]] = {}
     for entry in entries:
         by_text.setdefault(entry.number_text, []).append(entry)
     for entry in entries:
@@ -51,7 +51,7 @@ def describe(entries: Sequence[Entry]) -> None:
             entry.tell(description=fit(words))
 
 
-def _words_of(entry: Entry, by_text: dict[bytes, list[Entry]], depth: int) -> bytes:
+def _words_of(entry: OmpiEntry, by_text: dict[bytes, list[OmpiEntry]], depth: int) -> bytes:
     """Return "dup of halo exchange", "cartesian topology of MPI_COMM_WORLD", "split of dup of halo"; empty without."""
     text = None if entry.is_named else _TEXT.fullmatch(entry.text)
     if text is None:
@@ -76,11 +76,11 @@ def _words_of(entry: Entry, by_text: dict[bytes, list[Entry]], depth: int) -> by
     return words + b" of a freed communicator" if number and not parents else words
 
 
-def _topology(entry: Entry) -> bytes:
+def _topology(entry: OmpiEntry) -> bytes:
     return next((words for flag, words in _TOPOLOGIES.items() if entry.view.c_flags & flag), b"")
 
 
-def _may_come_from(entry: Entry, parent: Entry, made: bytes) -> bool:
+def _may_come_from(entry: OmpiEntry, parent: OmpiEntry, made: bytes) -> bool:
     """Tell whether a communicator's processes are those of a parent, or some of them."""
     if parent is entry:
         return False

@@ -15,10 +15,9 @@ from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, receive, send
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import tags, views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import (
     BUFFERED,
     CALLS,
@@ -28,10 +27,10 @@ from mqs_dll.library.mpi.openmpi.describe import (
     sent_from_copy,
     tag_text,
 )
-from mqs_dll.library.mpi.openmpi.matching import Matching
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching
+from mqs_dll.library.mpi.openmpi.ob1_unexpected import Unexpected
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.requests import CANCELLED, PooledPml
-from mqs_dll.library.mpi.openmpi.unexpected import Unexpected
 
 # ompi/mca/pml/base/pml_base_request.h: mca_pml_base_request_type_t
 PROBE = 4
@@ -41,19 +40,19 @@ HELD = (IMPROBE, MPROBE)
 """Types of a request that holds a matched message for MPI_Mrecv; its buffer is a fragment, not the program's."""
 
 
-class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
+class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
     """pml/ob1 in one process."""
 
     name = "pml/ob1"
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, views.RecvRequest, views.SendRequest)
-        self._cached_recv = parts.symbols.get("mca_pml_ob1_recvreq")
-        self._cached_send = parts.symbols.get("mca_pml_ob1_sendreq")
-        self._matching = Matching(parts)
-        self._unexpected = Unexpected(parts, self._matching)
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        super().__init__(mpi, views.RecvRequest, views.SendRequest)
+        self._cached_recv = mpi.symbols.get("mca_pml_ob1_recvreq")
+        self._cached_send = mpi.symbols.get("mca_pml_ob1_sendreq")
+        self._matching = Ob1Matching(mpi)
+        self._unexpected = Unexpected(mpi, self._matching)
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator that no receive has matched, then what is known of early ones."""
         return self._unexpected.operations(entry, self._nonblocking_base)
 
@@ -64,7 +63,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator in the order in which they were posted, which is that of matching.
 
         Probes that wait are among them: they take part in matching.
@@ -83,7 +82,7 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
         if broken is not None:
             raise broken
 
-    def _receive(self, request: views.RecvRequest, entry: Entry, counts: tuple[int, int] | None) -> Operation:
+    def _receive(self, request: views.RecvRequest, entry: OmpiEntry, counts: tuple[int, int] | None) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
         matched = _has_message(request)
         held = request.pml_type in HELD
@@ -141,13 +140,13 @@ class Ob1(PooledPml[views.RecvRequest, views.SendRequest]):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination, and for each in the order of sending."""
         requests = self._send.of(entry.view.address)
         for request in sorted(requests, key=lambda each: (each.req_peer, each.req_sequence)):
             yield self._send_operation(request, entry)
 
-    def _send_operation(self, request: views.SendRequest, entry: Entry) -> Operation:
+    def _send_operation(self, request: views.SendRequest, entry: OmpiEntry) -> Operation:
         facts = self._datatypes.at(request.req_datatype)
         if request.req_complete == COMPLETE and not request.free_called:
             status = Status.COMPLETE

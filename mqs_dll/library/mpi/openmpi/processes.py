@@ -9,24 +9,24 @@ from mqs_dll.contract.errors import MqsError
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.groups import ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 
-class Processes:
+class OmpiProcList:
     """The list of processes."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, mpi: OmpiProcessContext) -> None:
         """Begin.
 
         Raises:
             LayoutError: the layout of ompi_proc_t isn't known.
         """
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._proc = views.Proc.bind(parts.layouts)
-        self._list = parts.symbols.need("ompi_proc_list")
-        self._first = cm_views.Endpoints.bind(parts.layouts).constant("proc_endpoints")
-        self._slots = max(0, parts.class_size("ompi_proc_t") - self._first) // WORD
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._proc = views.Proc.bind(mpi.layouts)
+        self._list = mpi.symbols.need("ompi_proc_list")
+        self._first = cm_views.Endpoints.bind(mpi.layouts).constant("proc_endpoints")
+        self._slots = max(0, mpi.class_size("ompi_proc_t") - self._first) // WORD
 
     def endpoints(self) -> Iterator[tuple[ProcName, tuple[int, ...]]]:
         """Yield the name of each process, and the pointers that its transports keep there, as far as they can be read.

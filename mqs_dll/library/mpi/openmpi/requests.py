@@ -9,8 +9,8 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.openmpi import cm_views, tags, views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.transport import Transport
 
 # ompi/request/request.h: ompi_request_state_t; 0 is a request that nobody uses
@@ -26,11 +26,11 @@ RequestT = TypeVar("RequestT", views.RecvRequest, views.SendRequest, cm_views.Cm
 class RequestPool(Generic[RequestT]):
     """The requests of one direction, read once in a sweep."""
 
-    def __init__(self, view: type[RequestT], symbol: str, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._pool = parts.symbols.need(symbol)
-        self._reader: Reader[RequestT] = view.bind(parts.layouts)
+    def __init__(self, view: type[RequestT], symbol: str, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._pool = mpi.symbols.need(symbol)
+        self._reader: Reader[RequestT] = view.bind(mpi.layouts)
 
     def at(self, address: int) -> RequestT:
         """Read one request.
@@ -71,24 +71,24 @@ class RequestPool(Generic[RequestT]):
         return found
 
 
-class PooledPml(Transport[Entry], Generic[RecvT, SendT]):
+class PooledPml(Transport[OmpiEntry], Generic[RecvT, SendT]):
     """A point-to-point layer that takes its requests from these pools."""
 
-    def __init__(self, parts: Parts, receives: type[RecvT], sends: type[SendT]) -> None:
+    def __init__(self, mpi: OmpiProcessContext, receives: type[RecvT], sends: type[SendT]) -> None:
         """Begin, with the views of the layer's requests.
 
         Raises:
             LayoutError: their layouts are missing.
         """
-        self._memory = parts.memory
-        self._datatypes = parts.datatypes
-        self._recv: RequestPool[RecvT] = RequestPool(receives, "mca_pml_base_recv_requests", parts)
-        self._send: RequestPool[SendT] = RequestPool(sends, "mca_pml_base_send_requests", parts)
+        self._memory = mpi.memory
+        self._datatypes = mpi.datatypes
+        self._recv: RequestPool[RecvT] = RequestPool(receives, "mca_pml_base_recv_requests", mpi)
+        self._send: RequestPool[SendT] = RequestPool(sends, "mca_pml_base_send_requests", mpi)
         self._nonblocking_base = tags.nonblocking_base(
-            has_index=parts.layouts.offset("ompi_communicator_t", "c_index") is not None
+            has_index=mpi.layouts.offset("ompi_communicator_t", "c_index") is not None
         )
 
-    def requests_of(self, entry: Entry) -> int:
+    def requests_of(self, entry: OmpiEntry) -> int:
         """Return how many requests refer to a communicator, started or not; 0 where they can't be read."""
         try:
             return self._recv.references(entry.view.address) + self._send.references(entry.view.address)

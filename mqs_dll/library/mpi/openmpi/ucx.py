@@ -20,23 +20,21 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
-from mqs_dll.library.fabric.ucx.pool import Received, Requests, Sent
-from mqs_dll.library.fabric.ucx.worker import Worker, find_worker, is_worker
+from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
+from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
+from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, Memory, remembered
 from mqs_dll.library.mpi import envelopes, stack
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
 from mqs_dll.library.mpi.openmpi import tags, views
-from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, request_text, tag_text
+from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
+from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, request_text, tag_text
 from mqs_dll.library.mpi.openmpi.groups import ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import Pml, hidden
-from mqs_dll.library.mpi.openmpi.processes import Processes
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
+from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
-from mqs_dll.library.mpi.openmpi.unexpected import early_notes
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LARGEST_REQUEST = 4096
@@ -69,10 +67,10 @@ NEIGHBORHOOD = "or a neighborhood collective's: pml/ucx cuts its tag"
 MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED = bytes(4), b"\1\0\0\0"
 
 
-class Asked(NamedTuple):
+class StartedPersistent(NamedTuple):
     """What a persistent request that is started was made with."""
 
-    own: views.Request
+    own: views.OmpiRequest
     """Its address is the handle."""
     work: int
     """The address of the request that does its work, 0 for none: that is given back as soon as it is done."""
@@ -91,13 +89,13 @@ class Asked(NamedTuple):
     freed: bool = False
 
 
-class Held(NamedTuple):
+class PmlUcxContents(NamedTuple):
     """What the worker holds, by the slot of the communicator."""
 
-    posted: Mapping[int, Sequence[Posted]]
+    posted: Mapping[int, Sequence[UcxPosted]]
     received: Mapping[int, Sequence[Received]]
-    sent: Mapping[int, Sequence[Sent]]
-    done: Mapping[int, Sequence[Asked]]
+    sent: Mapping[int, Sequence[UcxSent]]
+    done: Mapping[int, Sequence[StartedPersistent]]
     """Persistent requests that are done."""
     in_pool: frozenset[int]
     """The addresses of the requests that Open MPI has a part of."""
@@ -105,29 +103,29 @@ class Held(NamedTuple):
     """Whether no blocking send can be missing."""
 
 
-class Ucx(Pml):
+class PmlUcx(Pml):
     """pml/ucx in one process."""
 
     name = "pml/ucx"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, mpi: OmpiProcessContext) -> None:
         """Find the worker.
 
         Raises:
             LayoutError: there is none, or UCX is of a release that isn't known.
         """
-        self._memory = memory = parts.memory
-        symbols, layouts = parts.symbols, parts.layouts
-        self._datatypes = parts.datatypes
-        self._communicators = Communicators(parts)
-        self._request = views.Request.bind(layouts)
-        self._own_bytes = own_bytes(parts)
+        self._memory = memory = mpi.memory
+        symbols, layouts = mpi.symbols, mpi.layouts
+        self._datatypes = mpi.datatypes
+        self._communicators = OmpiCommunicators(mpi)
+        self._request = views.OmpiRequest.bind(layouts)
+        self._own_bytes = own_bytes(mpi)
         self._worker = find_own_worker(symbols.image, memory, self._own_bytes)
-        self._matching = Matching(self._worker)
-        self._requests = Requests(self._worker)
-        self._processes = Processes(parts)
-        self._containers = parts.containers
-        self._pool = _pool_of_persistent(parts)
+        self._matching = UcxMatching(self._worker)
+        self._requests = UcxRequests(self._worker)
+        self._processes = OmpiProcList(mpi)
+        self._containers = mpi.containers
+        self._pool = _pool_of_persistent(mpi)
         self._nonblocking_base = tags.nonblocking_base(
             has_index=layouts.offset("ompi_communicator_t", "c_index") is not None
         )
@@ -142,7 +140,7 @@ class Ucx(Pml):
     # ------------------------------------------------------------ reading
 
     @remembered
-    def _held(self) -> Held:
+    def _held(self) -> PmlUcxContents:
         """Return what the worker holds.
 
         Raises:
@@ -152,22 +150,22 @@ class Ucx(Pml):
         in_pool = frozenset(self._requests.in_use())
         others = sorted(in_pool.difference(each.address for each in waiting))
         blocking, no_other = self._blocking(any(each.address not in in_pool for each in waiting))
-        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        posted: defaultdict[int, list[UcxPosted]] = defaultdict(list)
         received: defaultdict[int, list[Received]] = defaultdict(list)
-        sent: defaultdict[int, list[Sent]] = defaultdict(list)
+        sent: defaultdict[int, list[UcxSent]] = defaultdict(list)
         for each in waiting:
             posted[_slot(each.tag)].append(each)
         for got in self._requests.receives(others):
             received[_slot(got.tag)].append(got)
         for send in chain(self._requests.sends(others), blocking):
             sent[self._slot_of(send, in_pool)].append(send)
-        done: defaultdict[int, list[Asked]] = defaultdict(list)
+        done: defaultdict[int, list[StartedPersistent]] = defaultdict(list)
         for asked in self._persistent().values():
             if not asked.work and asked.own.req_complete == COMPLETE:
                 done[_slot(asked.tag)].append(asked)
-        return Held(posted, received, sent, done, in_pool, no_other)
+        return PmlUcxContents(posted, received, sent, done, in_pool, no_other)
 
-    def _blocking(self, receives: bool) -> tuple[list[Sent], bool]:
+    def _blocking(self, receives: bool) -> tuple[list[UcxSent], bool]:
         """Return the blocking send of the first thread, if it is seen on its stack, and whether there is no other.
 
         A thread is in one call at a time: the one that waits in a blocking receive (``receives``) sends nothing.
@@ -186,7 +184,7 @@ class Ucx(Pml):
         found = [each for each in sends if each.tag is None or ranks.get(_slot(each.tag)) == _source(each.tag)]
         return found, bool(found)
 
-    def _slot_of(self, sent: Sent, in_pool: frozenset[int]) -> int:
+    def _slot_of(self, sent: UcxSent, in_pool: frozenset[int]) -> int:
         """Return the slot of a send's communicator, NO_SLOT where it isn't known."""
         if sent.tag is not None:
             return _slot(sent.tag)
@@ -197,18 +195,18 @@ class Ucx(Pml):
         communicator = self._memory.pointer((made.own if made else request).address + self._own_bytes - WORD)
         return next((each.slot for each in self._communicators.read() if each.view.address == communicator), NO_SLOT)
 
-    def _own_part(self, address: int, in_pool: frozenset[int]) -> views.Request | None:
+    def _own_part(self, address: int, in_pool: frozenset[int]) -> views.OmpiRequest | None:
         """Return Open MPI's part of a request of the pool; None for one on the stack, which has none."""
         return self._request.at(self._memory, address + self._worker.request_size) if address in in_pool else None
 
-    def _asked(self, request: views.Request | None) -> Asked | None:
+    def _asked(self, request: views.OmpiRequest | None) -> StartedPersistent | None:
         """Return what a persistent request was made with, given it or what does its work; None for another."""
         return None if request is None else self._persistent().get(request.address)
 
     @remembered
-    def _persistent(self) -> dict[int, Asked]:
+    def _persistent(self) -> dict[int, StartedPersistent]:
         """Return the persistent requests that are started, by the address of what does their work, or their own."""
-        found: dict[int, Asked] = {}
+        found: dict[int, StartedPersistent] = {}
         pool = self._containers.pool_elements(self._pool, self._request) if self._pool else []
         for own in pool:
             if own.req_state == ACTIVE:
@@ -216,14 +214,14 @@ class Ucx(Pml):
                 work, flags, buffer, count, _, datatype, tag, mode, endpoint, mask = values
                 facts = self._datatypes.at(datatype)
                 length = UNKNOWN if facts is None else count * facts.size
-                found[work or own.address] = Asked(
+                found[work or own.address] = StartedPersistent(
                     own, work, bool(flags & SEND), buffer, count, datatype, length, tag, mask, mode, endpoint
                 )
         return found
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
@@ -246,7 +244,7 @@ class Ucx(Pml):
             own = self._own_part(each.address, held.in_pool)
             yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
-    def _done(self, asked: Received | Asked, own: views.Request, entry: Entry) -> Operation:
+    def _done(self, asked: Received | StartedPersistent, own: views.OmpiRequest, entry: OmpiEntry) -> Operation:
         if own.status_cancelled:
             return self._receive(Status.COMPLETE, asked, own, entry, NOTHING, phrases.CANCELLED())
         return self._receive(Status.COMPLETE, asked, own, entry, _status(own), None)
@@ -254,9 +252,9 @@ class Ucx(Pml):
     def _receive(
         self,
         status: Status,
-        asked: Posted | Received | Asked,
-        own: views.Request | None,
-        entry: Entry,
+        asked: UcxPosted | Received | StartedPersistent,
+        own: views.OmpiRequest | None,
+        entry: OmpiEntry,
         got: Envelope,
         progress: str | None,
     ) -> Operation:
@@ -280,7 +278,9 @@ class Ucx(Pml):
             tag_wild=any_tag,
         )
 
-    def _done_at_once(self, late: Received, own: views.Request | None, entry: Entry, got: Envelope) -> Operation:
+    def _done_at_once(
+        self, late: Received, own: views.OmpiRequest | None, entry: OmpiEntry, got: Envelope
+    ) -> Operation:
         made = self._asked(own)
         return envelopes.receive(
             Status.COMPLETE,
@@ -298,7 +298,7 @@ class Ucx(Pml):
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Return the sends of a communicator by destination and tag: their order is not kept.
 
         Raises:
@@ -321,7 +321,7 @@ class Ucx(Pml):
             raise refusal
         return chain(found, _raise(refusal))
 
-    def _send(self, sent: Sent, own: views.Request | None, entry: Entry) -> Operation:
+    def _send(self, sent: UcxSent, own: views.OmpiRequest | None, entry: OmpiEntry) -> Operation:
         made = self._asked(own)
         name = self._endpoint_names().get(sent.endpoint)
         rank = next((rank for rank, each in enumerate(entry.peer_names()) if each == name), INVALID_RANK)
@@ -354,7 +354,7 @@ class Ucx(Pml):
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
         A note on MPI_COMM_WORLD counts those for communicators that this process has not made yet.
@@ -371,11 +371,11 @@ class Ucx(Pml):
             raise broken
 
     @remembered
-    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+    def _arrived(self) -> tuple[Mapping[int, Sequence[UcxArrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
         return arrivals([self._matching], _slot)
 
-    def _unexpected(self, message: Arrived, entry: Entry) -> Operation:
+    def _unexpected(self, message: UcxArrived, entry: OmpiEntry) -> Operation:
         rank, tag = _source(message.tag), _tag(message.tag)
         return envelopes.message(
             Status.COMPLETE if message.here == message.length else Status.PENDING,
@@ -391,7 +391,7 @@ class Ucx(Pml):
 
     # ------------------------------------------------------------ words
 
-    def _tag_text(self, tag: int, entry: Entry) -> str | None:
+    def _tag_text(self, tag: int, entry: OmpiEntry) -> str | None:
         """Return what a tag stands for; None for one of the program.
 
         Those of neighborhood collectives have more than 24 bits; what is left of them looks like a small one.
@@ -400,31 +400,31 @@ class Ucx(Pml):
             return NEIGHBORHOOD
         return tag_text(tag, self._nonblocking_base)
 
-    def _buffer_text(self, made: Asked | None, length: int) -> str | bytes:
+    def _buffer_text(self, made: StartedPersistent | None, length: int) -> str | bytes:
         if made is None:
             return f"{length} bytes; the datatype is not kept"
         return buffer_text(self._datatypes.at(made.datatype), made.elements, made.datatype)
 
-    def _request_text(self, own: views.Request | None, made: Asked | None) -> str | None:
+    def _request_text(self, own: views.OmpiRequest | None, made: StartedPersistent | None) -> str | None:
         if own is None:
             return None
         known = made.own if made else own  # the one that the program has, and waits for
         return request_text(self._memory, known.address, known.req_complete)
 
 
-def own_bytes(parts: Parts) -> int:
+def own_bytes(mpi: OmpiProcessContext) -> int:
     """Return sizeof(ompi_request_t), as the class tells it; its last word is the communicator (req_mpi_object).
 
     Raises:
         LayoutError: the class isn't there, or doesn't have what is known of a request.
     """
-    size = parts.class_size("ompi_request_t")
-    if size % WORD or not views.Request.bind(parts.layouts).end + WORD <= size <= LARGEST_REQUEST:
+    size = mpi.class_size("ompi_request_t")
+    if size % WORD or not views.OmpiRequest.bind(mpi.layouts).end + WORD <= size <= LARGEST_REQUEST:
         raise LayoutError(f"Open MPI's class ompi_request_t says that a request has {size} bytes")
     return size
 
 
-def find_own_worker(image: TargetImage, memory: Memory, own: int) -> Worker:
+def find_own_worker(image: TargetImage, memory: Memory, own: int) -> UcxWorker:
     """Return the worker that ompi_pml_ucx has.
 
     Args:
@@ -444,25 +444,25 @@ def find_own_worker(image: TargetImage, memory: Memory, own: int) -> Worker:
     raise LayoutError("ompi_pml_ucx has no worker of UCX's")
 
 
-def _pool_of_persistent(parts: Parts) -> int | None:
+def _pool_of_persistent(mpi: OmpiProcessContext) -> int | None:
     """Return the address of the pool of persistent requests, an opal_free_list_t in ompi_pml_ucx; None without any.
 
     Raises:
         LayoutError: it isn't there.
     """
-    module = parts.symbols.get("ompi_pml_ucx")
-    kind = parts.symbols.get("mca_pml_ucx_persistent_request_t_class")
+    module = mpi.symbols.get("ompi_pml_ucx")
+    kind = mpi.symbols.get("mca_pml_ucx_persistent_request_t_class")
     if module is None or kind is None:
         return None
-    for place, word in enumerate(parts.memory.pointers(module, MODULE_BYTES // WORD)):
+    for place, word in enumerate(mpi.memory.pointers(module, MODULE_BYTES // WORD)):
         if word == kind:
-            return module + WORD * place - views.OpalFreeList.bind(parts.layouts).offsets["fl_frag_class"]
+            return module + WORD * place - views.OpalFreeList.bind(mpi.layouts).offsets["fl_frag_class"]
     raise LayoutError("ompi_pml_ucx has no pool of persistent requests")
 
 
-def _done_send(asked: Asked) -> Sent:
+def _done_send(asked: StartedPersistent) -> UcxSent:
     """Return the send of a persistent request that is done."""
-    return Sent(
+    return UcxSent(
         asked.own.address,
         asked.tag,
         asked.length,
@@ -476,7 +476,7 @@ def _done_send(asked: Asked) -> Sent:
     )
 
 
-def _status(own: views.Request) -> Envelope:
+def _status(own: views.OmpiRequest) -> Envelope:
     return Envelope(own.status_source, own.status_tag, own.status_ucount)
 
 
@@ -504,7 +504,7 @@ def _tag(bits: int) -> int:
     return tag - (1 << TAG_BITS) if tag >> TAG_BITS - 1 else tag
 
 
-def _receive_kind(own: views.Request | None, made: Asked | None, *, has_message: bool) -> str:
+def _receive_kind(own: views.OmpiRequest | None, made: StartedPersistent | None, *, has_message: bool) -> str:
     """Name the call: a blocking receive has no request of Open MPI's; MPI_Sendrecv makes a nonblocking one."""
     if own is None:
         return phrases.received_by("MPI_Recv", how=How.BLOCKING, has_message=has_message)
@@ -513,7 +513,7 @@ def _receive_kind(own: views.Request | None, made: Asked | None, *, has_message:
     return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
 
 
-def _send_kind(sent: Sent, own: views.Request | None, made: Asked | None) -> str:
+def _send_kind(sent: UcxSent, own: views.OmpiRequest | None, made: StartedPersistent | None) -> str:
     """Name the call; that of a standard send is not told from that of one in ready or buffered mode."""
     if own is None:
         return phrases.made_by("MPI_Send", "MPI_Rsend", "MPI_Sendrecv")

@@ -82,7 +82,7 @@ class OpalInfoSubscriber(View):
 # ---------------------------------------------------------------- communicators, groups, processes
 
 
-class Communicator(View):
+class OmpiCommunicator(View):
     """MPI_Comm is the address of one."""
 
     struct = "ompi_communicator_t"
@@ -99,7 +99,7 @@ class Communicator(View):
     c_pml_comm: int = pointer()
 
 
-class Group(View):
+class OmpiGroup(View):
     """MPI_Group is the address of one."""
 
     struct = "ompi_group_t"
@@ -123,7 +123,7 @@ class Proc(View):
 # ---------------------------------------------------------------- requests
 
 
-class Request(View):
+class OmpiRequest(View):
     """MPI_Request is the address of one."""
 
     struct = "ompi_request_t"
@@ -137,7 +137,7 @@ class Request(View):
     req_persistent: int = uint8()
 
 
-class PmlRequest(Request):
+class PmlRequest(OmpiRequest):
     """A point-to-point request of pml/ob1, up to what sends and receives share."""
 
     pml_complete: int = uint8("mca_pml_base_request_t", name="req_pml_complete")
@@ -226,7 +226,7 @@ class Ob1Header(View):
     hdr_msg_length: int = uint64("mca_pml_ob1_rendezvous_hdr_t")
 
 
-class Ob1(View):
+class Ob1Component(View):
     """The component's own struct."""
 
     struct = "mca_pml_ob1_t"
@@ -236,7 +236,7 @@ class Ob1(View):
 # ---------------------------------------------------------------- datatypes, windows, components
 
 
-class Datatype(View):
+class OmpiDatatype(View):
     """MPI_Datatype is the address of one."""
 
     struct = "ompi_datatype_t"
@@ -246,7 +246,7 @@ class Datatype(View):
     name: bytes = chars(64)
 
 
-class Win(View):
+class OmpiWin(View):
     """MPI_Win is the address of one."""
 
     struct = "ompi_win_t"
@@ -272,8 +272,8 @@ ALL: tuple[type[View], ...] = (
     OpalPointerArray,
     OpalFreeList,
     OpalInfoSubscriber,
-    Communicator,
-    Group,
+    OmpiCommunicator,
+    OmpiGroup,
     Proc,
     RecvRequest,
     SendRequest,
@@ -281,9 +281,9 @@ ALL: tuple[type[View], ...] = (
     Ob1Proc,
     Ob1RecvFrag,
     Ob1Header,
-    Ob1,
-    Datatype,
-    Win,
+    Ob1Component,
+    OmpiDatatype,
+    OmpiWin,
     Component,
 )
 """Every view, for the sources of layouts."""

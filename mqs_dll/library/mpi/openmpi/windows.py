@@ -15,9 +15,9 @@ from mqs_dll.contract.abi import Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
-from mqs_dll.library.mpi.openmpi.heap import heap_bytes
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
+from mqs_dll.library.mpi.openmpi.containers import heap_bytes
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 FREED = 0x1
 INVALID = 0x2
@@ -40,21 +40,21 @@ _Epochs = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] 
 _UNKNOWN: _Epochs = (None, None, None)
 
 
-class Windows:
+class OmpiWindows:
     """Reads the windows of one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._symbols = parts.symbols
-        self._containers = parts.containers
-        self._groups = parts.groups
-        self._window = views.Win.bind(parts.layouts)
-        self._sync_size = parts.class_size("ompi_osc_rdma_sync_t")
-        self._header = parts.class_size("opal_object_t")
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._symbols = mpi.symbols
+        self._containers = mpi.containers
+        self._groups = mpi.groups
+        self._window = views.OmpiWin.bind(mpi.layouts)
+        self._sync_size = mpi.class_size("ompi_osc_rdma_sync_t")
+        self._header = mpi.class_size("opal_object_t")
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
             self._sync_size = 0
 
-    def table(self) -> Iterator[views.Win]:
+    def table(self) -> Iterator[views.OmpiWin]:
         """Yield what is in the table of windows, those that are being freed too.
 
         Raises:
@@ -64,7 +64,7 @@ class Windows:
             if slot > 0:  # slot 0 holds MPI_WIN_NULL
                 yield self._window.at(self._memory, address)
 
-    def read(self, communicators: Iterable[Entry]) -> list[Window]:
+    def read(self, communicators: Iterable[OmpiEntry]) -> list[Window]:
         """Return the windows that are alive.
 
         Args:

@@ -9,10 +9,10 @@ from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
-from mqs_dll.library.mpi.mpich.buffered import HEADER_WORDS
 from mqs_dll.library.mpi.mpich.ch3 import Ch3
 from mqs_dll.library.mpi.mpich.links import lists_of
-from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
+from mqs_dll.library.mpi.mpich.operations import BSEND_HEADER_WORDS
+from mqs_dll.library.mpi.mpich.requests import DeviceRequest, RequestKind
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
 
 ANY_SOURCE = 0xFFFE
@@ -30,7 +30,7 @@ class Process(MpichProcess):
     def __init__(self) -> None:
         super().__init__(layouts_with("MPIR_Request", "dev.match.parts.tag"))
 
-    def make(self, kind: Kind, dev: dict[str, int], **members: int) -> int:
+    def make(self, kind: RequestKind, dev: dict[str, int], **members: int) -> int:
         """Make a request, with ch3's part of it."""
         address = self.request(self.kind(kind), **members)
         self.put(views.Ch3Request, address, **dev)
@@ -39,17 +39,17 @@ class Process(MpichProcess):
     def receive(self, tag: int, rank: int = 1, following: int = 0, state: int = 0, **members: int) -> int:
         """Make a receive on MPI_COMM_WORLD; ``following`` is its link."""
         dev = {"match_tag": tag, "match_rank": rank, "user_count": 2, "datatype": MPI_INT, "state": state}
-        return self.make(Kind.RECV, {**dev, "next": following}, **{"comm": self.world, **members})
+        return self.make(RequestKind.RECV, {**dev, "next": following}, **{"comm": self.world, **members})
 
     def message(self, tag: int, state: int, context_id: int = 0, following: int = 0, **members: int) -> int:
         """Make an unexpected message of rank 2, with 24 bytes."""
         dev = {"match_tag": tag, "match_rank": 2, "match_context_id": context_id, "tmpbuf": 0x5555, "state": state}
-        return self.make(Kind.RECV, {**dev, "next": following}, status_count_lo=24, **members)
+        return self.make(RequestKind.RECV, {**dev, "next": following}, status_count_lo=24, **members)
 
     def send(self, tag: int, state: int = SEND, **dev: int) -> int:
         """Make a send to rank 3 on MPI_COMM_WORLD."""
         fields = {"match_tag": tag, "match_rank": 3, "user_count": 2, "datatype": MPI_INT, "state": state, **dev}
-        return self.make(Kind.SEND, fields, comm=self.world)
+        return self.make(RequestKind.SEND, fields, comm=self.world)
 
     def receives(self) -> list[Operation]:
         """Return the receives of MPI_COMM_WORLD."""
@@ -206,9 +206,9 @@ def test_a_freed_receive_says_so(process: Process) -> None:
 def test_a_started_persistent_receive_is_shown_once(process: Process) -> None:
     """It has the handle that the program knows; one that is not started isn't shown at all."""
     real = process.receive(5)
-    counter = real + views.Request.bind(process.layouts).offsets["cc"]
-    process.make(Kind.PREQUEST_RECV, {}, comm=process.world, cc=0, real_request=real, cc_ptr=counter)
-    process.make(Kind.PREQUEST_RECV, {}, comm=process.world, cc=0)
+    counter = real + views.MpirRequest.bind(process.layouts).offsets["cc"]
+    process.make(RequestKind.PREQUEST_RECV, {}, comm=process.world, cc=0, real_request=real, cc_ptr=counter)
+    process.make(RequestKind.PREQUEST_RECV, {}, comm=process.world, cc=0)
     (shown,) = process.receives()
     assert "MPI_Recv_init, persistent, started" in text(shown)
     assert f"request {FIRST_HANDLE + 1:#x}" in text(shown)
@@ -216,7 +216,7 @@ def test_a_started_persistent_receive_is_shown_once(process: Process) -> None:
 
 def test_a_held_message_does_not_invent_what_was_asked_for(process: Process) -> None:
     """A message of MPI_Mprobe is a matched receive, of which only the message is known."""
-    process.make(Kind.MPROBE, {}, comm=process.world, status_source=2, status_tag=6, status_count_lo=20)
+    process.make(RequestKind.MPROBE, {}, comm=process.world, status_source=2, status_tag=6, status_count_lo=20)
     (shown,) = process.receives()
     assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, -1, False)
     assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.MATCHED, 2, 6, 20)
@@ -271,7 +271,7 @@ def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> 
     buffer = process.next_address() + 2048
     request = process.send(7, datatype=PACKED, user_buf=buffer)
     process.send(8, datatype=PACKED, user_buf=buffer)
-    offset = buffer - request - (HEADER_WORDS - 5) * 8
+    offset = buffer - request - (BSEND_HEADER_WORDS - 5) * 8
     process.requests[offset : offset + 16] = request.to_bytes(8, "little") + buffer.to_bytes(8, "little")
     shown = process.sends()
     assert "MPI_Bsend or MPI_Ibsend" in text(shown[0])
@@ -299,7 +299,7 @@ def test_an_unexpected_message_tells_where_it_is(process: Process) -> None:
 def test_a_message_without_bytes_has_no_buffer(process: Process) -> None:
     """An empty message that has come is complete, and its buffer is 0 whatever the request says."""
     address = process.message(7, EAGER, cc=0, ref_count=1)
-    process.put(views.Request, address, status_count_lo=0)
+    process.put(views.MpirRequest, address, status_count_lo=0)
     (shown,) = process.unexpected()
     assert (shown.status, shown.buffer, shown.actual_length) == (Status.COMPLETE, 0, 0)
 
@@ -329,4 +329,4 @@ def test_only_a_request_that_goes_on_without_the_program_is_freed(cc: int, refer
     process = MpichProcess(layouts_with("MPIR_Request", "dev.match.parts.tag"))
     address = process.request(1, cc=cc, ref_count=references)
     request = process.parts("ch3:nemesis").requests.live()[address]
-    assert OfRequest(request).given_up == words
+    assert DeviceRequest(request).given_up == words

@@ -13,13 +13,13 @@ from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import available
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
 from mqs_dll.library.mpi.mpich.ch4 import Ch4
 from mqs_dll.library.mpi.mpich.ch4.cells import Cells
-from mqs_dll.library.mpi.mpich.parts import Parts
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 from tests.support.memory_image import MemoryImage
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, REQUESTS, MpichProcess
 
@@ -57,15 +57,15 @@ class Process(MpichProcess):
         known = view.bind(self.layouts).offsets
         self.put(view, address, **{name: value for name, value in members.items() if name in known})
 
-    def make(self, kind: Kind, am: dict[str, int], extension: dict[str, int] | None, **members: int) -> int:
+    def make(self, kind: RequestKind, am: dict[str, int], extension: dict[str, int] | None, **members: int) -> int:
         """Make the request of an active message, whose extension is None when it is complete."""
         source, tag = (am.get(name, 0) for name in ("source", "tag"))
-        marks = {"is_local": 1} if views.Request.bind(self.layouts).offsets.get("type") is None else {"type": 1}
+        marks = {"is_local": 1} if views.MpirRequest.bind(self.layouts).offsets.get("type") is None else {"type": 1}
         status = {"status_source": source, "status_tag": tag}
         address = self.request(self.kind(kind), **{**marks, **status, **members})
         pointer = 0 if extension is None else address + EXTENSION
         if extension is None:
-            self.put(views.Request, address, cc=0, ref_count=1)
+            self.put(views.MpirRequest, address, cc=0, ref_count=1)
         view = views.by_context_id(views.AmRequest, views.NarrowAmRequest, self.layouts)
         defaults = {"req": pointer, "count": 2, "datatype": MPI_INT, "buffer": BUFFER}
         self.put_known(view, address, **{**defaults, **am})
@@ -87,27 +87,27 @@ class Process(MpichProcess):
     def receive(self, tag: int, source: int = 2, following: int = 0, **members: int) -> int:
         """Make a posted receive on MPI_COMM_WORLD; ``following`` is the next on its list."""
         members = {"comm": self.world, "next": following, **members}
-        return self.make(Kind.RECV, {"tag": tag, "source": source}, {"status": 0}, **members)
+        return self.make(RequestKind.RECV, {"tag": tag, "source": source}, {"status": 0}, **members)
 
     def matched(self, tag: int, **extension: int) -> int:
         """Make a receive that rank 2's message of 4 bytes has matched, and of which nothing has come."""
         state = {"status": IN_PROGRESS, "in_data_sz": 4, **extension}
-        return self.make(Kind.RECV, {"tag": tag, "source": 2}, state, comm=self.world, status_count_lo=4)
+        return self.make(RequestKind.RECV, {"tag": tag, "source": 2}, state, comm=self.world, status_count_lo=4)
 
     def message(self, tag: int, state: int = UNEXPECTED, following: int = 0, **am: int) -> int:
         """Make an unexpected message of 24 bytes from rank 2."""
         am = {"tag": tag, "source": 2, "count": 24, **am}
-        return self.make(Kind.RECV, am, {"status": state}, next=following)
+        return self.make(RequestKind.RECV, am, {"status": state}, next=following)
 
     def send(self, **extension: int) -> int:
         """Make a send on MPI_COMM_WORLD to rank 3, if what its request says is to be believed."""
-        address = self.make(Kind.SEND, {}, extension, comm=self.world)
+        address = self.make(RequestKind.SEND, {}, extension, comm=self.world)
         self.put(views.AmSendRequest, address, dest=3)
         return address
 
-    def persistent(self, kind: Kind, real: int, **arguments: int) -> int:
+    def persistent(self, kind: RequestKind, real: int, **arguments: int) -> int:
         """Make the persistent request that a request does the work of."""
-        counter = real + views.Request.bind(self.layouts).offsets["cc"]
+        counter = real + views.MpirRequest.bind(self.layouts).offsets["cc"]
         address = self.request(self.kind(kind), comm=self.world, cc=0, real_request=real, cc_ptr=counter)
         self.put(views.PersistentRequest, address, **arguments)
         return address
@@ -131,7 +131,7 @@ class Process(MpichProcess):
         context = struct.pack("<I" if self.layouts.struct(views.CONTEXT_ID).size == 4 else "<Hxx", context_id)
         return struct.pack("<ii", rank, tag) + context + struct.pack("<IIIQQQ", 0, flags, 0, request, size, 0)
 
-    def device(self, device: str = "ch4:ofi ucx", parts: Parts | None = None) -> Ch4:
+    def device(self, device: str = "ch4:ofi ucx", parts: MpichProcessContext | None = None) -> Ch4:
         """Return what is chosen for the process."""
         found = select(parts or self.parts(device))
         assert isinstance(found, Ch4)
@@ -216,7 +216,7 @@ def test_wildcards_are_minus_one(process: Process) -> None:
 def test_the_netmods_half_of_a_receive_from_any_source_is_not_shown(recent: Process) -> None:
     """The program has the handle of the other half."""
     half = recent.receive(7, source=recent.any_source, anysrc_partner=recent.next_address() + PAGE, is_local=1)
-    recent.request(recent.kind(Kind.RECV), comm=recent.world, anysrc_partner=half)
+    recent.request(recent.kind(RequestKind.RECV), comm=recent.world, anysrc_partner=half)
     (shown,) = recent.receives()
     assert f"request {FIRST_HANDLE:#x}" in text(shown)
 
@@ -233,7 +233,7 @@ def test_a_matched_receive_tells_its_message_and_not_what_it_asked_for(process: 
 def test_a_message_and_the_receive_that_it_was_matched_with_are_one(recent: Process) -> None:
     """Where a receive had a request before it found its message, it is shown once, with that request's handle."""
     status = {"tag": 7, "source": 2}  # MPICH copies it
-    waiting = recent.make(Kind.RECV, {"buffer": 0, **status}, {"status": IN_PROGRESS}, comm=recent.world)
+    waiting = recent.make(RequestKind.RECV, {"buffer": 0, **status}, {"status": IN_PROGRESS}, comm=recent.world)
     recent.matched(7, status=IN_PROGRESS | 0x40 | 0x80, match_req=waiting)
     (shown,) = recent.receives()
     assert (shown.actual_tag, shown.buffer) == (7, BUFFER)
@@ -243,7 +243,7 @@ def test_a_message_and_the_receive_that_it_was_matched_with_are_one(recent: Proc
 def test_of_a_complete_receive_only_the_message_is_believed(recent: Process) -> None:
     """Its request may still have the buffer, the count and the datatype of an earlier use, or ch4's own buffer."""
     am = {"tag": 7, "source": 2, "buffer": BUFFER, "count": 16, "datatype": MPI_INT}
-    recent.make(Kind.RECV, am, None, comm=recent.world, status_count_lo=8)
+    recent.make(RequestKind.RECV, am, None, comm=recent.world, status_count_lo=8)
     (shown,) = recent.receives()
     assert (shown.status, shown.buffer, shown.desired_length, shown.actual_length) == (Status.COMPLETE, 0, -1, 8)
     assert "buffer is not kept" in text(shown)
@@ -252,7 +252,7 @@ def test_of_a_complete_receive_only_the_message_is_believed(recent: Process) -> 
 
 def test_a_cancelled_receive_has_no_message(process: Process) -> None:
     """What it asked for is still there, and its status is no message."""
-    process.make(Kind.RECV, {"tag": 7, "source": 2}, None, comm=process.world, status_count_hi_and_cancelled=1)
+    process.make(RequestKind.RECV, {"tag": 7, "source": 2}, None, comm=process.world, status_count_hi_and_cancelled=1)
     (shown,) = process.receives()
     assert (shown.status, shown.desired_tag, shown.actual_tag, shown.actual_length) == (Status.COMPLETE, 7, -1, -1)
     assert "cancelled" in text(shown)
@@ -263,7 +263,7 @@ def test_a_started_persistent_receive_keeps_its_wildcards(process: Process) -> N
     real = process.matched(7)
     wild = {"rank": process.any_source & 0xFFFFFFFF, "tag": process.any_tag & 0xFFFFFFFF}
     asked = {name: value - (1 << 32) for name, value in wild.items()}
-    persistent = process.persistent(Kind.PREQUEST_RECV, real, **asked, buffer=BUFFER, count=3, datatype=MPI_INT)
+    persistent = process.persistent(RequestKind.PREQUEST_RECV, real, **asked, buffer=BUFFER, count=3, datatype=MPI_INT)
     (shown,) = process.receives()
     assert (shown.desired_local_rank, shown.tag_wild, shown.desired_length, shown.actual_tag) == (-1, True, 12, 7)
     assert "MPI_Recv_init, persistent, started" in text(shown)
@@ -273,7 +273,9 @@ def test_a_started_persistent_receive_keeps_its_wildcards(process: Process) -> N
 
 def test_a_held_message_does_not_invent_what_was_asked_for(process: Process) -> None:
     """A message of MPI_Mprobe is a matched receive, of which only the message is known."""
-    process.make(Kind.MPROBE, {"tag": 6, "source": 2, "count": 20}, {"status": UNEXPECTED | 8}, comm=process.world)
+    process.make(
+        RequestKind.MPROBE, {"tag": 6, "source": 2, "count": 20}, {"status": UNEXPECTED | 8}, comm=process.world
+    )
     (shown,) = process.receives()
     assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, -1, False)
     assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.MATCHED, 2, 6, 20)
@@ -334,7 +336,7 @@ def test_messages_for_a_part_that_is_not_made_yet_are_shown_on_the_whole(recent:
 
 def test_an_announced_partitioned_send_is_no_message(recent: Process) -> None:
     """The request that MPI_Psend_init of another process makes here has no communicator and is no active message."""
-    recent.request(recent.kind(Kind.RECV), ref_count=1)
+    recent.request(recent.kind(RequestKind.RECV), ref_count=1)
     assert recent.unexpected() == []
     assert recent.receives() == []
 
@@ -384,9 +386,9 @@ def test_a_receive_under_way_has_the_length_of_its_message(
     request = process.matched(7, in_data_sz=rest, came=came)
     if views.AmRequest.bind(process.layouts).offsets.get("source") is None:
         rest, length, text_says = 3, 8, "5 of 8 bytes are here"
-        process.put(views.Request, request, status_count_lo=8)
+        process.put(views.MpirRequest, request, status_count_lo=8)
         process.put(views.AmExtension, request + EXTENSION, in_data_sz=3)
-    process.put(views.Request, request, status_error=error)
+    process.put(views.MpirRequest, request, status_error=error)
     (shown,) = process.receives()
     assert (shown.status, shown.desired_length, shown.actual_length) == (Status.MATCHED, 8, length)
     assert text_says in text(shown)
@@ -394,7 +396,7 @@ def test_a_receive_under_way_has_the_length_of_its_message(
 
 def test_a_send_that_is_done_is_shown_without_what_is_gone(process: Process) -> None:
     """What its request has may be an earlier message's: without a header it is complete, and nothing else is known."""
-    process.make(Kind.SEND, {}, None, comm=process.world)
+    process.make(RequestKind.SEND, {}, None, comm=process.world)
     (shown,) = process.sends()
     assert (shown.status, shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (
         Status.COMPLETE,
@@ -411,7 +413,7 @@ def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
     """Its arguments are in the persistent request, whatever its own request says."""
     real = process.send(seg_issued=1, offset=64)
     asked = {"p_type": 3, "rank": 2, "tag": 32, "buffer": 0x7777, "count": 16, "datatype": MPI_INT}
-    process.persistent(Kind.PREQUEST_SEND, real, **asked)
+    process.persistent(RequestKind.PREQUEST_SEND, real, **asked)
     (shown,) = process.sends()
     assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (2, 32, 64, 0x7777)
     assert "MPI_Ssend_init, persistent, started" in text(shown)
@@ -432,8 +434,8 @@ def test_a_persistent_send_that_was_done_at_once_is_known_whole(process: Process
     """What did its work is a request of the library's own, which all such share and which is in no pool."""
     asked = {"p_type": 1, "rank": 2, "buffer": 0x7777, "count": 16, "datatype": MPI_INT}
     for tag in (32, 33):
-        process.persistent(Kind.PREQUEST_SEND, 0x5555000, tag=tag, **asked)
-    process.persistent(Kind.PREQUEST_SEND, 0, tag=34, **asked)
+        process.persistent(RequestKind.PREQUEST_SEND, 0x5555000, tag=tag, **asked)
+    process.persistent(RequestKind.PREQUEST_SEND, 0, tag=34, **asked)
     shown = process.sends()
     assert [(each.status, each.desired_local_rank, each.desired_tag, each.desired_length) for each in shown] == [
         (Status.COMPLETE, 2, 32, 64),
@@ -544,7 +546,7 @@ class CellsInMemory(MemoryImage):
 
 def library() -> LoadedLibrary:
     """Return a library with one page of variables."""
-    return LoadedLibrary(LIBRARY, (Segment(LIBRARY, PAGE, PAGE, writable=True, executable=False),), "")
+    return LoadedLibrary(LIBRARY, (LoadedSegment(LIBRARY, PAGE, PAGE, writable=True, executable=False),), "")
 
 
 def test_headers_are_found_by_the_request(process: Process) -> None:
@@ -673,7 +675,7 @@ def test_an_order_of_sending_that_nothing_proves_is_not_claimed(recent: Process,
 
 def test_a_send_that_is_done_is_known_by_its_header(recent: Process) -> None:
     """A header that a receiver has answered is of the request's last message, unless a later one lies in a cell."""
-    request, memory = recent.make(Kind.SEND, {}, None, comm=recent.world), CellsInMemory()
+    request, memory = recent.make(RequestKind.SEND, {}, None, comm=recent.world), CellsInMemory()
     recent.put(views.AmSendRequest, request, dest=3)
     memory.put(7, recent.header(request, 22, RTS, 8))
     memory.free(range(COUNT))
@@ -692,7 +694,7 @@ def test_a_send_that_is_done_is_known_by_its_header(recent: Process) -> None:
 def test_a_send_to_oneself_is_a_message_too(process: Process) -> None:
     """On a communicator of one process a send that waits is the unexpected message at the same time."""
     alone = process.comm(0x10, local_size=1, remote_size=1)
-    address = process.request(process.kind(Kind.SEND), comm=alone, is_local=1)  # 4.0 leaves is_local as it was
+    address = process.request(process.kind(RequestKind.SEND), comm=alone, is_local=1)  # 4.0 leaves is_local as it was
     process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
     (sent,), (message,) = process.sends(alone), process.unexpected(alone)
     assert (sent.desired_local_rank, sent.desired_tag, sent.desired_length, sent.buffer) == (0, 5, 16, BUFFER)
@@ -704,7 +706,7 @@ def test_a_cancelled_receive_from_oneself_says_what_is_not_kept(process: Process
     """It has no message, and no rank either: whether it asked for its own or for any is in no field."""
     alone = process.comm(0x10, local_size=1, remote_size=1)
     cancelled = {"cc": 0, "status_count_hi_and_cancelled": 1}
-    address = process.request(process.kind(Kind.RECV), comm=alone, is_local=1, **cancelled)
+    address = process.request(process.kind(RequestKind.RECV), comm=alone, is_local=1, **cancelled)
     process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
     (shown,) = process.receives(alone)
     assert (shown.desired_local_rank, shown.actual_local_rank, shown.actual_tag) == (-1, -1, -1)
@@ -715,9 +717,9 @@ def test_a_cancelled_receive_from_oneself_says_what_is_not_kept(process: Process
 def test_a_message_to_oneself_that_a_probe_took_is_held(recent: Process) -> None:
     """It is neither a message nor a send that waits any more."""
     alone = recent.comm(0x10, local_size=1, remote_size=1)
-    address = recent.request(recent.kind(Kind.SEND), comm=alone)
+    address = recent.request(recent.kind(RequestKind.SEND), comm=alone)
     recent.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
-    probe = recent.request(recent.kind(Kind.MPROBE), comm=alone)
+    probe = recent.request(recent.kind(RequestKind.MPROBE), comm=alone)
     recent.put(views.SelfRequest, probe, match_req=address)
     (held,) = recent.receives(alone)
     assert (held.status, held.actual_local_rank, held.actual_tag, held.actual_length) == (Status.MATCHED, 0, 5, 16)
@@ -747,7 +749,7 @@ def test_what_shared_memory_has_is_shown_before_the_refusal(recent: Process) -> 
     """A receive of the netmod's is shown without what only the netmod knows."""
     recent.spread()
     recent.receive(7)
-    recent.request(recent.kind(Kind.RECV), comm=recent.world)
+    recent.request(recent.kind(RequestKind.RECV), comm=recent.world)
     iterator = recent.device().receives(recent.entry(recent.world))
     assert next(iterator).desired_tag == 7
     unknown = next(iterator)
@@ -763,7 +765,7 @@ def test_a_build_without_shared_memory_shows_what_a_process_tells_itself() -> No
         next(each.layouts for each in available("mpich")[0] if each.name == "mpich-4.0.2-ucx-x86_64")
     )
     alone = process.comm(0x10, local_size=1, remote_size=1)
-    address = process.request(process.kind(Kind.SEND), comm=alone)
+    address = process.request(process.kind(RequestKind.SEND), comm=alone)
     process.put(views.SelfRequest, address, buf=BUFFER, count=4, datatype=MPI_INT, tag=5)
     device = select(process.parts("ch4:ucx"))
     assert [each.desired_tag for each in device.sends(process.entry(alone))] == [5]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from mqs_dll.library.memory import PAGE, WORD, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
-from mqs_dll.library.mpi.mpich.files import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
+from mqs_dll.library.mpi.mpich.romio import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
 from tests.support.memory_image import MemoryImage
 
 COMMUNICATOR = 0x10_0000
@@ -26,7 +26,7 @@ def search(words: list[int], mapped: dict[int, bytes]) -> tuple[set[int], list[i
     """Return what is found from a communicator that has these words, and the addresses that were fetched."""
     words = words + [0] * (PARTS - len(words))
     image = MemoryImage({COMMUNICATOR: struct.pack(f"<{PARTS}Q", *words).ljust(4 * PAGE, b"\0"), **mapped})
-    library = LoadedLibrary(LIBRARY, (Segment(LIBRARY, PAGE, PAGE, True, False),), "")
+    library = LoadedLibrary(LIBRARY, (LoadedSegment(LIBRARY, PAGE, PAGE, True, False),), "")
     found = Files(Memory(image), library, None).of_files([CANDIDATE])
     return found, [address for address, _ in image.fetches]
 

@@ -18,7 +18,7 @@ from mqs_dll.library.layouts.profiles import FOLDER, load, shipped
 from mqs_dll.library.memory import PAGE, Memory
 from mqs_dll.library.mpi.mpich import handles, pools, views
 from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
-from mqs_dll.library.mpi.mpich.process import find_process
+from mqs_dll.library.mpi.mpich.identity import find_process
 from mqs_dll.library.session import Library, ProcessSession
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import Mpi, mpichs

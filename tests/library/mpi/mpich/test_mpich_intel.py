@@ -17,7 +17,7 @@ from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
 from mqs_dll.library.mpi.mpich.environment import shares_memory
 from mqs_dll.library.mpi.mpich.intel import Intel
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 from tests.support.jobs import Compiler, running
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, layouts_with
@@ -44,7 +44,7 @@ class Process(MpichProcess):
     def __init__(self) -> None:
         super().__init__(layouts_with("MPIDIG_req_ext_t", "rreq.next"))
 
-    def make(self, kind: Kind, am: dict[str, int], extension: dict[str, int] | None, **members: int) -> int:
+    def make(self, kind: RequestKind, am: dict[str, int], extension: dict[str, int] | None, **members: int) -> int:
         """Make a request with the part of an active message, and with its extension."""
         address = self.request(self.kind(kind), is_local=1, **members)
         inside = 0 if extension is None else address + INSIDE
@@ -56,13 +56,13 @@ class Process(MpichProcess):
     def receive(self, tag: int, source: int = 1, following: int = 0, context_id: int = 0, **members: int) -> int:
         """Make a posted receive; ``following`` is the address of the next on its list."""
         am = {"tag": tag, "source": source, "context_id": context_id}
-        return self.make(Kind.RECV, am, {"next": following + INSIDE if following else 0}, **members)
+        return self.make(RequestKind.RECV, am, {"next": following + INSIDE if following else 0}, **members)
 
     def message(self, tag: int, number: int, status: int = UNEXPECTED, sender: int = 0, **members: int) -> int:
         """Make an unexpected message from rank 2, the one with this number of arrival."""
         am = {"tag": tag, "source": 2}
         extension = {"seq_no": number, "status": status, "peer_req_ptr": sender}
-        return self.make(Kind.RECV, am, extension, status_source=2, status_tag=tag, **members)
+        return self.make(RequestKind.RECV, am, extension, status_source=2, status_tag=tag, **members)
 
     def device(self) -> Intel:
         """Return what is chosen for the process."""
@@ -201,7 +201,9 @@ def test_two_lists_of_one_communicator_prove_no_order(process: Process) -> None:
 def test_a_receive_that_had_to_wait_has_lost_its_tag(process: Process) -> None:
     """The message's tag has taken the place of the receive's; its source and its buffer are kept."""
     am = {"tag": 50, "source": 3}
-    address = process.make(Kind.RECV, am, {"status": IN_PROGRESS}, status_source=3, status_tag=50, status_count_lo=8)
+    address = process.make(
+        RequestKind.RECV, am, {"status": IN_PROGRESS}, status_source=3, status_tag=50, status_count_lo=8
+    )
     process.put(views.IntelReceive, address, asked_process=-2)
     (shown,) = process.receives()
     assert (shown.desired_tag, shown.tag_wild, shown.desired_length, shown.buffer) == (-1, False, 8, 0x5555)
@@ -213,7 +215,7 @@ def test_a_receive_that_had_to_wait_has_lost_its_tag(process: Process) -> None:
 def test_of_a_complete_receive_only_the_message_is_believed(process: Process) -> None:
     """Its request may still have the buffer, the count, the datatype and the source of an earlier use."""
     am = {"tag": 50, "source": 3}
-    address = process.make(Kind.RECV, am, None, cc=0, status_source=3, status_tag=50, status_count_lo=4)
+    address = process.make(RequestKind.RECV, am, None, cc=0, status_source=3, status_tag=50, status_count_lo=4)
     process.put(views.IntelReceive, address, asked_process=3)
     (shown,) = process.receives()
     assert (shown.status, shown.actual_local_rank, shown.actual_tag, shown.actual_length) == (Status.COMPLETE, 3, 50, 4)
@@ -224,9 +226,11 @@ def test_of_a_complete_receive_only_the_message_is_believed(process: Process) ->
 
 def test_a_persistent_receive_keeps_what_it_asks_for(process: Process) -> None:
     """What the program asked for is in the persistent request, also when the message has come."""
-    real = process.make(Kind.RECV, {"tag": 5, "source": 2}, None, cc=0, status_source=2, status_tag=5)
-    counter = real + views.Request.bind(process.layouts).offsets["cc"]
-    outer = process.request(process.kind(Kind.PREQUEST_RECV), comm=process.world, real_request=real, cc_ptr=counter)
+    real = process.make(RequestKind.RECV, {"tag": 5, "source": 2}, None, cc=0, status_source=2, status_tag=5)
+    counter = real + views.MpirRequest.bind(process.layouts).offsets["cc"]
+    outer = process.request(
+        process.kind(RequestKind.PREQUEST_RECV), comm=process.world, real_request=real, cc_ptr=counter
+    )
     process.put(views.PersistentRequest, outer, rank=-2, tag=5, count=9, datatype=MPI_INT, buffer=0x7777)
     (shown,) = process.receives()
     assert (shown.desired_local_rank, shown.desired_tag, shown.tag_wild) == (-1, 5, False)
@@ -238,7 +242,7 @@ def test_a_persistent_receive_keeps_what_it_asks_for(process: Process) -> None:
 def test_a_cancelled_receive_keeps_what_it_asked_for(process: Process) -> None:
     """What is in the status of a cancelled receive is no message."""
     am = {"tag": 5, "source": 2}
-    process.make(Kind.RECV, am, None, cc=0, status_count_hi_and_cancelled=1, status_source=3, status_tag=9)
+    process.make(RequestKind.RECV, am, None, cc=0, status_count_hi_and_cancelled=1, status_source=3, status_tag=9)
     (shown,) = process.receives()
     assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.COMPLETE, 2, 5)
     assert (shown.actual_local_rank, shown.actual_tag) == (-1, -1)
@@ -247,7 +251,7 @@ def test_a_cancelled_receive_keeps_what_it_asked_for(process: Process) -> None:
 
 def test_words_of_an_earlier_use_are_no_receive(process: Process) -> None:
     """A complete request whose status doesn't agree with it was never a receive of a message."""
-    process.make(Kind.RECV, {"tag": 5, "source": 2}, None, cc=0, status_source=-1, status_tag=-1)
+    process.make(RequestKind.RECV, {"tag": 5, "source": 2}, None, cc=0, status_source=-1, status_tag=-1)
     assert process.receives() == []
 
 
@@ -256,7 +260,7 @@ def test_messages_are_in_the_order_of_their_arrival(process: Process) -> None:
     process.message(8, 31)
     process.message(7, 30, FROM_SYNCHRONOUS)
     process.message(9, 32, BUSY_UNEXPECTED)
-    process.make(Kind.MPROBE, {}, {"status": HELD}, comm=process.world, status_source=1, status_tag=6)
+    process.make(RequestKind.MPROBE, {}, {"status": HELD}, comm=process.world, status_source=1, status_tag=6)
     shown = list(process.device().unexpected(process.entry(process.world)))
     assert [each.desired_tag for each in shown] == [7, 8, 9]
     assert [each.status for each in shown] == [Status.COMPLETE, Status.COMPLETE, Status.PENDING]
@@ -276,19 +280,23 @@ def test_a_message_that_is_being_received_is_not_unexpected(process: Process) ->
 
 def test_requests_have_the_kinds_of_4_1(process: Process) -> None:
     """Intel has taken over the kinds of MPICH 4.1 into its 3.4."""
-    assert (process.kind(Kind.COLL), process.kind(Kind.MPROBE), process.kind(Kind.RMA)) == (11, 12, 13)
+    assert (process.kind(RequestKind.COLL), process.kind(RequestKind.MPROBE), process.kind(RequestKind.RMA)) == (
+        11,
+        12,
+        13,
+    )
 
 
 def test_a_pending_send_is_refused_by_its_handle(process: Process) -> None:
     """Of a send nothing is kept but the request: no communicator's sends can be seen while one is pending."""
-    process.make(Kind.SEND, {"tag": 5}, {}, comm=0)
+    process.make(RequestKind.SEND, {"tag": 5}, {}, comm=0)
     with pytest.raises(NoInformation, match=f"{FIRST_HANDLE:#x}"):
         process.device().sends(process.entry(process.world))
 
 
 def test_a_send_that_is_done_is_shown_without_its_communicator(process: Process) -> None:
     """Its request is there until it is collected: MPI_COMM_WORLD has it, and it leaves no doubt about others."""
-    process.make(Kind.SEND, {"tag": 5}, None, cc=0)
+    process.make(RequestKind.SEND, {"tag": 5}, None, cc=0)
     (shown,) = process.device().sends(process.entry(process.world))
     assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.COMPLETE, -1, -1)
     assert "of this or another communicator" in text(shown)
@@ -297,11 +305,13 @@ def test_a_send_that_is_done_is_shown_without_its_communicator(process: Process)
 
 def test_a_persistent_send_is_known(process: Process) -> None:
     """What the program asked for is in the persistent request; other sends are refused behind it."""
-    real = process.make(Kind.SEND, {"tag": 77}, {})
-    counter = real + views.Request.bind(process.layouts).offsets["cc"]
-    outer = process.request(process.kind(Kind.PREQUEST_SEND), comm=process.world, real_request=real, cc_ptr=counter)
+    real = process.make(RequestKind.SEND, {"tag": 77}, {})
+    counter = real + views.MpirRequest.bind(process.layouts).offsets["cc"]
+    outer = process.request(
+        process.kind(RequestKind.PREQUEST_SEND), comm=process.world, real_request=real, cc_ptr=counter
+    )
     process.put(views.PersistentRequest, outer, p_type=3, rank=2, tag=32, count=16, datatype=MPI_INT, buffer=0x7777)
-    process.make(Kind.SEND, {}, {})
+    process.make(RequestKind.SEND, {}, {})
     iterator = process.device().sends(process.entry(process.world))
     shown = next(iterator)
     assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (2, 32, 64, 0x7777)
@@ -312,13 +322,13 @@ def test_a_persistent_send_is_known(process: Process) -> None:
 
 def test_a_send_to_this_process_is_found_by_its_message(process: Process) -> None:
     """A message from this process refers to its send; one of another process refers to what is elsewhere."""
-    own = process.make(Kind.SEND, {}, {})
-    other = process.make(Kind.SEND, {}, {})
+    own = process.make(RequestKind.SEND, {}, {})
+    other = process.make(RequestKind.SEND, {}, {})
     process.put(views.Comm, process.world, rank=2)
     process.message(7, 1, FROM_SYNCHRONOUS, sender=own)
     process.message(9, 3)
     address = process.message(8, 2, FROM_SYNCHRONOUS, sender=other)
-    process.put(views.Request, address, status_source=1)
+    process.put(views.MpirRequest, address, status_source=1)
     iterator = process.device().sends(process.entry(process.world))
     shown = next(iterator)
     assert (shown.desired_local_rank, shown.desired_tag, shown.desired_length, shown.buffer) == (2, 7, 2, 0)
@@ -329,7 +339,7 @@ def test_a_send_to_this_process_is_found_by_its_message(process: Process) -> Non
 
 def test_sends_of_a_process_alone_are_never_refused(process: Process) -> None:
     """On a communicator of one process, no message can be with another."""
-    process.make(Kind.SEND, {}, {})
+    process.make(RequestKind.SEND, {}, {})
     alone = process.comm(0x10, local_size=1, remote_size=1)
     assert list(process.device().sends(process.entry(alone))) == []
 
@@ -337,10 +347,10 @@ def test_sends_of_a_process_alone_are_never_refused(process: Process) -> None:
 def test_receives_over_the_network_are_refused(process: Process) -> None:
     """A receive that libfabric has hides the queue; the network's half of one that is shown hides nothing."""
     local = process.receive(7, source=-2)
-    half = process.request(process.kind(Kind.RECV), is_local=0, anysrc_partner=local)
-    process.put(views.Request, local, anysrc_partner=half)
+    half = process.request(process.kind(RequestKind.RECV), is_local=0, anysrc_partner=local)
+    process.put(views.MpirRequest, local, anysrc_partner=half)
     assert [each.desired_tag for each in process.receives()] == [7]
-    process.request(process.kind(Kind.RECV), is_local=0)
+    process.request(process.kind(RequestKind.RECV), is_local=0)
     with pytest.raises(NoInformation, match=r"network .*I_MPI_FABRICS=shm"):
         process.receives()
 
@@ -349,10 +359,10 @@ def test_partitioned_requests_that_are_started_are_known(process: Process) -> No
     """A send keeps all but its tag, a receive all; one that isn't started is not pending."""
     members = {"partitions": 4, "count": 25, "datatype": MPI_INT, "buffer": 0x7777, "dest": 2}
     for kind, more in (
-        (Kind.PART_SEND, {"active_flag": 1}),
-        (Kind.PART_SEND, {"active_flag": 0}),
-        (Kind.PART_RECV, {"active_flag": 1, "tag": 81}),
-        (Kind.PART_RECV, {"active_flag": 1, "tag": 82, "peer_req_ptr": 0x8888}),
+        (RequestKind.PART_SEND, {"active_flag": 1}),
+        (RequestKind.PART_SEND, {"active_flag": 0}),
+        (RequestKind.PART_RECV, {"active_flag": 1, "tag": 81}),
+        (RequestKind.PART_RECV, {"active_flag": 1, "tag": 82, "peer_req_ptr": 0x8888}),
     ):
         address = process.request(process.kind(kind), comm=process.world)
         process.put(views.PartitionedRequest, address, **members, **more)
@@ -367,7 +377,7 @@ def test_partitioned_requests_that_are_started_are_known(process: Process) -> No
 
 def test_a_partitioned_send_that_is_announced_is_no_receive(process: Process) -> None:
     """What has come of a partitioned send before its receive is no receive over the network."""
-    address = process.request(process.kind(Kind.RECV), is_local=0)
+    address = process.request(process.kind(RequestKind.RECV), is_local=0)
     process.put(views.PartitionedRequest, address, peer_req_ptr=0x8888)
     assert process.receives() == []
 
@@ -390,7 +400,7 @@ def test_receives_are_counted_as_references(process: Process) -> None:
     """Receives that wait or are under way refer to their communicator, of which they have only the context id."""
     process.receive(7)
     process.receive(8, context_id=0x1F0)
-    process.make(Kind.RECV, {}, {"status": IN_PROGRESS})
+    process.make(RequestKind.RECV, {}, {"status": IN_PROGRESS})
     process.message(9, 1)
-    process.make(Kind.RECV, {}, None, cc=0)
+    process.make(RequestKind.RECV, {}, None, cc=0)
     assert process.device().requests_of(process.entry(process.world)) == 2

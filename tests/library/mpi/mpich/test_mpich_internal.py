@@ -7,19 +7,19 @@ from types import SimpleNamespace
 from typing import cast
 
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.communicators import Communicators, Entry
-from mqs_dll.library.mpi.mpich.files import Files
-from mqs_dll.library.mpi.mpich.internal import InternalCommunicators
-from mqs_dll.library.mpi.mpich.windows import Windows
+from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators, MpichEntry
+from mqs_dll.library.mpi.mpich.internal import MpichInternalCommunicators
+from mqs_dll.library.mpi.mpich.romio import Files
+from mqs_dll.library.mpi.mpich.windows import MpichWindows
 from tests.support.mpich_process import MpichProcess, layouts_with
 
 
-class Entries(list[Entry]):
+class Entries(list[MpichEntry]):
     """Counts how often somebody goes through all communicators."""
 
     passes = 0
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[MpichEntry]:
         self.passes += 1
         return super().__iter__()
 
@@ -28,9 +28,9 @@ class _Windows:
     def __init__(self, communicators: list[int]) -> None:
         self._communicators = communicators
 
-    def live(self) -> list[views.Win]:
+    def live(self) -> list[views.MpirWin]:
         return [
-            cast(views.Win, SimpleNamespace(address=0, comm_ptr=comm, name=b"of %d" % number))
+            cast(views.MpirWin, SimpleNamespace(address=0, comm_ptr=comm, name=b"of %d" % number))
             for number, comm in enumerate(self._communicators)
         ]
 
@@ -47,8 +47,8 @@ def marked(windows: int) -> Entries:
     wholes = [process.comm(0x100 + 16 * number, node_comm=part) for number, part in enumerate(parts)]
     entries = Entries(process.entry(address) for address in (process.world, *parts, *wholes))
     entries.passes = 0
-    windows_of_process = cast(Windows, _Windows(wholes))
-    InternalCommunicators(cast(Communicators, _NoSelf()), windows_of_process, cast(Files, None)).mark(entries)
+    windows_of_process = cast(MpichWindows, _Windows(wholes))
+    MpichInternalCommunicators(cast(MpichCommunicators, _NoSelf()), windows_of_process, cast(Files, None)).mark(entries)
     return entries
 
 

@@ -10,9 +10,9 @@ import pytest
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
 from mqs_dll.library.mpi.mpich import handles, pools, views
-from mqs_dll.library.mpi.mpich.groups import Ranks
+from mqs_dll.library.mpi.mpich.groups import RankDecoder
 from tests.support.memory_image import MemoryImage
 
 DATA = 0x7F0000000000
@@ -40,7 +40,7 @@ ALLOC = StructLayout(
 )
 HEAD = StructLayout("MPIR_Handle_common", 16, {"handle": 0, "ref_count": 4, "next": 8}, "made up")
 LAYOUTS = Layouts([ALLOC, HEAD, StructLayout("MPIR_Comm", SIZE, {}, "made up")])
-LIBRARY = LoadedLibrary(DATA, (Segment(DATA, DATA_BYTES, PAGE, writable=True, executable=False),), "")
+LIBRARY = LoadedLibrary(DATA, (LoadedSegment(DATA, DATA_BYTES, PAGE, writable=True, executable=False),), "")
 
 
 class Process:
@@ -112,7 +112,7 @@ def test_a_free_chain_that_is_a_loop_is_broken(process: Process) -> None:
 def test_a_record_is_found_by_its_symbol(process: Process) -> None:
     """With a symbol for the record, no variables are searched."""
     image = MemoryImage({DATA: bytes(process.data), HEAP: bytes(process.heap)})
-    nowhere = LoadedLibrary(DATA, (Segment(DATA, DATA_BYTES, 0, writable=False, executable=False),), "")
+    nowhere = LoadedLibrary(DATA, (LoadedSegment(DATA, DATA_BYTES, 0, writable=False, executable=False),), "")
     found = pools.find(Memory(image), LAYOUTS, nowhere, {"MPIR_Comm_mem": RECORD})
     assert len(found.by_class[handles.COMM]) == 1
 
@@ -195,7 +195,7 @@ def test_one_of_several_pools_is_not_overlooked(record: int, lost: int) -> None:
     }
     layouts = Layouts([ALLOC, HEAD, StructLayout("MPIR_Request", SIZE, {}, "made up")])
     library = LoadedLibrary(
-        DATA, tuple(Segment(DATA + n * PAGE, PAGE, PAGE, writable=n < 2, executable=False) for n in range(3)), ""
+        DATA, tuple(LoadedSegment(DATA + n * PAGE, PAGE, PAGE, writable=n < 2, executable=False) for n in range(3)), ""
     )
     found = pools.find(Memory(MemoryImage(pages)), layouts, library, {}).by_class[handles.REQUEST]
     assert [pool.record for pool in found] == [record, record + STRIDE]
@@ -207,7 +207,7 @@ def test_one_of_several_pools_is_not_overlooked(record: int, lost: int) -> None:
 def test_a_pool_whose_objects_cannot_be_read_is_not_overlooked(process: Process) -> None:
     """A record whose objects lie in the library, but can't be read, doesn't count as what looks like one by chance."""
     searched, objects = (
-        Segment(DATA + start, PAGE, PAGE, writable=start == 0, executable=False) for start in (0, PAGE)
+        LoadedSegment(DATA + start, PAGE, PAGE, writable=start == 0, executable=False) for start in (0, PAGE)
     )
     memory = Memory(MemoryImage({DATA: bytes(process.data[:PAGE]), HEAP: bytes(process.heap)}))
     with pytest.raises(TargetReadError):
@@ -281,7 +281,7 @@ def ranks_by_map(mode: int, *regular: int, avtid: int = 0, table: bytes = b"") -
     offset, stride, block = (*regular, 0, 0, 0)[:3]
     process.write(HEAP + 64, "6iQQ", mode, avtid, 4, offset, stride, block, 0, TABLE)
     process.heap[PAGE : PAGE + len(table)] = table
-    ranks = Ranks(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
+    ranks = RankDecoder(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
     return ranks.local(comm(local_size=4, remote_size=4, map=64, local_map=104))
 
 
@@ -327,7 +327,7 @@ def ranks_by_group(use_map: int, first: int, second: int = 0, table: bytes = b""
     process = Process()
     process.write(HEAP, "IiiiQQQ", 0x48000001, 1, size, 0, use_map, first, second & (1 << 64) - 1)
     process.heap[PAGE : PAGE + len(table)] = table
-    return Ranks(process.memory(), Layouts([GROUP])).local(comm(local_size=4, remote_size=4, local_group=HEAP))
+    return RankDecoder(process.memory(), Layouts([GROUP])).local(comm(local_size=4, remote_size=4, local_group=HEAP))
 
 
 def test_groups_with_a_stride_are_computed() -> None:
@@ -351,14 +351,14 @@ def test_communicators_of_the_same_processes_are_decoded_once() -> None:
     """A duplicate refers to the group of its parent, or has a rank map with the same numbers."""
     process = Process()
     process.write(HEAP, "IiiiQQQ", 0x48000001, 1, 4, 0, 0, 1, 1)
-    ranks = Ranks(process.memory(), Layouts([GROUP]))
+    ranks = RankDecoder(process.memory(), Layouts([GROUP]))
     by_group = [comm(address=HEAP + each, local_size=4, remote_size=4, local_group=HEAP) for each in (64, 128)]
     assert ranks.local(by_group[0]) is ranks.local(by_group[1]) is ranks.peers(by_group[1])
     assert [ranks.lowest(each) for each in by_group] == [1, 1]
     process = Process()
     for place in (64, 128):
         process.write(HEAP + place, "6iQQ", 2, 0, 4, 5, 0, 0, 0, TABLE)
-    ranks = Ranks(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
+    ranks = RankDecoder(process.memory(), Layouts([MAP, StructLayout("MPIR_Group", 40, {}, "made up")]))
     by_map = [comm(local_size=4, remote_size=4, map=each, local_map=0) for each in (64, 128)]
     assert ranks.local(by_map[0]) is ranks.local(by_map[1])
     assert ranks.lowest(by_map[1]) == 5
@@ -366,7 +366,7 @@ def test_communicators_of_the_same_processes_are_decoded_once() -> None:
 
 def test_an_absurd_communicator_is_broken() -> None:
     """A communicator that says that it has a billion processes is refused before anything is read for it."""
-    ranks = Ranks(Process().memory(), Layouts([GROUP]))
+    ranks = RankDecoder(Process().memory(), Layouts([GROUP]))
     with pytest.raises(BrokenStructureError, match="says that it has 1000000000"):
         ranks.local(comm(local_size=10**9, handle=0x84000000))
 

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from mqs_dll.library.memory import PAGE, Memory
-from mqs_dll.library.mpi.elf import LoadedLibrary, Segment
+from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
 from mqs_dll.library.mpi.mpich.ch4.variables import HEADERS, STRIDES, find, processes
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.release import Release
 from tests.support.memory_image import MemoryImage
 from tests.support.mpich_process import MpichProcess, layouts_with
@@ -19,10 +19,10 @@ FALSE_TABLE, TABLE, LIST = HEAP, HEAP + (1 << 18), HEAP + (1 << 19)
 SIZE = 3
 
 
-def parts_at(base: int, build: str = "") -> Parts:
+def parts_at(base: int, build: str = "") -> MpichProcessContext:
     """Return the parts of a process that has the library at an address, all of it variables."""
     parts = MpichProcess(layouts_with("MPIR_Request", "dev.match.parts.tag")).parts("ch4:ofi")
-    parts.library = LoadedLibrary(base, (Segment(base, PAGE, PAGE, writable=True, executable=False),), build)
+    parts.library = LoadedLibrary(base, (LoadedSegment(base, PAGE, PAGE, writable=True, executable=False),), build)
     return parts
 
 

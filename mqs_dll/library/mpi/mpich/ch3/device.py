@@ -19,10 +19,9 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import buffered, early, operations, views
-from mqs_dll.library.mpi.mpich.ch3.queues import Queues, sort
+from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
+from mqs_dll.library.mpi.mpich import operations, views
+from mqs_dll.library.mpi.mpich.ch3.queues import Ch3Queues, sort
 from mqs_dll.library.mpi.mpich.ch3.requests import (
     CALLS,
     EAGER,
@@ -31,13 +30,13 @@ from mqs_dll.library.mpi.mpich.ch3.requests import (
     RENDEZVOUS,
     SYNCHRONOUS,
     SYNCHRONOUS_SEND,
-    Request,
+    Ch3DeviceRequest,
 )
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.persistent import started
-from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 
 PACKED = 0x4C00010F
@@ -48,9 +47,9 @@ LARGEST_EAGER = 1 << 17
 class Ch3(Device):
     """The device ch3 in one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, parts.release.device or "ch3")
-        self._dev = views.Ch3Request.bind(parts.layouts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        super().__init__(mpi, mpi.release.device or "ch3")
+        self._dev = views.Ch3Request.bind(mpi.layouts)
 
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
@@ -59,11 +58,11 @@ class Ch3(Device):
         return [request.dev.datatype for request in requests if not request.is_held]
 
     @remembered
-    def _queues(self) -> Queues:
-        requests = self._parts.requests
+    def _queues(self) -> Ch3Queues:
+        requests = self._mpi.requests
         return sort(
             (
-                Request(common, self._dev.at(self._memory, address), requests.kind(common))
+                Ch3DeviceRequest(common, self._dev.at(self._memory, address), requests.kind(common))
                 for address, common in requests.live().items()
             ),
             started(requests),
@@ -71,7 +70,7 @@ class Ch3(Device):
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order."""
         queues = self._queues()
         for request in queues.with_message.get(entry.view.address, ()):
@@ -81,9 +80,9 @@ class Ch3(Device):
         if not queues.posted_proved:
             raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
 
-    def _receive(self, request: Request, entry: Entry) -> Operation:
+    def _receive(self, request: Ch3DeviceRequest, entry: MpichEntry) -> Operation:
         dev = request.dev
-        facts = self._parts.datatypes.at(dev.datatype)
+        facts = self._mpi.datatypes.at(dev.datatype)
         matched = not request.is_posted and not request.cancelled
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
@@ -104,24 +103,24 @@ class Ch3(Device):
             tag_wild=dev.match_tag == ANY_TAG,
         )
 
-    def _held(self, request: Request, entry: Entry) -> Operation:
+    def _held(self, request: Ch3DeviceRequest, entry: MpichEntry) -> Operation:
         rank, tag = request.common.status_source, request.common.status_tag
-        return operations.held(entry.peers(), rank, tag, request.length, self._request_text(request))
+        return operations.matched_message(entry.peers(), rank, tag, request.length, self._request_text(request))
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination and then in the order of the pool: ch3 knows no other."""
         sends = self._queues().sends.get(entry.view.address, ())
         to = Counter(request.rank for request in sends)
         for request in sends:
             yield self._send(request, entry, None if to[request.rank] == 1 else operations.NO_ORDER)
 
-    def _send(self, request: Request, entry: Entry, no_order: str | None) -> Operation:
+    def _send(self, request: Ch3DeviceRequest, entry: MpichEntry, no_order: str | None) -> Operation:
         dev = request.dev
-        facts = self._parts.datatypes.at(dev.datatype)
+        facts = self._mpi.datatypes.at(dev.datatype)
         length = UNKNOWN if facts is None else dev.user_count * facts.size
-        copied = dev.datatype == PACKED and buffered.is_copy(self._memory, dev.user_buf, request.common.address)
+        copied = dev.datatype == PACKED and operations.is_buffered(self._memory, dev.user_buf, request.common.address)
         under_way = Status.MATCHED if _is_answered(request, length) else Status.PENDING
         return envelopes.send(
             Status.COMPLETE if request.complete else under_way,
@@ -139,7 +138,7 @@ class Ch3(Device):
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
         A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
@@ -147,13 +146,13 @@ class Ch3(Device):
         queues = self._queues()
         for request in queues.unexpected.get(entry.receives_in, ()):
             yield self._message(request, entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             numbers = {context_id: len(messages) for context_id, messages in queues.unexpected.items()}
-            yield from early.notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._mpi.communicators)
         if not queues.unexpected_proved:
             raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
 
-    def _message(self, request: Request, entry: Entry) -> Operation:
+    def _message(self, request: Ch3DeviceRequest, entry: MpichEntry) -> Operation:
         here = request.complete and request.message == EAGER
         return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
@@ -169,7 +168,7 @@ class Ch3(Device):
 
     # ------------------------------------------------------------ words
 
-    def _kind(self, request: Request, calls: tuple[str, str], *, has_message: bool = False) -> str:
+    def _kind(self, request: Ch3DeviceRequest, calls: tuple[str, str], *, has_message: bool = False) -> str:
         """Name the collective operation, or the call, that made a request.
 
         One that is complete or freed can't belong to a blocking call, and only nonblocking sends note a rendezvous.
@@ -184,12 +183,12 @@ class Ch3(Device):
             return phrases.received_by(nonblocking, how=How.NONBLOCKING, has_message=has_message)
         return phrases.received_by(blocking, nonblocking, has_message=has_message)
 
-    def _request_text(self, request: Request) -> str:
+    def _request_text(self, request: Ch3DeviceRequest) -> str:
         common = self._queues().started.get(request.common.address, request.common)
-        return phrases.request(self._parts.requests.handle(common))
+        return phrases.request(self._mpi.requests.handle(common))
 
 
-def _is_answered(request: Request, length: int) -> bool:
+def _is_answered(request: Ch3DeviceRequest, length: int) -> bool:
     """Tell whether the receiver of a send that is under way has asked for its data.
 
     Of an eager message with gaps the bytes that have left are counted, too (ch3u_eagersync.c: MPIDI_CH3_SendNoncontig).
@@ -198,7 +197,7 @@ def _is_answered(request: Request, length: int) -> bool:
     return goes_asked and 0 < request.dev.msg_offset != length
 
 
-def _receive_progress(request: Request) -> str | None:
+def _receive_progress(request: Ch3DeviceRequest) -> str | None:
     if request.complete or request.message == NO_MESSAGE:
         return None
     return (
@@ -208,7 +207,7 @@ def _receive_progress(request: Request) -> str | None:
     )
 
 
-def _send_progress(request: Request, length: int) -> str | None:
+def _send_progress(request: Ch3DeviceRequest, length: int) -> str | None:
     if request.complete:
         return "done"
     if 0 < request.dev.msg_offset != length:
@@ -220,7 +219,7 @@ def _send_progress(request: Request, length: int) -> str | None:
     return None
 
 
-def _arrival(request: Request) -> str:
+def _arrival(request: Ch3DeviceRequest) -> str:
     if request.message == FROM_SELF:
         return f"from this process: its {request.length} bytes are in the send's buffer"
     if request.message == RENDEZVOUS:
@@ -228,5 +227,5 @@ def _arrival(request: Request) -> str:
     return "eager: all of it is here" if request.complete else "eager: a part of it is here"
 
 
-def _collective_text(request: Request) -> str | None:
+def _collective_text(request: Ch3DeviceRequest) -> str | None:
     return operations.collective_text(request.dev.match_context_id, request.dev.match_tag)

@@ -6,7 +6,7 @@ Source: src/mpid/ch3/include/mpidpre.h, mpidimpl.h of 3.4.3 and 4.0.3.
 from __future__ import annotations
 
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
+from mqs_dll.library.mpi.mpich.requests import DeviceRequest, RequestKind
 
 # MPIDI_REQUEST_*_MSG: what has come for a receive
 NO_MESSAGE = 0
@@ -32,12 +32,12 @@ CALLS = {
 """The blocking and the nonblocking call of each type of send."""
 
 
-class Request(OfRequest):
+class Ch3DeviceRequest(DeviceRequest):
     """A request as all devices have it, and ch3's part of it."""
 
     __slots__ = ("dev", "kind")
 
-    def __init__(self, common: views.Request, dev: views.Ch3Request, kind: Kind) -> None:
+    def __init__(self, common: views.MpirRequest, dev: views.Ch3Request, kind: RequestKind) -> None:
         super().__init__(common)
         self.dev = dev
         self.kind = kind
@@ -70,19 +70,24 @@ class Request(OfRequest):
     @property
     def is_receive(self) -> bool:
         """Whether it is a receive of the program's or of a collective operation, in any state."""
-        return self.kind is Kind.RECV and self.common.comm != 0 and self.type == RECEIVE
+        return self.kind is RequestKind.RECV and self.common.comm != 0 and self.type == RECEIVE
 
     @property
     def is_held(self) -> bool:
         """Whether it is a message that a matched probe took off the list."""
-        return self.kind is Kind.MPROBE and self.common.comm != 0
+        return self.kind is RequestKind.MPROBE and self.common.comm != 0
 
     @property
     def is_send(self) -> bool:
         """Whether it is a send, in any state."""
-        return self.kind is Kind.SEND and self.common.comm != 0 and self.type in CALLS
+        return self.kind is RequestKind.SEND and self.common.comm != 0 and self.type in CALLS
 
     @property
     def is_unexpected(self) -> bool:
         """Whether it is a message on the list of those that no receive has matched."""
-        return self.kind is Kind.RECV and self.common.comm == 0 and self.type == RECEIVE and self.message != NO_MESSAGE
+        return (
+            self.kind is RequestKind.RECV
+            and self.common.comm == 0
+            and self.type == RECEIVE
+            and self.message != NO_MESSAGE
+        )

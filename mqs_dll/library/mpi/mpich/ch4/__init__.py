@@ -1,15 +1,14 @@
 """The device ch4, as it is since 4.0: messages within a node are active messages over shared memory.
 
-- ``device``: ties all together; here a reader begins
+- ``device``: ties all together, and says what the netmod hides; here a reader begins
 - ``traffic``: which request is what
 - ``receives``: receives in every state
 - ``arrivals``: messages that no receive has matched
-- ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them;
-  ``departures``: in which order messages left
-- ``alone``: communicators of one process
-- ``network``: what the netmod keeps for itself; ``netmod``: what it doesn't, in what both have in common
+- ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them
+- ``self_path``: messages on communicators of one process
+- ``netmod``: what both netmods have in common
 - ``ucx``: the netmod ucx
-- ``ofi``: the netmod ofi; ``interfaces``: where its endpoints are
+- ``ofi``: the netmod ofi; ``ofi_contexts``: where its endpoints are
 - ``variables``: what is found among variables that have no names
 """
 

@@ -13,23 +13,23 @@ from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.mpich import contexts, early, operations
-from mqs_dll.library.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
-from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
-from mqs_dll.library.mpi.mpich.process import WORLD
+from mqs_dll.library.mpi.mpich import contexts, operations
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS
 
 
 class Arrivals:
     """The unexpected messages of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
         self._traffic = traffic
-        self._memory = parts.memory
+        self._memory = mpi.memory
 
-    def operations(self, entry: Entry) -> Iterator[Operation]:
+    def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
         A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
@@ -46,22 +46,22 @@ class Arrivals:
             if context_id not in known:
                 for message in arrived.get(context_id, ()):
                     yield _operation(message, INVALID_RANK, INVALID_RANK)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             unknown = {
                 number: len(messages) for number, messages in arrived.items() if contexts.whole_of(number) not in known
             }
-            yield from early.notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._mpi.communicators)
         self._traffic.check_arrivals()
 
     @remembered
     def _known(self) -> set[int]:
-        return {entry.receives_in for entry in self._parts.communicators.read()}
+        return {entry.receives_in for entry in self._mpi.communicators.read()}
 
 
-def _operation(message: Message, rank: int, world: int) -> Operation:
+def _operation(message: Ch4Message, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
     length = message.am.count
-    here = not message.state & (BUSY | RENDEZVOUS)
+    here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
     return envelopes.message(
         Status.COMPLETE if here else Status.PENDING,
         rank,
@@ -71,12 +71,12 @@ def _operation(message: Message, rank: int, world: int) -> Operation:
         message.am.buffer if here and length else 0,
         _how(message),
         None if rank == message.source else f"from rank {message.source} of a part; its rank here is not known",
-        operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+        operations.FROM_SYNCHRONOUS_SEND if message.state & AM_PEER_SSEND else None,
         operations.collective_text(message.am.context_id, message.tag),
     )
 
 
-def _how(message: Message) -> str:
-    if message.state & RENDEZVOUS:
+def _how(message: Ch4Message) -> str:
+    if message.state & AM_RENDEZVOUS:
         return f"rendezvous: its {message.am.count} bytes are with the sender"
-    return "eager: a part of it is here" if message.state & BUSY else "eager: all of it is here"
+    return "eager: a part of it is here" if message.state & AM_BUSY else "eager: all of it is here"

@@ -3,24 +3,30 @@
 Each process has cells of its own to send from. They come and go in turn: a cell that was freed before another one is
 used before it. So the header of a request's last message is gone only when those of its earlier messages are, as long
 as each ended with an answer of its receiver.
-Source: src/mpid/common/genq/mpidu_genqi_shmem_types.h, mpidu_genq_shmem_pool.c, src/mpid/ch4/shm/posix/posix_pre.h,
-src/mpid/ch4/shm/posix/eager/iqueue of 4.0.3 to 5.0.1.
+
+In which order messages left is told by the chains that link the cells. A message's cell waits in its receiver's queue
+behind those of earlier messages; when it was read, it goes to the end of its sender's free cells. So of two messages to
+one receiver the earlier one is before the other in the chain of free cells, or is in it alone, or is before it in the
+receiver's queue.
+Source: src/mpid/common/genq/mpidu_genqi_shmem_types.h, mpidu_genq_shmem_pool.[ch], mpidu_genq_shmem_queue.h (the queue
+of Nemesis), src/mpid/ch4/shm/posix/posix_pre.h, src/mpid/ch4/shm/posix/eager/iqueue of 4.0.3 to 5.0.1.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD, Memory, remembered
-from mqs_dll.library.mpi.elf import LoadedLibrary, places
+from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.ch4.departures import Departures, Place
+from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH
 
 TRANSPORT = struct.Struct("<iiQQQ")
@@ -99,7 +105,7 @@ class Cells:
             self._memory.prefetch(block.own + block.for_others, self._head)
             if any(self._cell(address).size for address in block.for_others):
                 return {}  # what is newest of a request may lie in a cell of another process
-            order = Departures(self._memory, block.own, block.queues)
+            order = CellChains(self._memory, block.own, block.queues)
             for address in block.own:
                 header = self._header_in(address)
                 if header is not None:
@@ -123,14 +129,14 @@ class Cells:
     # ------------------------------------------------------------ finding them
 
     def _find(self) -> Iterator[Block]:
-        """Yield the cells of each pool; there is one for each pair of virtual interfaces.
+        """Yield the cells of each pool; there is one for each pair of VCIs.
 
         Raises:
             TargetReadError: there may be more, where the library's variables can't be read.
         """
         for count, size in SIZES:
             found = False
-            for place in places(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
+            for place in find_bytes(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
                 block = self._block_of(place, count, size) if place % WORD == 0 else None
                 if block is not None:
                     found = True
@@ -168,3 +174,97 @@ class Cells:
         except TargetReadError:
             return []
         return cells if first == last and first in words else []
+
+
+# ---------------------------------------------------------------- in which order messages left
+
+QUEUE = struct.Struct("<Q56xQ56xI")
+"""MPIDU_genq_shmem_queue: head, tail, each in a cache line of its own, flags."""
+
+QUEUE_SIZE = 192
+QUEUE_OF_NEMESIS = 2
+"""The flags of a queue with one reader that links from its head to its tail."""
+
+CELL_LINKS = struct.Struct("<QixxxxQ")
+"""MPIDU_genqi_shmem_cell_header: the cell's own handle, the number of its free queue, the handle of the next cell."""
+
+LONGEST_CHAIN = 1 << 16
+"""Cells that all processes of a node can have in one receiver's queue."""
+
+
+class Place(NamedTuple):
+    """When a message left, or where it waits to leave; those of one chain have an order, and so have the stages."""
+
+    stage: int
+    """READ, LEFT or WAITS."""
+    chain: int
+    """Messages in one receiver's queue are in one chain."""
+    position: int
+
+
+READ, LEFT, WAITS = range(3)
+"""Its receiver has read its envelope; it is in its receiver's queue; it has found no free cell."""
+
+
+def order_of(places: Sequence[Place | None]) -> list[int] | None:
+    """Return the indices of messages to one receiver in the order of sending; None where it isn't known."""
+    known = [place for place in places if place is not None]
+    chains = {(place.stage, place.chain) for place in known}
+    if len(known) < len(places) or len(set(known)) < len(known) or len({stage for stage, _ in chains}) < len(chains):
+        return None
+    return sorted(range(len(places)), key=known.__getitem__)
+
+
+class CellChains:
+    """Tells when messages left, by the links between the cells of one process."""
+
+    def __init__(self, memory: Memory, own: Sequence[int], queues: int) -> None:
+        """Read the links of the cells.
+
+        Args:
+            memory: of the process.
+            own: the addresses of its cells.
+            queues: the address of the first queue of free cells.
+        """
+        self._memory = memory
+        self._places: dict[int, Place] = {}
+        handle, number, _ = memory.unpack(CELL_LINKS, own[0])
+        self._base = own[0] - handle
+        with suppress(TargetReadError):
+            self._read(own, queues + number * QUEUE_SIZE)
+
+    def place(self, cell: int) -> Place | None:
+        """Return when the message in a cell left, None where that isn't known."""
+        return self._places.get(cell)
+
+    def _read(self, own: Sequence[int], queue: int) -> None:
+        head, tail, flags = self._memory.unpack(QUEUE, queue)
+        if flags != QUEUE_OF_NEMESIS:
+            return
+        free = self._chain(self._base + head, {}) if head else {}
+        last = self._base + tail
+        if free and (free.get(last) != 0 or not set(free) <= set(own)):
+            return  # a cell is being freed
+        self._number(list(free), READ, 0)
+        elsewhere: dict[int, int] = {}
+        for cell in own:
+            if cell not in free and cell not in elsewhere:
+                elsewhere.update(self._chain(cell, elsewhere))
+        lists, proved = lists_of(elsewhere)
+        if proved:
+            for number, chain in enumerate(lists):
+                self._number(chain, LEFT, number)
+
+    def _chain(self, first: int, known: dict[int, int]) -> dict[int, int]:
+        """Return which cell each one from the first on leads to, the last one to 0, in the order of the chain."""
+        found: dict[int, int] = {}
+        address = first
+        while address and address not in found and address not in known and len(found) < LONGEST_CHAIN:
+            following = self._memory.unpack(CELL_LINKS, address)[2]
+            found[address] = self._base + following if following else 0
+            address = found[address]
+        return found
+
+    def _number(self, cells: Sequence[int], stage: int, chain: int) -> None:
+        for position, cell in enumerate(cells):
+            self._places[cell] = Place(stage, chain, position)

@@ -18,14 +18,13 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import contexts, early, operations, views
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
+from mqs_dll.library.mpi.mpich import contexts, operations, views
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.persistent import Started, send_call
-from mqs_dll.library.mpi.mpich.process import WORLD
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LOST = NoInformation(NO_COMMUNICATOR)
@@ -39,10 +38,10 @@ class Arguments(NamedTuple):
     datatype: int
 
 
-class Receive(NamedTuple):
+class NetmodReceive(NamedTuple):
     """A receive that the netmod's library has."""
 
-    request: views.Request | None
+    request: views.MpirRequest | None
     """MPICH's; its handle may be the netmod's half of a receive from any source."""
     context_id: int
     """With the bit of collectives."""
@@ -56,10 +55,10 @@ class Receive(NamedTuple):
     """How far it is, and what is not known of it."""
 
 
-class Send(NamedTuple):
+class NetmodSend(NamedTuple):
     """A send that the netmod's library has."""
 
-    request: views.Request | None
+    request: views.MpirRequest | None
     context_id: int
     rank: int
     """Of the receiver; INVALID_RANK where that isn't known."""
@@ -72,7 +71,7 @@ class Send(NamedTuple):
     progress: str | None
 
 
-class Message(NamedTuple):
+class NetmodMessage(NamedTuple):
     """A message that no receive has matched."""
 
     context_id: int
@@ -96,16 +95,16 @@ class OwnRequests(Protocol):
     def started(self) -> Started:
         """Return those of them that are persistent."""
 
-    def others(self, comm: int) -> Sequence[views.Request]:
+    def others(self, comm: int) -> Sequence[views.MpirRequest]:
         """Return the sends and receives of the communicator at an address."""
 
 
 class Netmod(ABC):
     """The netmod of one process, whose memory can be read."""
 
-    def __init__(self, parts: Parts, traffic: OwnRequests) -> None:
-        self._parts = parts
-        self._memory = parts.memory
+    def __init__(self, mpi: MpichProcessContext, traffic: OwnRequests) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
         self._traffic = traffic
 
     @abstractmethod
@@ -113,19 +112,19 @@ class Netmod(ABC):
         """Search for what doesn't move, while the process may still run."""
 
     @abstractmethod
-    def posted(self, entry: Entry) -> Iterable[Receive]:
+    def posted(self, entry: MpichEntry) -> Iterable[NetmodReceive]:
         """Return the receives of a communicator that wait, in matching order."""
 
     @abstractmethod
-    def with_message(self, entry: Entry) -> Iterable[Receive]:
+    def with_message(self, entry: MpichEntry) -> Iterable[NetmodReceive]:
         """Return the receives of a communicator whose message is under way."""
 
     @abstractmethod
-    def held(self, request: views.Request) -> Envelope | None:
+    def held(self, request: views.MpirRequest) -> Envelope | None:
         """Return the message that a matched probe holds, as far as it is known; None while the probe waits for one."""
 
     @abstractmethod
-    def sent(self, entry: Entry) -> Iterable[Send]:
+    def sent(self, entry: MpichEntry) -> Iterable[NetmodSend]:
         """Return the sends of a communicator that are not done."""
 
     @abstractmethod
@@ -133,16 +132,16 @@ class Netmod(ABC):
         """Return why sends of any communicator may be missing among those ``sent``."""
 
     @abstractmethod
-    def arrived(self) -> tuple[Mapping[int, Sequence[Message]], MqsError | None]:
+    def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
 
-    def unlisted(self, entry: Entry) -> NoInformation | None:
+    def unlisted(self, entry: MpichEntry) -> NoInformation | None:
         """Return why messages of a communicator may have come that ``arrived`` can't have; None where it has all."""
         return None
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry, others: Iterator[Operation]) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry, others: Iterator[Operation]) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Args:
@@ -171,16 +170,16 @@ class Netmod(ABC):
                 done = place + 1
         yield from shared[done:]
 
-    def _request(self, address: int) -> views.Request | None:
-        return self._parts.requests.live().get(address)
+    def _request(self, address: int) -> views.MpirRequest | None:
+        return self._mpi.requests.live().get(address)
 
-    def _done_receive(self, request: views.Request, entry: Entry) -> Iterator[Operation]:
+    def _done_receive(self, request: views.MpirRequest, entry: MpichEntry) -> Iterator[Operation]:
         """Yield a receive that is done, or a message that a matched probe holds: the library has forgotten both."""
-        kind, started = self._parts.requests.kind(request), self._traffic.started
-        if kind is Kind.MPROBE:
+        kind, started = self._mpi.requests.kind(request), self._traffic.started
+        if kind is RequestKind.MPROBE:
             if (message := self.held(request)) is not None:
-                yield operations.held(entry.peers(), *message, started.text(request))
-        elif kind is Kind.RECV and request.cc == 0:
+                yield operations.matched_message(entry.peers(), *message, started.text(request))
+        elif kind is RequestKind.RECV and request.cc == 0:
             made = started.asked(request)
             got = Envelope(request.status_source, request.status_tag, request.length)
             yield envelopes.receive(
@@ -196,10 +195,12 @@ class Netmod(ABC):
                 started.text(request),
                 phrases.CANCELLED() if request.cancelled else None,
                 None if made else operations.NOT_KEPT,
-                tag_wild=made is not None and made.tag == self._parts.requests.values.any_tag,
+                tag_wild=made is not None and made.tag == self._mpi.requests.values.any_tag,
             )
 
-    def _receive(self, status: Status, each: Receive, request: views.Request | None, entry: Entry) -> Operation:
+    def _receive(
+        self, status: Status, each: NetmodReceive, request: views.MpirRequest | None, entry: MpichEntry
+    ) -> Operation:
         made = None if request is None else self._traffic.started.asked(request)
         tag = each.got.tag if status is Status.MATCHED else each.asked.tag
         progress, *more = each.texts or (None,)
@@ -222,14 +223,14 @@ class Netmod(ABC):
 
     def _buffer_text(self, given: Arguments | None, length: int, buffer: int) -> str | bytes:
         if given is not None:
-            return buffer_text(self._parts.datatypes.at(given.datatype), given.elements, given.datatype)
+            return buffer_text(self._mpi.datatypes.at(given.datatype), given.elements, given.datatype)
         if length == UNKNOWN:
             return "its buffer is not kept"
         return f"{length} bytes; {'the datatype is' if buffer else 'its buffer and datatype are'} not kept"
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination and tag: their order is not kept.
 
         Raises:
@@ -238,18 +239,18 @@ class Netmod(ABC):
         found = [self._send(each, entry) for each in self.sent(entry)]
         yield from sorted(found, key=lambda each: (each.desired_local_rank, each.desired_tag))
         for done in self._traffic.others(entry.view.address):
-            if self._parts.requests.kind(done) is Kind.SEND and done.cc == 0:
+            if self._mpi.requests.kind(done) is RequestKind.SEND and done.cc == 0:
                 yield self._traffic.started.send(done, entry.peers()) or self._done_send(done)
         if lost := self.lost_sends():
             raise lost
 
-    def _done_send(self, request: views.Request) -> Operation:
+    def _done_send(self, request: views.MpirRequest) -> Operation:
         unknown = INVALID_RANK, INVALID_RANK, UNKNOWN, UNKNOWN, 0
         call = phrases.made_by("MPI_Isend", "MPI_Issend", how=How.BUFFERED_OR_COLLECTIVE)
         text = self._traffic.started.text(request)
         return envelopes.send(Status.COMPLETE, *unknown, call, "what it sent where is not known", text, "done")
 
-    def _send(self, each: Send, entry: Entry) -> Operation:
+    def _send(self, each: NetmodSend, entry: MpichEntry) -> Operation:
         request, peers = each.request, entry.peers()
         made = None if request is None else self._traffic.started.asked(request)
         rank = made.rank if made and each.rank == INVALID_RANK else each.rank
@@ -278,7 +279,7 @@ class Netmod(ABC):
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came.
 
         Raises:
@@ -293,9 +294,9 @@ class Netmod(ABC):
             if context_id not in known:
                 for message in arrived.get(context_id, ()):
                     yield self._message(message, entry, of_part=True)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             unknown = {number: len(each) for number, each in arrived.items() if contexts.whole_of(number) not in known}
-            yield from early.notes(unknown, self._parts.communicators)
+            yield from operations.early_notes(unknown, self._mpi.communicators)
         if broken is not None:
             raise broken
         if unlisted := self.unlisted(entry):
@@ -303,9 +304,9 @@ class Netmod(ABC):
 
     @remembered
     def _known(self) -> set[int]:
-        return {entry.receives_in for entry in self._parts.communicators.read()}
+        return {entry.receives_in for entry in self._mpi.communicators.read()}
 
-    def _message(self, each: Message, entry: Entry, *, of_part: bool = False) -> Operation:
+    def _message(self, each: NetmodMessage, entry: MpichEntry, *, of_part: bool = False) -> Operation:
         rank = INVALID_RANK if of_part else each.source
         how, *more = each.texts
         return envelopes.message(
@@ -327,6 +328,6 @@ def _arguments(made: views.PersistentRequest | None) -> Arguments | None:
     return None if made is None else Arguments(made.buffer, made.count, made.datatype)
 
 
-def _is_freed(request: views.Request | None) -> bool:
+def _is_freed(request: views.MpirRequest | None) -> bool:
     """Tell whether the program has freed a request that is not done: only the device refers to it."""
     return request is not None and request.ref_count == 1

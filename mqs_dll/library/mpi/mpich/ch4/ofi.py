@@ -17,16 +17,24 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
-from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Message, Netmod, OwnRequests, Receive, Send
+from mqs_dll.library.mpi.mpich.ch4.netmod import (
+    LOST,
+    Arguments,
+    Netmod,
+    NetmodMessage,
+    NetmodReceive,
+    NetmodSend,
+    OwnRequests,
+)
 from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
-from mqs_dll.library.mpi.mpich.requests import Kind
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import RequestKind
 
 ANSWER = 1
 """Of the protocol's bits: to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""
@@ -43,7 +51,7 @@ OLD_DATATYPE, ARGUMENTS = 72, 88
 OLD_CONTEXT_ID, CONTEXT_ID = 68, 112
 """The same to its context id, of which 16 bits are read."""
 
-ALL_INTERFACES = 16
+ALL_VCIS = 16
 """Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
 
 HANDLE_BITS = 0xFFFFFFFF
@@ -52,7 +60,7 @@ NO_SOURCE = "the source that it asked for is not known"
 NO_ORDER_OF_SENDERS = "its order among those of other senders is not known"
 
 
-class Outgoing(NamedTuple):
+class Ch4OfiSend(NamedTuple):
     """A send, by the answer that it waits for, by what libfabric has of it, or by both."""
 
     request: int
@@ -62,10 +70,10 @@ class Outgoing(NamedTuple):
     tag: int
     destination: int
     waits_for_match: bool
-    sent: Sent | None
+    sent: OfiSent | None
 
 
-class Bits(NamedTuple):
+class Ch4OfiTag(NamedTuple):
     """What the bits of a tag of libfabric's are."""
 
     tag: int
@@ -76,7 +84,7 @@ class Bits(NamedTuple):
     protocol: int
 
 
-class Layout(NamedTuple):
+class TagLayout(NamedTuple):
     """Which bits of a tag of libfabric's are what, from the lowest on; those behind them are of the protocol."""
 
     tag: int
@@ -86,23 +94,23 @@ class Layout(NamedTuple):
     context_first: bool = False
     """Whether the context id is before the rank."""
 
-    def read(self, bits: int) -> Bits:
+    def read(self, bits: int) -> Ch4OfiTag:
         """Return what the bits of a tag are, or of what a receive ignores of it."""
         above = bits >> self.tag
         context = above if self.context_first else above >> self.rank
         rank = above >> self.context if self.context_first else above
         protocol = above >> self.rank + self.context
-        return Bits(_low(bits, self.tag), _low(context, self.context), _low(rank, self.rank), protocol)
+        return Ch4OfiTag(_low(bits, self.tag), _low(context, self.context), _low(rank, self.rank), protocol)
 
 
-BESIDE, OLD_INSIDE, INSIDE = Layout(31, 0, 20), Layout(20, 23, 16), Layout(19, 23, 16)
+BESIDE, OLD_INSIDE, INSIDE = TagLayout(31, 0, 20), TagLayout(20, 23, 16), TagLayout(19, 23, 16)
 """To 4.1 of all, later of tcp, sockets and shm; of other providers in 4.2; since 4.3."""
 
 
-class Form(NamedTuple):
+class TagForm(NamedTuple):
     """What a tag of libfabric's is made of."""
 
-    layout: Layout
+    layout: TagLayout
     synchronous: int
     """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
 
@@ -112,7 +120,11 @@ class Form(NamedTuple):
         return 3 * self.synchronous
 
 
-_FIRST, _SECOND, _NOW = (Form(BESIDE, 4),), (Form(BESIDE, 8), Form(OLD_INSIDE, 8)), (Form(BESIDE, 8), Form(INSIDE, 8))
+_FIRST, _SECOND, _NOW = (
+    (TagForm(BESIDE, 4),),
+    (TagForm(BESIDE, 8), TagForm(OLD_INSIDE, 8)),
+    (TagForm(BESIDE, 8), TagForm(INSIDE, 8)),
+)
 FORMS = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
 """By release, by itself the first."""
 
@@ -121,13 +133,13 @@ WITH_ARGUMENTS = ("4.3", "5.0")
 """Releases whose receives have their datatype alone, and all of the program's arguments."""
 
 
-class Held(NamedTuple):
+class Ch4OfiContents(NamedTuple):
     """What the endpoints hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[tuple[int, Posted]]]
+    posted: Mapping[int, Sequence[tuple[int, OfiPosted]]]
     """With the place of the endpoint."""
-    sent: Mapping[int, Sequence[Outgoing]]
-    filling: Mapping[int, tuple[int, Arrived]]
+    sent: Mapping[int, Sequence[Ch4OfiSend]]
+    filling: Mapping[int, tuple[int, OfiArrived]]
     """Messages that come in just now, by the address of MPICH's receive; with the place of the endpoint."""
     seen: frozenset[int]
     """The addresses of MPICH's requests among those posted and sent."""
@@ -135,7 +147,7 @@ class Held(NamedTuple):
     """Why sends may be missing."""
 
 
-class Ofi(Netmod):
+class Ch4Ofi(Netmod):
     """The netmod ofi of one process."""
 
     SEND_EVENT = 1
@@ -143,32 +155,32 @@ class Ofi(Netmod):
     UNPACKED = 96
     """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
 
-    def __init__(self, parts: Parts, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
-        """Begin; ``endpoints`` are those of all interfaces."""
-        super().__init__(parts, traffic)
+    def __init__(self, mpi: MpichProcessContext, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
+        """Begin; ``endpoints`` are those of all VCIs."""
+        super().__init__(mpi, traffic)
         self._endpoints = endpoints
-        self._base = parts.layouts.offset(views.Request.struct, "dev.ch4.preq.p_type") or 0
-        version = parts.release.version
+        self._base = mpi.layouts.offset(views.MpirRequest.struct, "dev.ch4.preq.p_type") or 0
+        version = mpi.release.version
         self._is_old = True if version.startswith(WITHOUT_ARGUMENTS) else None
         if version.startswith(WITH_ARGUMENTS):
             self._is_old = False
-        self._release = str(parts.release)
+        self._release = str(mpi.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
         self._own_forms = FORMS.get(version[:3], ())
-        self._forms: Sequence[Form] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
+        self._forms: Sequence[TagForm] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
 
     def find_way(self) -> None:
         """Search for the table of processes."""
         self._processes()
 
-    def _bits(self, bits: int) -> Bits:
+    def _bits(self, bits: int) -> Ch4OfiTag:
         return self._layout().read(bits)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> TagLayout:
         return self._form().layout
 
     @remembered
-    def _form(self) -> Form:
+    def _form(self) -> TagForm:
         """Return which bits of tags are what, by the first receive, message or send that tells.
 
         A receive tells it whatever the release; the others leave several forms, of which the release has one.
@@ -178,7 +190,7 @@ class Ofi(Netmod):
         """
         if len(self._forms) == 1:
             return self._forms[0]
-        left: Sequence[Form] = self._forms
+        left: Sequence[TagForm] = self._forms
         for endpoint in self._endpoints:
             posted = list(endpoint.posted())
             for form in self._forms:
@@ -203,19 +215,19 @@ class Ofi(Netmod):
     # ------------------------------------------------------------ reading
 
     @remembered
-    def _held(self) -> Held:
+    def _held(self) -> Ch4OfiContents:
         """Return what the endpoints hold.
 
         Raises:
             BrokenStructureError, TargetReadError: a queue contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[tuple[int, Posted]]] = defaultdict(list)
-        sent: defaultdict[int, list[Outgoing]] = defaultdict(list)
-        filling: dict[int, tuple[int, Arrived]] = {}
+        posted: defaultdict[int, list[tuple[int, OfiPosted]]] = defaultdict(list)
+        sent: defaultdict[int, list[Ch4OfiSend]] = defaultdict(list)
+        filling: dict[int, tuple[int, OfiArrived]] = {}
         seen: set[int] = set()
         refusal = None
         for place, endpoint in enumerate(self._endpoints):
-            outgoing: dict[int, Sent] = {}
+            outgoing: dict[int, OfiSent] = {}
             try:
                 outgoing = {each.context - self._base: each for each in endpoint.sends() if each.context}
             except NoInformation as error:
@@ -225,7 +237,7 @@ class Ofi(Netmod):
                 if _is_answer(each, form.layout):
                     request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
                     known = outgoing.pop(request, None)
-                    sent[self._context(each.tag)].append(Outgoing(request, place, each.tag, each.source, True, known))
+                    sent[self._context(each.tag)].append(Ch4OfiSend(request, place, each.tag, each.source, True, known))
                 elif not form.layout.read(each.tag).protocol:
                     if not _is_receive(each, form):
                         raise BrokenStructureError(f"libfabric has a receive that ignores {each.ignore:#x} of a tag")
@@ -234,32 +246,32 @@ class Ofi(Netmod):
             for request, send in outgoing.items():
                 if self._request(request) is not None:
                     sent[self._context(send.tag)].append(
-                        Outgoing(request, place, send.tag, send.destination, False, send)
+                        Ch4OfiSend(request, place, send.tag, send.destination, False, send)
                     )
                     seen.add(request)
             filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling()}
-        return Held(posted, sent, filling, frozenset(seen), refusal)
+        return Ch4OfiContents(posted, sent, filling, frozenset(seen), refusal)
 
     @remembered
     def _processes(self) -> Sequence[Mapping[int, int]]:
         """Return for each endpoint the rank in MPI_COMM_WORLD of the process at each address, from MPICH's table."""
         if not self._ranks:
-            world = self._parts.communicators.predefined(0)
+            world = self._mpi.communicators.predefined(0)
             size, width = 0 if world is None else world.remote_size, len(self._endpoints)
-            entries = variables.processes(self._parts, size, self._entry, lambda word: word < size * width)
+            entries = variables.processes(self._mpi, size, self._entry, lambda word: word < size * width)
             columns = zip(*map(self._entry, entries), strict=True) if entries else [()] * width
             self._ranks = [{address: rank for rank, address in enumerate(column)} for column in columns]
         return self._ranks
 
     def _entry(self, place: int) -> tuple[int, ...]:
-        """Return the addresses by which the interfaces reach a process; since 5.0 all but the first lie elsewhere."""
+        """Return the addresses by which the VCIs reach a process; since 5.0 all but the first lie elsewhere."""
         width = len(self._endpoints)
-        if width == 1 or variables.is_old(self._parts):
+        if width == 1 or variables.is_old(self._mpi):
             return self._memory.pointers(place, width)
-        others = self._memory.pointer(place + ALL_INTERFACES)
+        others = self._memory.pointer(place + ALL_VCIS)
         return (self._memory.pointer(place), *self._memory.pointers(others, width)[1:])
 
-    def _rank(self, place: int, address: int, entry: Entry) -> int:
+    def _rank(self, place: int, address: int, entry: MpichEntry) -> int:
         """Return the rank in a communicator of the process at an address; INVALID_RANK where that isn't known."""
         world, peers = self._processes()[place].get(address, INVALID_RANK), entry.peers()
         return peers.index(world) if world != INVALID_RANK and world in peers else INVALID_RANK
@@ -268,7 +280,7 @@ class Ofi(Netmod):
         """Tell whether the process at an address that has no rank in a communicator is known to be another one."""
         return address in self._processes()[place]
 
-    def _sender_of(self, message: Arrived | Sent) -> int | None:
+    def _sender_of(self, message: OfiArrived | OfiSent) -> int | None:
         """Return the rank of its sender in the communicator; None where the message doesn't bring it.
 
         Raises:
@@ -280,11 +292,11 @@ class Ofi(Netmod):
             raise BrokenStructureError("libfabric has a rank beside a tag, which should be in it")
         return self._bits(message.tag).rank
 
-    def _receiver(self, send: Outgoing, entry: Entry) -> int:
+    def _receiver(self, send: Ch4OfiSend, entry: MpichEntry) -> int:
         """Return the rank in a communicator that a send goes to; INVALID_RANK where that isn't known."""
         return self._rank(send.place, send.destination, entry)
 
-    def _asked_source(self, place: int, receive: Posted, entry: Entry) -> int:
+    def _asked_source(self, place: int, receive: OfiPosted, entry: MpichEntry) -> int:
         """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
         if not self._layout().rank:
             return self._rank(place, receive.source, entry)
@@ -292,7 +304,7 @@ class Ofi(Netmod):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self, entry: Entry) -> Iterator[Receive]:
+    def posted(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that wait, in matching order."""
         for place, each in self._held().posted.get(entry.receives_in, ()):
             request = self._request(each.context - self._base)
@@ -300,7 +312,7 @@ class Ofi(Netmod):
             source = self._asked_source(place, each, entry)
             given = None if request is None else self._given(request, each)
             number = phrases.ENDPOINT_NUMBER(each.number) if self._endpoints[place].numbers_receives else None
-            yield Receive(
+            yield NetmodReceive(
                 request,
                 asked.context_id,
                 Envelope(source, UNKNOWN if any_tag else asked.tag, each.length),
@@ -311,21 +323,25 @@ class Ofi(Netmod):
                 (number, NO_SOURCE if source == INVALID_RANK and each.source != ANY else None),
             )
 
-    def with_message(self, entry: Entry) -> Iterator[Receive]:
+    def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that libfabric has no more among those that wait."""
         held = self._held()
         for request in self._traffic.others(entry.view.address):
-            if self._parts.requests.kind(request) is not Kind.RECV or not request.cc or request.address in held.seen:
+            if (
+                self._mpi.requests.kind(request) is not RequestKind.RECV
+                or not request.cc
+                or request.address in held.seen
+            ):
                 continue
             given = self._given(request, None)
-            facts = None if given is None else self._parts.datatypes.at(given.datatype)
+            facts = None if given is None else self._mpi.datatypes.at(given.datatype)
             room = given.elements * facts.size if given and facts else UNKNOWN
             got, progress = NOTHING, "its message is under way or here"
             if request.address in held.filling:
                 place, message = held.filling[request.address]
                 got = Envelope(self._sender(place, message, entry), self._bits(message.tag).tag, message.length)
                 progress = f"{message.here} of {message.length} bytes are here"
-            yield Receive(
+            yield NetmodReceive(
                 request,
                 self._context_id(request, entry),
                 NOTHING._replace(length=room),
@@ -336,7 +352,7 @@ class Ofi(Netmod):
                 (progress, operations.NOT_KEPT),
             )
 
-    def _given(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+    def _given(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
         """Return the program's arguments of a receive, None where they are not kept."""
         if self._is_old is not None:
             return self._kept_datatype(request, posted) if self._is_old else self._kept_arguments(request, posted)
@@ -346,18 +362,18 @@ class Ofi(Netmod):
         found = [each for each in both if each is not None and each.buffer == posted.buffer]
         return found[0] if len(set(found)) == 1 else None
 
-    def _kept_arguments(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+    def _kept_arguments(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
         """Return them as receives have them since 4.3."""
         buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
-        facts = self._parts.datatypes.at(handle & HANDLE_BITS)
+        facts = self._mpi.datatypes.at(handle & HANDLE_BITS)
         fits = facts is not None and (posted is None or elements * facts.size == posted.length)
         return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
 
-    def _kept_datatype(self, request: views.Request, posted: Posted | None) -> Arguments | None:
+    def _kept_datatype(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
         """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
         at = request.address + self._base
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
-        facts = self._parts.datatypes.at(handle)
+        facts = self._mpi.datatypes.at(handle)
         buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
         if facts is None or not facts.size:
             return None
@@ -367,7 +383,7 @@ class Ofi(Netmod):
             return None
         return Arguments(posted.buffer, posted.length // facts.size, handle)
 
-    def _context_id(self, request: views.Request, entry: Entry) -> int:
+    def _context_id(self, request: views.MpirRequest, entry: MpichEntry) -> int:
         """Return the context id of a receive; its communicator's where what lies there isn't one of that."""
         places = [OLD_CONTEXT_ID] * (self._is_old is not False) + [CONTEXT_ID] * (not self._is_old)
         at = request.address + self._base
@@ -375,11 +391,11 @@ class Ofi(Netmod):
         fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
         return fitting[0] if len(fitting) == 1 else entry.receives_in
 
-    def _sender(self, place: int, message: Arrived, entry: Entry) -> int:
+    def _sender(self, place: int, message: OfiArrived, entry: MpichEntry) -> int:
         rank = self._sender_of(message)
         return self._rank(place, message.source, entry) if rank is None else rank
 
-    def held(self, request: views.Request) -> Envelope | None:
+    def held(self, request: views.MpirRequest) -> Envelope | None:
         """Return the message that a matched probe holds; the program has no part in the request of one that waits."""
         if request.ref_count == 1:
             return None
@@ -388,13 +404,13 @@ class Ofi(Netmod):
     # ------------------------------------------------------------ sends
 
     @remembered
-    def _sent(self) -> tuple[Mapping[int, Sequence[Outgoing]], bool]:
+    def _sent(self) -> tuple[Mapping[int, Sequence[Ch4OfiSend]], bool]:
         """Return the sends by the address of their communicator, and whether that of all is known.
 
         A communicator may have the number by which another one, with processes of another group, sends.
         """
-        entries = self._parts.communicators.read()
-        found: defaultdict[int, list[Outgoing]] = defaultdict(list)
+        entries = self._mpi.communicators.read()
+        found: defaultdict[int, list[Ch4OfiSend]] = defaultdict(list)
         all_known = True
         for number, sends in self._held().sent.items():
             for each in sends:
@@ -404,19 +420,19 @@ class Ofi(Netmod):
                 all_known &= len(fitting) <= 1
         return found, all_known
 
-    def _may_be_of(self, send: Outgoing, entry: Entry) -> bool:
+    def _may_be_of(self, send: Ch4OfiSend, entry: MpichEntry) -> bool:
         """Tell whether a send may be of one of the communicators that have its number."""
         if send.sent is not None and self._sender_of(send.sent) not in (None, entry.view.rank):
             return False
         is_to_member = self._receiver(send, entry) != INVALID_RANK
         return is_to_member or not self._is_elsewhere(send.place, send.destination)
 
-    def sent(self, entry: Entry) -> Iterator[Send]:
+    def sent(self, entry: MpichEntry) -> Iterator[NetmodSend]:
         """Yield the sends of a communicator that are not done."""
         for each in self._sent()[0].get(entry.view.address, ()):
             rank, known, bits = self._receiver(each, entry), each.sent, self._bits(each.tag)
             has_left = known is None or known.waits_for_ack
-            yield Send(
+            yield NetmodSend(
                 self._request(each.request),
                 bits.context_id,
                 rank,
@@ -435,10 +451,12 @@ class Ofi(Netmod):
     def lost_sends(self) -> NoInformation | None:
         """Return why sends may be missing: libfabric's can't be read, or MPICH has one that libfabric doesn't."""
         held = self._held()
-        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
-        for request in self._parts.requests.live().values():
+        selves = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
+        for request in self._mpi.requests.live().values():
             is_active = request.is_local if request.type is None else request.type == ACTIVE_MESSAGE
-            is_mine = self._parts.requests.kind(request) is Kind.SEND and request.comm not in alone and not is_active
+            is_mine = (
+                self._mpi.requests.kind(request) is RequestKind.SEND and request.comm not in selves and not is_active
+            )
             if is_mine and request.cc and request.address not in held.seen:
                 return held.refusal or LOST
         return held.refusal or (None if self._sent()[1] else LOST)
@@ -446,9 +464,9 @@ class Ofi(Netmod):
     # ------------------------------------------------------------ unexpected messages
 
     @remembered
-    def arrived(self) -> tuple[Mapping[int, Sequence[Message]], MqsError | None]:
+    def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[tuple[int, Arrived]]] = defaultdict(list)
+        found: defaultdict[int, list[tuple[int, OfiArrived]]] = defaultdict(list)
         broken = None
         try:
             for place, endpoint in enumerate(self._endpoints):
@@ -459,13 +477,13 @@ class Ofi(Netmod):
             broken = error
         return {number: list(self._messages(messages)) for number, messages in found.items()}, broken
 
-    def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[Message]:
+    def _messages(self, found: Sequence[tuple[int, OfiArrived]]) -> Iterator[NetmodMessage]:
         several = len({(place, each.source, each.data) for place, each in found}) > 1
         for place, each in found:
             bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
             whole = not bits.protocol & 2 * synchronous
             unordered = several and not self._endpoints[place].orders_sources
-            yield Message(
+            yield NetmodMessage(
                 bits.context_id,
                 INVALID_RANK if rank is None else rank,
                 bits.tag,
@@ -479,7 +497,7 @@ class Ofi(Netmod):
                 ),
             )
 
-    def unlisted(self, entry: Entry) -> NoInformation | None:
+    def unlisted(self, entry: MpichEntry) -> NoInformation | None:
         """Return whose messages of a communicator may have come besides."""
         for place, endpoint in enumerate(self._endpoints):
             for address in endpoint.full():
@@ -492,14 +510,14 @@ class Ofi(Netmod):
         return None
 
 
-def _is_receive(posted: Posted, form: Form) -> bool:
+def _is_receive(posted: OfiPosted, form: TagForm) -> bool:
     """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
     ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
     of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
     return all(of_parts) and ignored.protocol == form.waits
 
 
-def _is_answer(posted: Posted, layout: Layout) -> bool:
+def _is_answer(posted: OfiPosted, layout: TagLayout) -> bool:
     """Tell whether a receive is MPICH's own, for the answer to a synchronous send."""
     return not posted.ignore and layout.read(posted.tag).protocol == ANSWER
 

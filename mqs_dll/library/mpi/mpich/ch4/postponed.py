@@ -14,7 +14,7 @@ from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD, Memory, remembered
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.ch4.departures import WAITS, Place
+from mqs_dll.library.mpi.mpich.ch4.cells import WAITS, Place
 from mqs_dll.library.mpi.mpich.links import in_list_order
 
 RECORD = struct.Struct("<16xQ2xH4xQxb6x")
@@ -58,7 +58,7 @@ class Queued(NamedTuple):
     place: Place | None
 
 
-class Seen(NamedTuple):
+class PostponedQueues(NamedTuple):
     """The queues that were gone through."""
 
     records: set[int]
@@ -76,9 +76,9 @@ class PostponedSends:
         self._end = views.AmRequest.bind(layouts).offsets["req"]
 
     @remembered
-    def _seen(self) -> Seen:
+    def _seen(self) -> PostponedQueues:
         """Return what was found so far, for ``_look_around`` to add to."""
-        return Seen(set(), {})
+        return PostponedQueues(set(), {})
 
     def of(self, request: int) -> Postponed | None:
         """Return the record of a send's request, None where there is none."""

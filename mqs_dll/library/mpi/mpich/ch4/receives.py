@@ -16,15 +16,14 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.mpi import envelopes
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text
 from mqs_dll.library.mpi.mpich import operations, views
-from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 
-class Asked(NamedTuple):
+class Ch4PostedEnvelope(NamedTuple):
     """What a receive asked for; None where nothing tells that any more."""
 
     source: int | None
@@ -37,12 +36,12 @@ class Asked(NamedTuple):
 class Receives:
     """The receives of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic) -> None:
-        self._parts = parts
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
         self._traffic = traffic
-        self._values = parts.requests.values
+        self._values = mpi.requests.values
 
-    def operations(self, entry: Entry) -> Iterator[Operation]:
+    def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
@@ -60,9 +59,9 @@ class Receives:
         receives = (message for each in self._traffic.all() for message in (*each.with_message, *each.posted))
         return [message.am.datatype for message in receives if not message.complete]
 
-    def _receive(self, message: Message, entry: Entry) -> Operation:
+    def _receive(self, message: Ch4Message, entry: MpichEntry) -> Operation:
         asked = self._asked(message, entry)
-        facts = self._parts.datatypes.at(asked.datatype)
+        facts = self._mpi.datatypes.at(asked.datatype)
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
         room = UNKNOWN if facts is None or asked.elements is None else asked.elements * facts.size
@@ -85,27 +84,29 @@ class Receives:
             tag_wild=any_tag,
         )
 
-    def _asked(self, message: Message, entry: Entry) -> Asked:
+    def _asked(self, message: Ch4Message, entry: MpichEntry) -> Ch4PostedEnvelope:
         """Return what a receive asked for, as far as that is kept."""
         arguments = self._traffic.started.asked(message.common)
         if arguments is not None:
-            return Asked(arguments.rank, arguments.tag, arguments.buffer, arguments.count, arguments.datatype)
+            return Ch4PostedEnvelope(
+                arguments.rank, arguments.tag, arguments.buffer, arguments.count, arguments.datatype
+            )
         am = message.am
         if message.waits or message.by_network is not None:
-            return Asked(message.source, message.tag, am.buffer, am.count, am.datatype)
+            return Ch4PostedEnvelope(message.source, message.tag, am.buffer, am.count, am.datatype)
         if not message.complete:
-            return Asked(None, None, am.buffer, am.count, am.datatype)
+            return Ch4PostedEnvelope(None, None, am.buffer, am.count, am.datatype)
         # An error is noted in a request that was filled in; what there was room for explains it.
         was_too_small = message.common.status_error and _keeps_context(message, entry)
-        return Asked(None, None, None, am.count if was_too_small else None, am.datatype)
+        return Ch4PostedEnvelope(None, None, None, am.count if was_too_small else None, am.datatype)
 
-    def _held(self, message: Message, entry: Entry) -> Operation:
+    def _held(self, message: Ch4Message, entry: MpichEntry) -> Operation:
         request = self._traffic.started.text(message.common)
-        return operations.held(entry.peers(), message.source, message.tag, message.am.count, request)
+        return operations.matched_message(entry.peers(), message.source, message.tag, message.am.count, request)
 
     # ------------------------------------------------------------ words
 
-    def _call(self, message: Message, entry: Entry) -> str:
+    def _call(self, message: Ch4Message, entry: MpichEntry) -> str:
         """Name the call that made a receive; one that is complete or freed can't belong to a blocking call."""
         if self._traffic.started.of(message.common):
             return operations.persistent("MPI_Recv_init")
@@ -117,13 +118,13 @@ class Receives:
         return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
 
-def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:
+def _buffer_text(facts: DatatypeFacts | None, asked: Ch4PostedEnvelope) -> str | bytes:
     if asked.buffer is None or asked.elements is None:
         return "its buffer is not kept"
     return buffer_text(facts, asked.elements, asked.datatype)
 
 
-def _progress(message: Message, length: int) -> str | None:
+def _progress(message: Ch4Message, length: int) -> str | None:
     if message.cancelled or message.waits:
         return message.given_up
     if message.by_network is not None:
@@ -135,12 +136,12 @@ def _progress(message: Message, length: int) -> str | None:
     return f"{length - message.extension.in_data_sz} of {length} bytes are here"
 
 
-def _has_forgotten(message: Message, asked: Asked) -> bool:
+def _has_forgotten(message: Ch4Message, asked: Ch4PostedEnvelope) -> bool:
     """Tell whether a receive no longer knows what it asked for."""
     return asked.source is None and not message.cancelled
 
 
-def _keeps_context(message: Message, entry: Entry) -> bool:
+def _keeps_context(message: Ch4Message, entry: MpichEntry) -> bool:
     """Tell whether a receive's context id is still there.
 
     In one that is complete there may be that of what it was used for before; since 5.0 also the sender's rank, when the
@@ -153,7 +154,7 @@ def _keeps_context(message: Message, entry: Entry) -> bool:
     return context_id == entry.receives_in and not may_be_rank
 
 
-def _collective_text(message: Message, entry: Entry) -> str | None:
+def _collective_text(message: Ch4Message, entry: MpichEntry) -> str | None:
     if not _keeps_context(message, entry):
         return None
     return operations.collective_text(message.am.context_id, message.tag)

@@ -19,15 +19,14 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.mpich import buffered, contexts, operations, views
-from mqs_dll.library.mpi.mpich.ch4.cells import Cells, Departure
-from mqs_dll.library.mpi.mpich.ch4.departures import READ, Place, order_of
+from mqs_dll.library.mpi.envelopes import DatatypeFacts, buffer_text
+from mqs_dll.library.mpi.mpich import contexts, operations, views
+from mqs_dll.library.mpi.mpich.ch4.cells import READ, Cells, Departure, Place, order_of
 from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends
-from mqs_dll.library.mpi.mpich.ch4.traffic import Message, Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.persistent import send_call
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 # flags of a message's header
 SYNCHRONOUS = 0x1
@@ -44,7 +43,7 @@ NO_TAG = "its tag is not known: the header is gone"
 NO_TAG_NO_ORDER = "its tag and its order among those to this rank are not known"
 
 
-class Sent(NamedTuple):
+class ShmSend(NamedTuple):
     """What is known of a send."""
 
     call: str
@@ -68,24 +67,24 @@ class Sent(NamedTuple):
     """In the order of sending."""
 
 
-class Sends:
+class ShmSends:
     """The sends of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic) -> None:
-        self._parts = parts
-        self._memory = parts.memory
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
         self._traffic = traffic
-        self._dest = views.AmSendRequest.bind(parts.layouts)
-        self._cells = Cells(parts.memory, parts.library, parts.layouts)
-        self._postponed = PostponedSends(parts.memory, parts.layouts)
+        self._dest = views.AmSendRequest.bind(mpi.layouts)
+        self._cells = Cells(mpi.memory, mpi.library, mpi.layouts)
+        self._postponed = PostponedSends(mpi.memory, mpi.layouts)
 
-    def operations(self, entry: Entry) -> Iterator[Operation]:
+    def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination and then in the order of sending, as far as that is known.
 
         Raises:
             BrokenStructureError: after them, when some may be missing.
         """
-        by_rank: defaultdict[int, list[tuple[Message, Sent]]] = defaultdict(list)
+        by_rank: defaultdict[int, list[tuple[Ch4Message, ShmSend]]] = defaultdict(list)
         for message, sent in self._of(entry):
             by_rank[sent.rank].append((message, sent))
         for rank, sends in sorted(by_rank.items()):
@@ -95,11 +94,11 @@ class Sends:
                 yield self._operation(*sends[index], entry, None if told else operations.NO_ORDER)
         self._traffic.check_requests()
 
-    def datatypes(self, entry: Entry) -> list[int]:
+    def datatypes(self, entry: MpichEntry) -> list[int]:
         """Return the handle of the datatype of each send of a communicator whose arguments are known."""
         return [sent.datatype for _, sent in self._of(entry) if sent.datatype is not None]
 
-    def _of(self, entry: Entry) -> list[tuple[Message, Sent]]:
+    def _of(self, entry: MpichEntry) -> list[tuple[Ch4Message, ShmSend]]:
         """Return the sends of a communicator; a buffered one that is complete is none of the program's any more."""
         sends = self._traffic.of(entry.view.address).sends
         postponed = {
@@ -110,7 +109,7 @@ class Sends:
         found = [(message, self._sent(message, postponed.get(message.common.address), entry)) for message in sends]
         return [(message, sent) for message, sent in found if not (message.complete and self._is_copy(message, sent))]
 
-    def _operation(self, message: Message, sent: Sent, entry: Entry, no_order: str | None) -> Operation:
+    def _operation(self, message: Ch4Message, sent: ShmSend, entry: MpichEntry, no_order: str | None) -> Operation:
         copied = self._is_copy(message, sent)
         status, progress = _progress(message, sent)
         return envelopes.send(
@@ -128,14 +127,14 @@ class Sends:
             NO_TAG_NO_ORDER if sent.lost and no_order else sent.lost or no_order,
         )
 
-    def _is_copy(self, message: Message, sent: Sent) -> bool:
+    def _is_copy(self, message: Ch4Message, sent: ShmSend) -> bool:
         """Tell whether it is a buffered send, carried out as one of the copy."""
         of_bytes = sent.facts is not None and sent.facts.predefined and sent.facts.size == 1
-        return of_bytes and buffered.is_copy(self._memory, sent.buffer, message.common.address)
+        return of_bytes and operations.is_buffered(self._memory, sent.buffer, message.common.address)
 
     # ------------------------------------------------------------ what is known of a send
 
-    def _sent(self, message: Message, postponed: Postponed | None, entry: Entry) -> Sent:
+    def _sent(self, message: Ch4Message, postponed: Postponed | None, entry: MpichEntry) -> ShmSend:
         arguments = self._traffic.started.asked(message.common)
         queued = None if message.complete else self._postponed.queued(message.common.address)
         found = queued or self._departure(message, entry)
@@ -147,14 +146,14 @@ class Sends:
         if found is not None and (queued is None or self._is_consistent(found.header, message, entry)):
             return self._from_header(found.header, message)._replace(place=place)
         if message.complete:
-            return Sent(UNKNOWN_COMPLETE_CALL, missing=NO_HEADER)
+            return ShmSend(UNKNOWN_COMPLETE_CALL, missing=NO_HEADER)
         if _must_be_rendezvous(message):
-            sent = self._with_arguments(Sent(UNKNOWN_CALL, lost=NO_TAG), message)
+            sent = self._with_arguments(ShmSend(UNKNOWN_CALL, lost=NO_TAG), message)
             if sent.facts is not None and 0 <= sent.rank < entry.view.remote_size:
                 return sent
-        return Sent(UNKNOWN_CALL, missing=NO_HEADER)
+        return ShmSend(UNKNOWN_CALL, missing=NO_HEADER)
 
-    def _departure(self, message: Message, entry: Entry) -> Departure | None:
+    def _departure(self, message: Ch4Message, entry: MpichEntry) -> Departure | None:
         """Return the header of a send's message, and when it left; None where it is gone or not sure.
 
         Of a request's headers in cells that of its last message is the one that left last.
@@ -171,7 +170,7 @@ class Sends:
             return None
         return max(fitting, key=lambda each: each.place or UNPLACED)
 
-    def _is_of_complete(self, left: Departure, message: Message, entry: Entry) -> bool:
+    def _is_of_complete(self, left: Departure, message: Ch4Message, entry: MpichEntry) -> bool:
         """Tell whether the last header that is there of a complete send is that of its message.
 
         It is one that a receiver has answered, so that its cell came free before the request could serve again, and it
@@ -187,18 +186,18 @@ class Sends:
         )
 
     @staticmethod
-    def _is_from(header: views.MessageHeader, entry: Entry) -> bool:
+    def _is_from(header: views.MessageHeader, entry: MpichEntry) -> bool:
         return header.src_rank == entry.view.rank and contexts.communicator_of(header.context_id) == entry.sends_in
 
-    def _has_arguments(self, header: views.MessageHeader, message: Message, entry: Entry) -> bool:
+    def _has_arguments(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
         """Tell whether the arguments in a rendezvous's request are those of a header's message."""
-        facts = self._parts.datatypes.at(message.am.datatype)
+        facts = self._mpi.datatypes.at(message.am.datatype)
         dest = self._dest.at(self._memory, message.common.address).dest
         return (
             facts is not None and message.am.count * facts.size == header.data_sz and 0 <= dest < entry.view.remote_size
         )
 
-    def _is_consistent(self, header: views.MessageHeader, message: Message, entry: Entry) -> bool:
+    def _is_consistent(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
         """Tell whether a header can be that of a send that waits; an earlier message of the request may be there, too.
 
         Only a rendezvous and a synchronous send wait. The former has its arguments in the request; the latter has just
@@ -215,9 +214,9 @@ class Sends:
             and (left.offset, left.data_sz_left) == (header.data_sz, 0)
         )
 
-    def _from_persistent(self, arguments: views.PersistentRequest) -> Sent:
-        facts = self._parts.datatypes.at(arguments.datatype)
-        return Sent(
+    def _from_persistent(self, arguments: views.PersistentRequest) -> ShmSend:
+        facts = self._mpi.datatypes.at(arguments.datatype)
+        return ShmSend(
             send_call(arguments),
             arguments.rank,
             arguments.tag,
@@ -229,9 +228,9 @@ class Sends:
         )
 
     def _from_postponed(
-        self, postponed: Postponed, header: views.MessageHeader, entry: Entry, message: Message
-    ) -> Sent:
-        return Sent(
+        self, postponed: Postponed, header: views.MessageHeader, entry: MpichEntry, message: Ch4Message
+    ) -> ShmSend:
+        return ShmSend(
             _call(header, message),
             self._ranks(entry).get(postponed.world_rank, INVALID_RANK),
             header.tag,
@@ -240,17 +239,17 @@ class Sends:
             postponed.buffer,
             postponed.elements,
             postponed.datatype,
-            self._parts.datatypes.at(postponed.datatype),
+            self._mpi.datatypes.at(postponed.datatype),
             postponed=not header.flags & SYNCHRONOUS,
         )
 
     @remembered
-    def _ranks(self, entry: Entry) -> dict[int, int]:
+    def _ranks(self, entry: MpichEntry) -> dict[int, int]:
         """Return the ranks in a communicator by those of MPI_COMM_WORLD."""
         return {world: rank for rank, world in enumerate(entry.peers()) if world != INVALID_RANK}
 
-    def _from_header(self, header: views.MessageHeader, message: Message) -> Sent:
-        sent = Sent(
+    def _from_header(self, header: views.MessageHeader, message: Ch4Message) -> ShmSend:
+        sent = ShmSend(
             _call(header, message),
             tag=header.tag,
             context_id=header.context_id,
@@ -259,9 +258,9 @@ class Sends:
         )
         return self._with_arguments(sent, message) if header.flags & RENDEZVOUS else sent
 
-    def _with_arguments(self, sent: Sent, message: Message) -> Sent:
+    def _with_arguments(self, sent: ShmSend, message: Ch4Message) -> ShmSend:
         """Return the same with the arguments that the request of a rendezvous has."""
-        facts = self._parts.datatypes.at(message.am.datatype)
+        facts = self._mpi.datatypes.at(message.am.datatype)
         return sent._replace(
             rank=self._dest.at(self._memory, message.common.address).dest,
             length=UNKNOWN if facts is None else message.am.count * facts.size,
@@ -273,7 +272,7 @@ class Sends:
         )
 
 
-def _must_be_rendezvous(message: Message) -> bool:
+def _must_be_rendezvous(message: Ch4Message) -> bool:
     """Tell whether a send that waits must be a rendezvous, by what an eager one would have left in its request.
 
     An eager one leaves in one piece, and counts it; one that is synchronous waits for nothing but the answer. In a
@@ -286,7 +285,7 @@ def _must_be_rendezvous(message: Message) -> bool:
     return under_way or left.seg_issued != 1 or message.common.cc > 1
 
 
-def _call(header: views.MessageHeader, message: Message) -> str:
+def _call(header: views.MessageHeader, message: Ch4Message) -> str:
     """Name the call that made a send; a complete or freed request can't belong to a blocking one."""
     only_nonblocking = message.complete or message.freed
     if header.flags & RENDEZVOUS and header.flags >> RENDEZVOUS_KIND_SHIFT != GENERIC:
@@ -296,7 +295,7 @@ def _call(header: views.MessageHeader, message: Message) -> str:
     return phrases.made_by(calls[1], how=How.NONBLOCKING) if only_nonblocking else phrases.made_by(*calls)
 
 
-def _progress(message: Message, sent: Sent) -> tuple[Status, str | None]:
+def _progress(message: Ch4Message, sent: ShmSend) -> tuple[Status, str | None]:
     """Return how far a send is, and the same in words."""
     if message.complete:
         return Status.COMPLETE, "done"

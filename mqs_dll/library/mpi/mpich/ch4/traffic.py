@@ -1,6 +1,6 @@
 """Which request in use is what: a receive that waits, one that has its message, a message, a send, ...
 
-ch4 has one list of posted receives and one of unexpected messages for each virtual interface. Their heads are
+ch4 has one list of posted receives and one of unexpected messages for each virtual interface (VCI). Their heads are
 variables that a stripped library doesn't name; all members are in the pool of requests, and their links give the order.
 Source: src/mpid/ch4/include/mpidpre.h, src/mpid/ch4/src/mpidig_recv.h, mpidig_recvq.h, mpidig_pt2pt_callbacks.c,
 ch4_self.c of 4.0.3 to 5.0.1.
@@ -16,11 +16,10 @@ from mqs_dll.contract.abi import UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.mpich import contexts, views
-from mqs_dll.library.mpi.mpich.active import MATCHED, TAKEN, UNEXPECTED
 from mqs_dll.library.mpi.mpich.links import lists_of
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
-from mqs_dll.library.mpi.mpich.requests import Kind, OfRequest
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED, DeviceRequest, RequestKind
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
@@ -29,17 +28,17 @@ MOST_HANDLES = 3
 """Requests that a refusal names."""
 
 
-class Message(OfRequest):
+class Ch4Message(DeviceRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
     __slots__ = ("am", "by_network", "extension")
 
     def __init__(
         self,
-        common: views.Request,
+        common: views.MpirRequest,
         am: views.AmRequest,
         extension: views.AmExtension | None,
-        by_network: views.Request | None = None,
+        by_network: views.MpirRequest | None = None,
     ) -> None:
         super().__init__(common)
         self.am = am
@@ -98,16 +97,16 @@ class Message(OfRequest):
 class OfCommunicator(NamedTuple):
     """The sends and receives of one communicator; in the order of the pools, but for those that wait."""
 
-    posted: list[Message]
+    posted: list[Ch4Message]
     """Receives that wait for a message, in the order in which they are looked at."""
-    with_message: list[Message]
+    with_message: list[Ch4Message]
     """Receives that have their message, or were cancelled."""
-    held: list[Message]
+    held: list[Ch4Message]
     """Messages that a matched probe took."""
-    sends: list[Message]
-    others: list[views.Request]
+    sends: list[Ch4Message]
+    others: list[views.MpirRequest]
     """Sends and receives that are no active messages: of a communicator of one process, or the netmod's."""
-    partitioned: list[views.Request]
+    partitioned: list[views.MpirRequest]
 
 
 class Sorted:
@@ -117,7 +116,7 @@ class Sorted:
         self.of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
         """By the address of their communicator."""
         self.posted_in_order = True
-        self.arrived: defaultdict[int, list[Message]] = defaultdict(list)
+        self.arrived: defaultdict[int, list[Ch4Message]] = defaultdict(list)
         """Messages that no receive has matched, by the context id of their communicator without the bit of collectives,
         in the order in which they came."""
         self.arrived_in_order = True
@@ -125,15 +124,15 @@ class Sorted:
         """Handles of requests that can't be read."""
 
 
-class Traffic:
+class Ch4Traffic:
     """The requests of one process, sorted once in a sweep."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._memory = parts.memory
-        layouts = parts.layouts
-        self.started = Started(parts)
-        self.has_shared_memory = layouts.offset(views.Request.struct, "dev.is_local") is not None
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self._memory = mpi.memory
+        layouts = mpi.layouts
+        self.started = Started(mpi)
+        self.has_shared_memory = layouts.offset(views.MpirRequest.struct, "dev.is_local") is not None
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
             self._extension = views.AmExtension.bind(layouts)
@@ -173,7 +172,7 @@ class Traffic:
         """Return the requests of the communicator at an address."""
         return self._sorted().of.get(comm) or _nothing()
 
-    def others(self, comm: int) -> Sequence[views.Request]:
+    def others(self, comm: int) -> Sequence[views.MpirRequest]:
         """Return those of them that are no active messages."""
         return self.of(comm).others
 
@@ -181,7 +180,7 @@ class Traffic:
         """Return the requests of all communicators."""
         return self._sorted().of.values()
 
-    def arrived(self) -> Mapping[int, list[Message]]:
+    def arrived(self) -> Mapping[int, list[Ch4Message]]:
         """Return ``Sorted.arrived``."""
         return self._sorted().arrived
 
@@ -190,30 +189,30 @@ class Traffic:
     @remembered
     def _sorted(self) -> Sorted:
         found = Sorted()
-        requests = self._parts.requests
-        alone = {entry.view.address for entry in self._parts.communicators.read() if entry.is_alone}
-        posted: list[Message] = []
-        arrived: list[Message] = []
-        stands_for: dict[int, Message] = {}
+        requests = self._mpi.requests
+        of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
+        posted: list[Ch4Message] = []
+        arrived: list[Ch4Message] = []
+        stands_for: dict[int, Ch4Message] = {}
         for request in requests.live().values():
             kind = requests.kind(request)
-            if kind in (Kind.PART_SEND, Kind.PART_RECV) and request.comm:
+            if kind in (RequestKind.PART_SEND, RequestKind.PART_RECV) and request.comm:
                 found.of[request.comm].partitioned.append(request)
-            if kind not in (Kind.SEND, Kind.RECV, Kind.MPROBE):
+            if kind not in (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE):
                 continue
             try:
-                message = None if request.comm in alone else self._message(request)
+                message = None if request.comm in of_size_1 else self._message(request)
             except TargetReadError:
                 found.broken.append(request.handle)
                 continue
             if message is None:
                 if (comm := self.started.comm(request)) and not _is_hidden_half(request):
                     found.of[comm].others.append(request)
-            elif kind is Kind.RECV:
+            elif kind is RequestKind.RECV:
                 _sort_receive(message, found, posted, arrived, stands_for)
             elif request.comm:
                 of = found.of[request.comm]
-                (of.sends if kind is Kind.SEND else of.held).append(message)
+                (of.sends if kind is RequestKind.SEND else of.held).append(message)
         _join(found, stands_for)
         posted, found.posted_in_order = _in_order(posted)
         for message in posted:
@@ -223,7 +222,7 @@ class Traffic:
             found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
         return found
 
-    def _message(self, request: views.Request) -> Message | None:
+    def _message(self, request: views.MpirRequest) -> Ch4Message | None:
         """Return the request as that of an active message, None where it is none.
 
         Raises:
@@ -234,26 +233,30 @@ class Traffic:
             return None
         am = self._am.at(self._memory, request.address)
         extension = self._extension.at(self._memory, am.req) if request.cc else None
-        half = self._parts.requests.live().get(request.anysrc_partner or 0) if request.cc else None
-        return Message(request, am, extension, half if half is not None and not half.cc else None)
+        half = self._mpi.requests.live().get(request.anysrc_partner or 0) if request.cc else None
+        return Ch4Message(request, am, extension, half if half is not None and not half.cc else None)
 
 
 def _sort_receive(
-    message: Message, found: Sorted, posted: list[Message], arrived: list[Message], stands_for: dict[int, Message]
+    message: Ch4Message,
+    found: Sorted,
+    posted: list[Ch4Message],
+    arrived: list[Ch4Message],
+    stands_for: dict[int, Ch4Message],
 ) -> None:
     comm, state = message.common.comm, message.state
     if not comm:
-        if state & UNEXPECTED and not state & (TAKEN | MATCHED):
+        if state & AM_UNEXPECTED and not state & (AM_DEQUEUED | AM_MATCHED):
             arrived.append(message)
     elif message.complete or state or message.by_network is not None:
         found.of[comm].with_message.append(message)
-        if state & MATCHED and message.extension is not None and message.extension.match_req:
+        if state & AM_MATCHED and message.extension is not None and message.extension.match_req:
             stands_for[message.extension.match_req] = message
     else:
         posted.append(message)
 
 
-def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
+def _join(found: Sorted, stands_for: dict[int, Ch4Message]) -> None:
     """Show a message and the receive that it was matched with as one, by the handle that the program has.
 
     Args:
@@ -273,7 +276,7 @@ def _join(found: Sorted, stands_for: dict[int, Message]) -> None:
             if stands_for[address].common.comm == comm
         }
         receives[:] = [
-            Message(of_message.get(each.common.address, each.common), each.am, each.extension)
+            Ch4Message(of_message.get(each.common.address, each.common), each.am, each.extension)
             for each in receives
             if each.common.address not in waiting
         ]
@@ -283,12 +286,12 @@ def _nothing() -> OfCommunicator:
     return OfCommunicator([], [], [], [], [], [])
 
 
-def _is_hidden_half(request: views.Request) -> bool:
+def _is_hidden_half(request: views.MpirRequest) -> bool:
     """Tell whether it is the netmod's half of a receive from any source, whose other half the program has."""
     return bool(request.anysrc_partner) and not request.is_local
 
 
-def _in_order(messages: list[Message]) -> tuple[list[Message], bool]:
+def _in_order(messages: list[Ch4Message]) -> tuple[list[Ch4Message], bool]:
     """Return the members of the lists in their order, one list after the other, and whether their links prove it."""
     members = {message.common.address: message for message in messages}
     lists, proved = lists_of({address: each.common.next or 0 for address, each in members.items()})

@@ -16,26 +16,26 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
-from mqs_dll.library.fabric.ucx.matching import Arrived, Matching, Posted, arrivals
-from mqs_dll.library.fabric.ucx.pool import Received, Requests, Sent
+from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
+from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.releases import VERSION_FUNCTION
-from mqs_dll.library.fabric.ucx.worker import Worker, find_worker, is_worker
+from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, remembered
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
-from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Message, Netmod, Receive, Send
-from mqs_dll.library.mpi.mpich.ch4.traffic import Traffic
-from mqs_dll.library.mpi.mpich.communicators import Entry
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Netmod, NetmodMessage, NetmodReceive, NetmodSend
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
 
 NEXT_WORKER = 88
-"""Bytes from one interface's record to the next; the first one's has the context before its worker."""
+"""Bytes from one VCI's record to the next; the first one's has the context before its worker."""
 
-MOST_INTERFACES = 64
+MOST_VCIS = 64
 """Also the length of a row of endpoints in the table of processes."""
 
 NO_CONTEXT = -1
@@ -52,23 +52,23 @@ HAVE_ERROR_29 = {True: ("4.0", "4.1", "4.2"), False: ("4.3", "5.0")}
 """Whether bit 29 is one of those, by release."""
 
 
-class Held(NamedTuple):
+class Ch4UcxContents(NamedTuple):
     """What the workers hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[Posted]]
+    posted: Mapping[int, Sequence[UcxPosted]]
     received: Mapping[int, Sequence[Received]]
-    sent: Mapping[int, Sequence[tuple[int, Sent]]]
+    sent: Mapping[int, Sequence[tuple[int, UcxSent]]]
     """With the address of MPICH's request."""
 
 
-class Ucx(Netmod):
+class Ch4Ucx(Netmod):
     """The netmod ucx of one process."""
 
-    def __init__(self, parts: Parts, traffic: Traffic, workers: Sequence[Worker]) -> None:
+    def __init__(self, mpi: MpichProcessContext, traffic: Ch4Traffic, workers: Sequence[UcxWorker]) -> None:
         """Begin; ``workers`` is what find has found."""
-        super().__init__(parts, traffic)
-        self._workers = [(worker, Matching(worker), Requests(worker)) for worker in workers]
-        self._version = parts.release.version
+        super().__init__(mpi, traffic)
+        self._workers = [(worker, UcxMatching(worker), UcxRequests(worker)) for worker in workers]
+        self._version = mpi.release.version
         self._ranks: dict[int, int] = {}
 
     def find_way(self) -> None:
@@ -78,15 +78,15 @@ class Ucx(Netmod):
     # ------------------------------------------------------------ reading
 
     @remembered
-    def _held(self) -> Held:
+    def _held(self) -> Ch4UcxContents:
         """Return what the workers hold.
 
         Raises:
             BrokenStructureError, TargetReadError: a queue or a pool contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        posted: defaultdict[int, list[UcxPosted]] = defaultdict(list)
         received: defaultdict[int, list[Received]] = defaultdict(list)
-        sent: defaultdict[int, list[tuple[int, Sent]]] = defaultdict(list)
+        sent: defaultdict[int, list[tuple[int, UcxSent]]] = defaultdict(list)
         for worker, matching, pool in self._workers:
             waiting = matching.posted()
             for each in waiting:
@@ -99,15 +99,15 @@ class Ucx(Netmod):
                 if not send.done:
                     request = self._memory.pointer(send.address + worker.request_size)
                     sent[self._context_of(request, send)].append((request, send))
-        return Held(posted, received, sent)
+        return Ch4UcxContents(posted, received, sent)
 
-    def _context_of(self, address: int, sent: Sent) -> int:
+    def _context_of(self, address: int, sent: UcxSent) -> int:
         """Return the context id of a send, NO_CONTEXT where it isn't known: to 4.1 requests name no communicator."""
         if sent.tag is not None:
             return _context(sent.tag)
         request = self._request(address)
         comm = request.comm if request else 0
-        entries = self._parts.communicators.read()
+        entries = self._mpi.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
     def _tag(self, bits: int) -> int:
@@ -122,7 +122,7 @@ class Ucx(Netmod):
         """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
         with suppress(MqsError):
             held = self._held()
-            asked: chain[Posted | Received] = chain(*held.posted.values(), *held.received.values())
+            asked: chain[UcxPosted | Received] = chain(*held.posted.values(), *held.received.values())
             mask = next((each.mask for each in asked), None)
             if mask is not None:
                 return not mask & ERROR_30
@@ -130,25 +130,25 @@ class Ucx(Netmod):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self, entry: Entry) -> Iterator[Receive]:
+    def posted(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that wait, in matching order."""
         for each in self._held().posted.get(entry.receives_in, ()):
             yield self._receive_of(each, NOTHING, each.tag, phrases.WORKER_NUMBER(each.number))
 
-    def with_message(self, entry: Entry) -> Iterator[Receive]:
+    def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator whose message is under way."""
         for each in self._held().received.get(entry.receives_in, ()):
             message = Envelope(_source(each.message_tag), self._tag(each.message_tag), each.message_length)
             yield self._receive_of(each, message, each.message_tag, None)
 
-    def _receive_of(self, asked: Posted | Received, got: Envelope, bits: int, progress: str | None) -> Receive:
+    def _receive_of(self, asked: UcxPosted | Received, got: Envelope, bits: int, progress: str | None) -> NetmodReceive:
         any_tag = not asked.mask & 1
         source = _source(asked.tag) if asked.mask >> SOURCE_SHIFT & FIELD else INVALID_RANK
         if asked.user_data is None:
             raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
         request = self._request(asked.user_data)
         given = None if request is None else self._packed(request, asked.buffer, asked.length)
-        return Receive(
+        return NetmodReceive(
             request,
             bits >> CONTEXT_SHIFT,
             Envelope(source, UNKNOWN if any_tag else self._tag(asked.tag), asked.length),
@@ -159,28 +159,28 @@ class Ucx(Netmod):
             (progress,),
         )
 
-    def _packed(self, request: views.Request, buffer: int, length: int) -> Arguments | None:
+    def _packed(self, request: views.MpirRequest, buffer: int, length: int) -> Arguments | None:
         """Return the program's arguments of a receive for which MPICH gave UCX a buffer of its own; None without one.
 
         MPICH does so since 4.1 for data in pieces, and keeps that buffer in its request, the arguments behind it.
         """
-        size = self._parts.layouts.struct(views.Request.struct).size or 0
+        size = self._mpi.layouts.struct(views.MpirRequest.struct).size or 0
         words = self._memory.pointers(request.address, size // WORD)
         for place in range(len(words) - 3):
             if buffer and words[place] == buffer:
                 given = Arguments(words[place + 1], words[place + 2], words[place + 3] & HANDLE_BITS)
-                facts = self._parts.datatypes.at(given.datatype)
+                facts = self._mpi.datatypes.at(given.datatype)
                 if facts is not None and given.elements * facts.size == length:
                     return given
         return None
 
-    def held(self, request: views.Request) -> Envelope | None:
+    def held(self, request: views.MpirRequest) -> Envelope | None:
         """Return nothing of the message that a matched probe holds: its status is not set."""
         return NOTHING
 
     # ------------------------------------------------------------ sends
 
-    def sent(self, entry: Entry) -> Iterator[Send]:
+    def sent(self, entry: MpichEntry) -> Iterator[NetmodSend]:
         """Yield the sends of a communicator that are not done.
 
         Their context id is the receivers', who here may have no part in a communicator with the same one.
@@ -196,8 +196,10 @@ class Ucx(Netmod):
         """Return that a send is under way of which nothing tells the communicator; to 4.1 there are such."""
         return LOST if self._held().sent.get(NO_CONTEXT) else None
 
-    def _send_of(self, request: views.Request | None, sent: Sent, world: int, peers: Sequence[int]) -> Send:
-        return Send(
+    def _send_of(
+        self, request: views.MpirRequest | None, sent: UcxSent, world: int, peers: Sequence[int]
+    ) -> NetmodSend:
+        return NetmodSend(
             request,
             (sent.tag or 0) >> CONTEXT_SHIFT,
             INVALID_RANK if world == INVALID_RANK else peers.index(world),
@@ -213,18 +215,18 @@ class Ucx(Netmod):
     def _processes(self) -> Mapping[int, int]:
         """Return the rank in MPI_COMM_WORLD that each endpoint leads to, from MPICH's table of processes."""
         if not self._ranks:
-            world = self._parts.communicators.predefined(0)
+            world = self._mpi.communicators.predefined(0)
             size = 0 if world is None else world.remote_size
             first, pointer = self._workers[0][2], self._memory.pointer
-            entries = variables.processes(self._parts, size, lambda entry: (pointer(entry),), first.is_endpoint)
-            self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_interfaces(entries)
+            entries = variables.processes(self._mpi, size, lambda entry: (pointer(entry),), first.is_endpoint)
+            self._ranks = {pointer(entry): rank for rank, entry in enumerate(entries)} | self._of_vcis(entries)
         return self._ranks
 
-    def _of_interfaces(self, entries: Sequence[int]) -> dict[int, int]:
-        """Return the rank that each endpoint leads to which is from or to another interface than the first.
+    def _of_vcis(self, entries: Sequence[int]) -> dict[int, int]:
+        """Return the rank that each endpoint leads to which is from or to another VCI than the first.
 
         Args:
-            entries: the address of each process's endpoints: a row for each interface of this process's, in which
+            entries: the address of each process's endpoints: a row for each VCI of this process's, in which
                 stands one for each of the other's.
         """
         count = len(self._workers)
@@ -232,20 +234,20 @@ class Ucx(Netmod):
             endpoint: rank
             for rank, entry in enumerate(entries)
             for index, (_, _, requests) in enumerate(self._workers if count > 1 else ())
-            for endpoint in self._memory.pointers(entry + WORD * MOST_INTERFACES * index, count)
+            for endpoint in self._memory.pointers(entry + WORD * MOST_VCIS * index, count)
             if endpoint and requests.is_endpoint(endpoint)
         }
 
     # ------------------------------------------------------------ unexpected messages
 
     @remembered
-    def arrived(self) -> tuple[Mapping[int, Sequence[Message]], MqsError | None]:
+    def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
         found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
         return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
 
-    def _message_of(self, each: Arrived) -> Message:
-        return Message(
+    def _message_of(self, each: UcxArrived) -> NetmodMessage:
+        return NetmodMessage(
             each.tag >> CONTEXT_SHIFT,
             _source(each.tag),
             self._tag(each.tag),
@@ -257,39 +259,39 @@ class Ucx(Netmod):
         )
 
 
-def find(parts: Parts) -> list[Worker]:
-    """Return the workers of a process whose netmod is ucx, one for each interface; none where there is no such netmod.
+def find(mpi: MpichProcessContext) -> list[UcxWorker]:
+    """Return the workers of a process whose netmod is ucx, one for each VCI; none where there is no such netmod.
 
     Raises:
         LayoutError: they can't be read.
         TargetReadError: there may be others, where memory can't be read.
     """
-    image, memory = parts.image, parts.memory
+    image, memory = mpi.image, mpi.memory
     if image.find_function(VERSION_FUNCTION) is None:
         return []
 
     def is_at(place: int) -> bool:
         return is_worker(memory, memory.pointer(place))
 
-    place = variables.find(parts, "worker of UCX's", is_at, lambda: _first_worker(parts))
+    place = variables.find(mpi, "worker of UCX's", is_at, lambda: _first_worker(mpi))
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
-    for index in range(1, MOST_INTERFACES):
+    for index in range(1, MOST_VCIS):
         other = memory.pointer(place + NEXT_WORKER * index)
         if not variables.is_pointer(other):
             break
         if not is_worker(memory, other):
-            raise LayoutError(f"interface {index} of MPICH's has no worker of UCX's")
+            raise LayoutError(f"VCI {index} of MPICH has no worker of UCX's")
         found.append(find_worker(image, memory, other, USER_BYTES, "mpich"))
     return found
 
 
-def _first_worker(parts: Parts) -> int:
-    """Return where the pointer to the first interface's worker lies, 0 where there is none."""
+def _first_worker(mpi: MpichProcessContext) -> int:
+    """Return where the pointer to the first VCI's worker lies, 0 where there is none."""
     context = 0
-    for place, pointer in variables.pointers(parts):
-        if context == place - WORD and is_worker(parts.memory, pointer):
+    for place, pointer in variables.pointers(mpi):
+        if context == place - WORD and is_worker(mpi.memory, pointer):
             return place
         context = place
     return 0

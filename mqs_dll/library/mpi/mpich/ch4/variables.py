@@ -15,9 +15,9 @@ from functools import cache
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.memory import WORD
-from mqs_dll.library.mpi.elf import pieces
+from mqs_dll.library.mpi.elf import read_ranges
 from mqs_dll.library.mpi.mpich import views
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 LARGEST = 1 << 24
 """Bytes of a library's variables that are searched."""
@@ -26,7 +26,7 @@ HEADERS = {"4.0": (8, 16), "4.1": (8, 16), "4.2": (4, 8), "4.3": (4, 8), "5.0": 
 """Where the table has its size and its first entry, by release."""
 
 OLD_STRIDES, STRIDES = (72, 16), (32776, 32784)
-"""From an entry to the next, in 4.0 and since: what reaches all interfaces of the other process lies in it then."""
+"""From an entry to the next, in 4.0 and since: what reaches all VCIs of the other process lies in it then."""
 
 FORMS = {
     release: tuple((*header, stride) for stride in (OLD_STRIDES if release == "4.0" else STRIDES))
@@ -44,20 +44,20 @@ _known: dict[tuple[str, str], int] = {}
 """How far behind a library's begin something was found, by the library's build and by what it is."""
 
 
-def words(parts: Parts, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
+def words(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the library's variables, from an address on, as words, with the address of the first.
 
     Raises:
         TargetReadError: after them; there are others, which can't be read.
     """
-    begins = ((segment, max(segment.address, first)) for segment in parts.library.writable())
+    begins = ((segment, max(segment.address, first)) for segment in mpi.library.writable())
     ranges = ((begin, min(segment.address + segment.size, begin + LARGEST)) for segment, begin in begins)
-    for address, data in pieces(parts.memory, ranges):
+    for address, data in read_ranges(mpi.memory, ranges):
         count = len(data) // WORD
         yield address, struct.unpack_from(f"<{count}Q", data)
 
 
-def pointers(parts: Parts, first: int = 0) -> Iterator[tuple[int, int]]:
+def pointers(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, int]]:
     """Yield the places of pointers among the library's variables, from an address on: those that lead out of it.
 
     With each place comes the pointer.
@@ -65,25 +65,25 @@ def pointers(parts: Parts, first: int = 0) -> Iterator[tuple[int, int]]:
     Raises:
         TargetReadError: after them; there may be others, where something can't be read.
     """
-    base, end = parts.library.base, parts.library.end
-    for address, found in words(parts, first):
+    base, end = mpi.library.base, mpi.library.end
+    for address, found in words(mpi, first):
         for index, word in enumerate(found):
             if word and not base <= word < end and is_pointer(word):
                 yield address + WORD * index, word
 
 
-def find(parts: Parts, what: str, is_at: Callable[[int], bool], search: Callable[[], int]) -> int:
+def find(mpi: MpichProcessContext, what: str, is_at: Callable[[int], bool], search: Callable[[], int]) -> int:
     """Return where something lies among the library's variables, 0 where it isn't found.
 
     A process has it where another one of the same library has it: a job's many processes are searched once.
 
     Args:
-        parts: of the process.
+        mpi: in the process.
         what: names it, whatever the process.
         is_at: tells whether it lies at an address; of what can't be read, by a TargetReadError, it doesn't.
         search: returns what this function does.
     """
-    key, base = (parts.library.build, what), parts.library.base
+    key, base = (mpi.library.build, what), mpi.library.base
     distance = _known.get(key)
     with suppress(TargetReadError):
         if distance is not None and is_at(base + distance):
@@ -96,9 +96,9 @@ def find(parts: Parts, what: str, is_at: Callable[[int], bool], search: Callable
     return found
 
 
-def is_known(parts: Parts, what: str) -> bool:
+def is_known(mpi: MpichProcessContext, what: str) -> bool:
     """Tell whether another process of the same library had something that find() was asked for."""
-    return (parts.library.build, what) in _known
+    return (mpi.library.build, what) in _known
 
 
 def is_pointer(word: int) -> bool:
@@ -106,13 +106,13 @@ def is_pointer(word: int) -> bool:
     return 1 << 16 < word < 1 << 47 and not word % WORD
 
 
-def is_old(parts: Parts) -> bool:
+def is_old(mpi: MpichProcessContext) -> bool:
     """Tell whether an MPICH is older than 5.0: its communicators have maps of ranks."""
-    return parts.layouts.offset(views.Comm.struct, "dev.ch4.map") is not None
+    return mpi.layouts.offset(views.Comm.struct, "dev.ch4.map") is not None
 
 
 def processes(
-    parts: Parts, size: int, read: Callable[[int], tuple[int, ...]], is_entry: Callable[[int], bool]
+    mpi: MpichProcessContext, size: int, read: Callable[[int], tuple[int, ...]], is_entry: Callable[[int], bool]
 ) -> list[int]:
     """Return the addresses of the entries in the table of processes, by rank in MPI_COMM_WORLD.
 
@@ -120,16 +120,16 @@ def processes(
     another release it is in any that fits, if all of those that do say the same.
 
     Args:
-        parts: of the process.
+        mpi: in the process.
         size: how many processes there are.
-        read: returns by what each interface of this process reaches another one, given its entry's address.
-        is_entry: tells whether that may be one; an interface reaches no two processes by the same.
+        read: returns by what each VCI of this process reaches another one, given its entry's address.
+        is_entry: tells whether that may be one; a VCI reaches no two processes by the same.
     """
-    own = FORMS.get(parts.release.version[:3], ())
+    own = FORMS.get(mpi.release.version[:3], ())
 
     @cache
     def entries(place: int) -> list[int]:
-        table = parts.memory.pointer(place)
+        table = mpi.memory.pointer(place)
         for form in own:
             if found := as_form(place, table, form):
                 return found
@@ -139,7 +139,7 @@ def processes(
 
     def as_form(place: int, table: int, form: tuple[int, int, int]) -> list[int]:
         size_at, first_at, stride = form
-        if _is_table(parts, place, table, table + size_at, size):
+        if _is_table(mpi, place, table, table + size_at, size):
             found = [*range(table + first_at, table + first_at + stride * size, stride)]
             with suppress(TargetReadError):
                 if all(_are_entries(column, is_entry) for column in zip(*map(read, found), strict=True)):
@@ -147,19 +147,19 @@ def processes(
         return []
 
     def search() -> int:
-        return next((place for place, _ in pointers(parts) if entries(place)), 0)
+        return next((place for place, _ in pointers(mpi) if entries(place)), 0)
 
     with suppress(TargetReadError):
-        if size and (place := find(parts, "table of processes", lambda place: bool(entries(place)), search)):
+        if size and (place := find(mpi, "table of processes", lambda place: bool(entries(place)), search)):
             return entries(place)
     return []
 
 
-def _is_table(parts: Parts, place: int, table: int, size_at: int, size: int) -> bool:
+def _is_table(mpi: MpichProcessContext, place: int, table: int, size_at: int, size: int) -> bool:
     """Tell whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
     with suppress(TargetReadError):
-        if parts.memory.unpack(_INT, size_at)[0] == size:
-            return parts.memory.pointer(parts.memory.pointer(place + WORD)) == table
+        if mpi.memory.unpack(_INT, size_at)[0] == size:
+            return mpi.memory.pointer(mpi.memory.pointer(place + WORD)) == table
     return False
 
 

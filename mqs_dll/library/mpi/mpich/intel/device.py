@@ -14,19 +14,17 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import LINE, DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
-from mqs_dll.library.mpi.mpich import early, operations, views
-from mqs_dll.library.mpi.mpich.active import BUSY, PEER_SSEND, RENDEZVOUS
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.envelopes import LINE, NOTHING, DatatypeFacts, Envelope, buffer_text
+from mqs_dll.library.mpi.mpich import operations, views
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device
-from mqs_dll.library.mpi.mpich.intel.messages import Asked, Message, asked
-from mqs_dll.library.mpi.mpich.intel.network import Network, find
-from mqs_dll.library.mpi.mpich.intel.traffic import Traffic, TrafficReader
+from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
+from mqs_dll.library.mpi.mpich.intel.messages import IntelMessage, IntelPostedEnvelope, asked
+from mqs_dll.library.mpi.mpich.intel.ofi import IntelOfi, find
+from mqs_dll.library.mpi.mpich.intel.traffic import IntelTraffic, TrafficReader
 from mqs_dll.library.mpi.mpich.partitioned import Partitioned
-from mqs_dll.library.mpi.mpich.parts import Parts
-from mqs_dll.library.mpi.mpich.process import WORLD
-from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZVOUS, ANY_SOURCE, ANY_TAG
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 
@@ -37,17 +35,17 @@ MOST_HANDLES = 8
 class Intel(Device):
     """Intel MPI's ch4 in one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, parts.release.device or "ch4")
-        self._partitioned = Partitioned(parts)
-        self._reader = TrafficReader(parts, self._partitioned)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        super().__init__(mpi, mpi.release.device or "ch4")
+        self._partitioned = Partitioned(mpi)
+        self._reader = TrafficReader(mpi, self._partitioned)
         self._why = ""
         self._network = self._find_network()
 
-    def _find_network(self) -> Network | None:
+    def _find_network(self) -> IntelOfi | None:
         """Return what reads libfabric's memory where it is needed; None where that can't be read."""
         try:
-            if self._reader.uses_network() and (network := find(self._parts)):
+            if self._reader.uses_network() and (network := find(self._mpi)):
                 self.fabric = network.fabric
                 self.name += f" over {self.fabric.title}"
                 return network
@@ -66,7 +64,7 @@ class Intel(Device):
         used += [asked.datatype for asked in sends if asked]
         return used + self._partitioned.datatypes(chain(*traffic.partitioned.values()))
 
-    def requests_of(self, entry: Entry) -> int:
+    def requests_of(self, entry: MpichEntry) -> int:
         """Return how many requests refer to a communicator; receives keep only its context id."""
         traffic = self._traffic()
         under_way = sum(not each.complete for each in traffic.with_message[entry.receives_in])
@@ -75,12 +73,12 @@ class Intel(Device):
     # ------------------------------------------------------------ requests
 
     @remembered
-    def _traffic(self) -> Traffic:
+    def _traffic(self) -> IntelTraffic:
         return self._reader.read(network_is_read=self._network is not None)
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
@@ -95,17 +93,17 @@ class Intel(Device):
         if traffic.remote:
             self._refuse_network("receives", traffic.remote)
 
-    def _own_receives(self, traffic: Traffic, entry: Entry) -> Iterator[Operation]:
+    def _own_receives(self, traffic: IntelTraffic, entry: MpichEntry) -> Iterator[Operation]:
         for message in traffic.held[entry.view.address]:
             yield self._held(message, entry)
         for message in traffic.with_message[entry.receives_in] + traffic.posted[entry.receives_in]:
             yield self._receive(message, entry)
         yield from self._partitioned.receives(traffic.partitioned[entry.view.address], entry)
 
-    def _receive(self, message: Message, entry: Entry) -> Operation:
+    def _receive(self, message: IntelMessage, entry: MpichEntry) -> Operation:
         peers = entry.peers()
         wanted = asked(message)
-        facts = None if wanted.datatype is None else self._parts.datatypes.at(wanted.datatype)
+        facts = None if wanted.datatype is None else self._mpi.datatypes.at(wanted.datatype)
         status = Status.COMPLETE if message.complete else Status.PENDING if message.is_posted else Status.MATCHED
         matched = not message.is_posted and not message.cancelled
         rank = INVALID_RANK if wanted.source in (None, ANY_SOURCE) else wanted.source
@@ -125,13 +123,13 @@ class Intel(Device):
             tag_wild=wanted.tag == ANY_TAG,
         )
 
-    def _held(self, message: Message, entry: Entry) -> Operation:
+    def _held(self, message: IntelMessage, entry: MpichEntry) -> Operation:
         rank, tag = message.common.status_source, message.common.status_tag
-        return operations.held(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
+        return operations.matched_message(entry.peers(), rank, tag, message.length, phrases.request(message.handle))
 
     # ------------------------------------------------------------ sends
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: MpichEntry) -> Iterator[Operation]:
         """Return the sends of a communicator that are known, by destination: persistent, partitioned, to this process.
 
         MPI_COMM_WORLD has besides what is complete and not collected, whatever communicator it was on.
@@ -146,14 +144,14 @@ class Intel(Device):
         shown += filter(None, sends)
         shown += self._reader.started.done_at_once(entry.view.address, entry.peers())
         shown += self._partitioned.sends(traffic.partitioned[entry.view.address], entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             shown += [_done(handle) for handle in traffic.done]
-        nameless = [] if entry.is_alone else traffic.nameless
+        nameless = [] if entry.has_size_1 else traffic.nameless
         if nameless and not shown and not self._network:
             self._refuse_sends(nameless)
         return self._sends(sorted(shown, key=lambda each: each.desired_local_rank), nameless, entry)
 
-    def _sends(self, shown: list[Operation], nameless: list[int], entry: Entry) -> Iterator[Operation]:
+    def _sends(self, shown: list[Operation], nameless: list[int], entry: MpichEntry) -> Iterator[Operation]:
         yield from shown
         if self._network:
             yield from self._network.sends(entry)
@@ -161,7 +159,7 @@ class Intel(Device):
             self._refuse_sends(nameless)
 
     @staticmethod
-    def _send_to_self(request: views.Request, message: Message, entry: Entry) -> Operation:
+    def _send_to_self(request: views.MpirRequest, message: IntelMessage, entry: MpichEntry) -> Operation:
         rank = message.common.status_source
         return envelopes.send(
             Status.PENDING,
@@ -184,7 +182,7 @@ class Intel(Device):
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
         Raises:
@@ -194,9 +192,9 @@ class Intel(Device):
         traffic = self._traffic()
         for message in traffic.unexpected[entry.receives_in]:
             yield self._unexpected(message, entry)
-        if entry.view.handle == WORLD:
+        if entry.view.handle == COMM_WORLD:
             numbers = {context_id: len(messages) for context_id, messages in traffic.unexpected.items() if messages}
-            yield from early.notes(numbers, self._parts.communicators)
+            yield from operations.early_notes(numbers, self._mpi.communicators)
         if self._network:
             yield from self._network.unexpected(entry)
         elif traffic.remote or self._uses_network() or INVALID_RANK in entry.peers():
@@ -207,10 +205,10 @@ class Intel(Device):
         return self._reader.uses_network()
 
     @staticmethod
-    def _unexpected(message: Message, entry: Entry) -> Operation:
+    def _unexpected(message: IntelMessage, entry: MpichEntry) -> Operation:
         am = message.am
         rank = message.common.status_source
-        here = not message.state & (BUSY | RENDEZVOUS)
+        here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
         arrival = "all of it is here" if here else "all of it is not here yet"
         return envelopes.message(
             Status.COMPLETE if here else Status.PENDING,
@@ -219,8 +217,8 @@ class Intel(Device):
             message.common.status_tag,
             am.count,
             am.buffer if here and am.count else 0,
-            f"rendezvous: its {am.count} bytes are with the sender" if message.state & RENDEZVOUS else arrival,
-            operations.FROM_SYNCHRONOUS_SEND if message.state & PEER_SSEND else None,
+            f"rendezvous: its {am.count} bytes are with the sender" if message.state & AM_RENDEZVOUS else arrival,
+            operations.FROM_SYNCHRONOUS_SEND if message.state & AM_PEER_SSEND else None,
             operations.collective_text(am.context_id, message.common.status_tag),
         )
 
@@ -232,7 +230,7 @@ class Intel(Device):
         )
 
 
-def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:
+def _buffer_text(facts: DatatypeFacts | None, asked: IntelPostedEnvelope) -> str | bytes:
     if asked.datatype is None:
         return "its buffer is not kept"
     if asked.elements is not None:
@@ -241,7 +239,7 @@ def _buffer_text(facts: DatatypeFacts | None, asked: Asked) -> str | bytes:
     return fit(name, LINE - len(COUNT_NOT_KEPT)) + COUNT_NOT_KEPT
 
 
-def _not_kept(asked: Asked) -> str | None:
+def _not_kept(asked: IntelPostedEnvelope) -> str | None:
     if asked.tag is not None:
         return None
     return operations.NOT_KEPT if asked.source is None else "the tag that it asked for is not kept"
@@ -263,7 +261,7 @@ def _done(handle: int) -> Operation:
     )
 
 
-def _call(message: Message) -> str:
+def _call(message: IntelMessage) -> str:
     """Name the collective operation, or the call, that made a receive; a blocking one is not complete or freed."""
     collective = operations.collective_text(message.am.context_id, message.am.tag or 0)
     if collective is not None:

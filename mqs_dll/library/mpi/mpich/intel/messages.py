@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqs_dll.library.mpi.mpich import contexts, views
-from mqs_dll.library.mpi.mpich.active import IN_PROGRESS, TAKEN, UNEXPECTED
-from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, OfRequest
+from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_IN_PROGRESS, AM_UNEXPECTED, ANY_SOURCE, DeviceRequest
 
 
-class Message(OfRequest):
+class IntelMessage(DeviceRequest):
     """A receive, or a message that has come."""
 
     __slots__ = ("am", "asked_process", "extension", "handle", "persistent")
 
     def __init__(
         self,
-        common: views.Request,
+        common: views.MpirRequest,
         am: views.AmRequest,
         extension: views.LinkedExtension | None,
         persistent: views.PersistentRequest | None,
@@ -62,12 +61,12 @@ class Message(OfRequest):
     @property
     def is_unexpected(self) -> bool:
         """Whether it is a message that no receive has matched."""
-        return bool(self.state & UNEXPECTED) and not self.state & TAKEN
+        return bool(self.state & AM_UNEXPECTED) and not self.state & AM_DEQUEUED
 
     @property
     def is_posted(self) -> bool:
         """Whether it is a receive that waits for its message."""
-        return self.is_receiving and not self.state & IN_PROGRESS
+        return self.is_receiving and not self.state & AM_IN_PROGRESS
 
     @property
     def is_past_waiting(self) -> bool:
@@ -96,7 +95,7 @@ class Message(OfRequest):
         return contexts.communicator_of(self.am.context_id)
 
 
-class Asked(NamedTuple):
+class IntelPostedEnvelope(NamedTuple):
     """What a receive asked for, None where that isn't kept."""
 
     source: int | None
@@ -107,17 +106,17 @@ class Asked(NamedTuple):
     datatype: int | None
 
 
-def asked(message: Message) -> Asked:
+def asked(message: IntelMessage) -> IntelPostedEnvelope:
     """Return what a receive asked for; its message has taken the place of a part."""
     if message.persistent is not None:
         kept = message.persistent
-        return Asked(kept.rank, kept.tag, kept.buffer, kept.count, kept.datatype)
+        return IntelPostedEnvelope(kept.rank, kept.tag, kept.buffer, kept.count, kept.datatype)
     am = message.am
     if message.is_posted or message.cancelled:
-        return Asked(am.source, am.tag, am.buffer, am.count, am.datatype)
+        return IntelPostedEnvelope(am.source, am.tag, am.buffer, am.count, am.datatype)
     if message.complete:  # what it was used for before may look the same
-        return Asked(None, None, 0, None, None)
-    if message.state & UNEXPECTED:
-        return Asked(None, None, 0, None, am.datatype)
+        return IntelPostedEnvelope(None, None, 0, None, None)
+    if message.state & AM_UNEXPECTED:
+        return IntelPostedEnvelope(None, None, 0, None, am.datatype)
     source = ANY_SOURCE if message.asked_process == ANY_SOURCE else message.common.status_source
-    return Asked(source, None, am.buffer, am.count, am.datatype)
+    return IntelPostedEnvelope(source, None, am.buffer, am.count, am.datatype)

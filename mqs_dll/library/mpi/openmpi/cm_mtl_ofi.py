@@ -18,28 +18,26 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Arrived, Endpoint, Posted, Sent
+from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.describe import NO_ORDER, DatatypeFacts, buffer_text
-from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, DatatypeFacts, Envelope, buffer_text
 from mqs_dll.library.mpi.openmpi import cm_views, tags
 from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
-from mqs_dll.library.mpi.openmpi.communicators import Communicators, Entry
-from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, tag_text
-from mqs_dll.library.mpi.openmpi.ofi import (
+from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
+from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, tag_text
+from mqs_dll.library.mpi.openmpi.mtl_ofi import (
     ACKNOWLEDGEMENT,
     ANY_SOURCE,
     CONTEXT,
     MTL_REQUEST_BYTES,
     SYNCHRONOUS,
-    Ofi,
+    MtlOfi,
     Pattern,
 )
-from mqs_dll.library.mpi.openmpi.parts import Parts
 from mqs_dll.library.mpi.openmpi.pml import hidden
-from mqs_dll.library.mpi.openmpi.unexpected import early_notes
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LARGEST_REQUEST = 1024
@@ -56,12 +54,12 @@ COMING = "its message is coming in or is here; from whom is not known"
 
 
 @dataclass
-class Outgoing:
+class MtlOfiSend:
     """What libfabric holds of a send."""
 
-    sent: Sent | None = None
+    sent: OfiSent | None = None
     """As long as there is something to send."""
-    ack: Posted | None = None
+    ack: OfiPosted | None = None
     """The receive for the acknowledgement of a synchronous one."""
 
     @property
@@ -86,9 +84,9 @@ class Outgoing:
 class Leaving(NamedTuple):
     """The sends that libfabric holds something of."""
 
-    of_pool: Mapping[int, Outgoing]
+    of_pool: Mapping[int, MtlOfiSend]
     """By the address of pml/cm's request."""
-    blocking: Mapping[int, Sequence[tuple[int, Outgoing]]]
+    blocking: Mapping[int, Sequence[tuple[int, MtlOfiSend]]]
     """Of blocking calls, by the slot of the communicator, NO_SLOT where that isn't known; with mtl/ofi's record."""
     refusal: NoInformation | None
     """Why there may be others."""
@@ -97,30 +95,30 @@ class Leaving(NamedTuple):
 class Coming(NamedTuple):
     """The receives that wait in libfabric."""
 
-    posted: Mapping[int, Sequence[Posted]]
+    posted: Mapping[int, Sequence[OfiPosted]]
     """By the slot of the communicator."""
-    acks: Sequence[Posted]
+    acks: Sequence[OfiPosted]
     """For acknowledgements of synchronous sends."""
 
 
 class CmOverOfi(Cm):
     """pml/cm over mtl/ofi in one process, with libfabric's endpoint."""
 
-    def __init__(self, ofi: Ofi, endpoint: Endpoint, parts: Parts) -> None:
+    def __init__(self, ofi: MtlOfi, endpoint: Endpoint, mpi: OmpiProcessContext) -> None:
         """Begin.
 
         Raises:
             LayoutError: the layouts of pml/cm's structs are missing.
         """
-        super().__init__("mtl/ofi", ofi, parts)
+        super().__init__("mtl/ofi", ofi, mpi)
         self.fabric = endpoint.fabric
         self.name += f" ({self.fabric.title})"
         self._endpoint = endpoint
         self._mtl = ofi
         self._bits = ofi.bits
-        self._communicators = Communicators(parts)
-        self._record = cm_views.OfiRequest.bind(parts.layouts)
-        self._convertor = cm_views.Convertor.bind(parts.layouts)
+        self._communicators = OmpiCommunicators(mpi)
+        self._record = cm_views.OfiRequest.bind(mpi.layouts)
+        self._convertor = cm_views.Convertor.bind(mpi.layouts)
 
     # ------------------------------------------------------------ receives
 
@@ -131,7 +129,7 @@ class CmOverOfi(Cm):
         Raises:
             BrokenStructureError, TargetReadError: libfabric's queues contradict themselves, or can't be read.
         """
-        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        posted: defaultdict[int, list[OfiPosted]] = defaultdict(list)
         acks = []
         for each in self._endpoint.posted():
             if self._bits.protocol(each.tag) == ACKNOWLEDGEMENT:
@@ -140,7 +138,7 @@ class CmOverOfi(Cm):
                 posted[self._bits.slot(each.tag)].append(each)
         return Coming(posted, acks)
 
-    def receives(self, entry: Entry) -> Iterator[Operation]:
+    def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Raises:
@@ -169,7 +167,7 @@ class CmOverOfi(Cm):
             if message.claimed:
                 tag = self._bits.tag(message.tag)
                 text = tag_text(tag, self._nonblocking_base)
-                yield envelopes.held(entry.peers(), self._envelope(message), text)
+                yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
         for each in posted:
             owner = requests.get(owners[each.context])
             if owner is None:
@@ -177,7 +175,7 @@ class CmOverOfi(Cm):
             else:
                 yield self._receive(owner, entry, self._asked(each, entry), self._number(each))
 
-    def _number(self, posted: Posted) -> str | None:
+    def _number(self, posted: OfiPosted) -> str | None:
         return phrases.ENDPOINT_NUMBER(posted.number) if self._endpoint.numbers_receives else None
 
     def _owner(self, record: int, requests: Collection[int]) -> int:
@@ -188,7 +186,7 @@ class CmOverOfi(Cm):
             raise BrokenStructureError(f"mtl/ofi has no record at {record:#x}") from error
         return request if request in requests and 0 < record - request < LARGEST_REQUEST else 0
 
-    def _asked(self, posted: Posted, entry: Entry) -> Pattern:
+    def _asked(self, posted: OfiPosted, entry: OmpiEntry) -> Pattern:
         """Return which messages a receive of libfabric's asks for."""
         tag = tags.ANY_TAG if self._bits.is_any_tag(posted.ignore) else self._bits.tag(posted.tag)
         if self._bits.source_bits:
@@ -196,17 +194,17 @@ class CmOverOfi(Cm):
             return Pattern(ANY_SOURCE if wild else self._bits.source(posted.tag), tag)
         return Pattern(ANY_SOURCE if posted.source == ANY else self._mtl.rank(posted.source, entry), tag)
 
-    def _envelope(self, message: Arrived) -> Envelope:
+    def _envelope(self, message: OfiArrived) -> Envelope:
         return Envelope(self._source(message), self._bits.tag(message.tag), message.length)
 
-    def _source(self, message: Arrived) -> int:
+    def _source(self, message: OfiArrived) -> int:
         """Return the rank of a message's sender."""
         if self._bits.source_bits:
             return self._bits.source(message.tag)
         return INVALID_RANK if message.data is None else message.data
 
     def _blocking_receive(
-        self, address: int, posted: Posted | None, message: Arrived | None, entry: Entry
+        self, address: int, posted: OfiPosted | None, message: OfiArrived | None, entry: OmpiEntry
     ) -> Operation:
         """Return a receive of a blocking call, whose record lies on the stack.
 
@@ -221,7 +219,7 @@ class CmOverOfi(Cm):
         """
         record = self._record.at(self._memory, address)
         bits = record.match_bits if posted is None else posted.tag
-        asked = posted or Posted(0, bits, 0, record.remote_addr, 0, 0, record.length, in_pieces=False, context=0)
+        asked = posted or OfiPosted(0, bits, 0, record.remote_addr, 0, 0, record.length, in_pieces=False, context=0)
         (kind,) = self._memory.unpack(_TYPE, address + MTL_REQUEST_BYTES)
         expected = (RECEIVE, asked.tag, asked.length, entry.view.address)
         if (kind, record.match_bits, record.length, record.comm) != expected:
@@ -266,7 +264,7 @@ class CmOverOfi(Cm):
         Raises:
             BrokenStructureError, TargetReadError: libfabric's queues contradict themselves, or can't be read.
         """
-        found: defaultdict[int, Outgoing] = defaultdict(Outgoing)
+        found: defaultdict[int, MtlOfiSend] = defaultdict(MtlOfiSend)
         refusal = None
         for ack in self._coming().acks:
             found[self._acknowledged(ack)].ack = ack
@@ -277,8 +275,8 @@ class CmOverOfi(Cm):
         except NoInformation as error:
             refusal = hidden(phrases.BLOCKING_SENDS, self.name, f"leaves them to libfabric ({error})")
         requests = frozenset(request.address for request in self._send.all())
-        of_pool: dict[int, Outgoing] = {}
-        blocking: defaultdict[int, list[tuple[int, Outgoing]]] = defaultdict(list)
+        of_pool: dict[int, MtlOfiSend] = {}
+        blocking: defaultdict[int, list[tuple[int, MtlOfiSend]]] = defaultdict(list)
         for record, outgoing in found.items():
             owner = self._owner(record, requests)
             if owner:
@@ -287,7 +285,7 @@ class CmOverOfi(Cm):
                 blocking[self._slot(outgoing.tag)].append((record, outgoing))
         return Leaving(of_pool, blocking, refusal)
 
-    def _acknowledged(self, ack: Posted) -> int:
+    def _acknowledged(self, ack: OfiPosted) -> int:
         """Return the record of the send that a receive for an acknowledgement belongs to.
 
         Raises:
@@ -305,7 +303,7 @@ class CmOverOfi(Cm):
     def _slot(self, bits: int) -> int:
         return self._bits.slot(bits) if self._slot_is_ours() else NO_SLOT
 
-    def sends(self, entry: Entry) -> Iterator[Operation]:
+    def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator by destination and tag: their order is not kept.
 
         Raises:
@@ -324,13 +322,13 @@ class CmOverOfi(Cm):
         if leaving.blocking.get(NO_SLOT):
             raise NoInformation(NO_COMMUNICATOR)
 
-    def _pool_send(self, request: cm_views.CmSendRequest, leaving: Leaving, entry: Entry) -> Operation:
+    def _pool_send(self, request: cm_views.CmSendRequest, leaving: Leaving, entry: OmpiEntry) -> Operation:
         outgoing = leaving.of_pool.get(request.address)
         rank = None if outgoing is None else self._mtl.rank(outgoing.destination, entry)
         text = "its destination is not known: mtl/ofi keeps no trace" if rank is None else NO_ORDER
         return self._send_operation(request, entry, text, INVALID_RANK if rank is None else rank)
 
-    def _blocking_send(self, address: int, outgoing: Outgoing, entry: Entry) -> Operation:
+    def _blocking_send(self, address: int, outgoing: MtlOfiSend, entry: OmpiEntry) -> Operation:
         """Return a send of a blocking call, whose record lies on the stack."""
         record = self._record.at(self._memory, address)
         if not 0 < record.completion_count <= 2 or (outgoing.sent and outgoing.sent.length != record.length):
@@ -364,7 +362,7 @@ class CmOverOfi(Cm):
 
     # ------------------------------------------------------------ unexpected messages
 
-    def unexpected(self, entry: Entry) -> Iterator[Operation]:
+    def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which a receive from anybody finds them.
 
         A note on MPI_COMM_WORLD counts those for communicators that this process has not made yet.
@@ -385,15 +383,15 @@ class CmOverOfi(Cm):
             what = f"messages of rank {rank} behind those that are here"
             raise hidden(what, self.name, "takes in no more before one of these is received")
 
-    def _lowest(self, addresses: Sequence[int], entry: Entry) -> int | None:
+    def _lowest(self, addresses: Sequence[int], entry: OmpiEntry) -> int | None:
         """Return the lowest rank in a communicator among processes with addresses of libfabric's."""
         ranks = (self._mtl.rank(address, entry) for address in addresses)
         return min((rank for rank in ranks if rank is not None), default=None)
 
     @remembered
-    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
+    def _arrived(self) -> tuple[Mapping[int, Sequence[OfiArrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[Arrived]] = defaultdict(list)
+        found: defaultdict[int, list[OfiArrived]] = defaultdict(list)
         try:
             for message in self._endpoint.arrived():
                 if self._bits.protocol(message.tag) != ACKNOWLEDGEMENT:
@@ -402,7 +400,7 @@ class CmOverOfi(Cm):
             return found, error
         return found, None
 
-    def _message(self, message: Arrived, entry: Entry) -> Operation:
+    def _message(self, message: OfiArrived, entry: OmpiEntry) -> Operation:
         rank, tag = self._source(message), self._bits.tag(message.tag)
         if rank >= len(entry.peers()):
             raise BrokenStructureError(f"a message is said to come from rank {rank}, of {len(entry.peers())}")

@@ -1,4 +1,4 @@
-"""What is known of an MPI's structs so far: sizes, offsets of members, and what pins each."""
+"""What is known of an MPI's structs so far: sizes, offsets of members, and what determines each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from mqs_dll.calibrate.dump import Dump, Entry
-from mqs_dll.calibrate.solver import Sighting, Solved, solve
+from mqs_dll.calibrate.offset_solver import Observation, Solved, solve_offset
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.layouts.view import View, wanted_members
 
@@ -16,14 +16,14 @@ SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
 Place = tuple[Dump, int, Entry]
 """An object that the truth knows: in which process, at which address, and the truth's entry of it."""
 
-Observation = tuple[Dump, int, int]
+KnownNumber = tuple[Dump, int, int]
 """A process, an address in it, and the value of a member of the object there."""
 
 Seen = Callable[[Any, Dump, int, Entry], Hashable]
-"""Tells, with what the ledger knows, what a member of an object with an entry is, if it lies at an address."""
+"""Tells, with what the solver knows, what a member of an object with an entry is, if it lies at an address."""
 
 
-class Row(NamedTuple):
+class MemberRow(NamedTuple):
     """A member, and its value in objects that the truth knows."""
 
     member: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
     seen: Seen | None = None
     """For what isn't that number, flag, pointer or text itself."""
     constant: bool = False
-    """See ``solver.solve``."""
+    """See ``solve_offset``."""
 
 
 INSIDE = "0s"
@@ -47,7 +47,7 @@ class NotFoundYet(CalibrationError):
     """An offset that a step builds on was not found."""
 
 
-class Ledger(ABC):
+class LayoutSolver(ABC):
     """The layouts as far as they are found."""
 
     views: ClassVar[Sequence[type[View]]]
@@ -56,7 +56,7 @@ class Ledger(ABC):
     def __init__(self, dumps: Sequence[Dump]) -> None:
         self.all_dumps = dumps
         self.dumps = list(dumps)
-        """Those that most sightings are of."""
+        """Those that most observations are of."""
         self.sizes: dict[str, int] = {}
         self.offsets: dict[str, dict[str, int]] = {}
         self.evidence: dict[str, dict[str, str]] = {}
@@ -79,11 +79,11 @@ class Ledger(ABC):
         except KeyError:
             raise NotFoundYet(f"the size of {struct} is not known") from None
 
-    def pin(
+    def solve(
         self,
         struct: str,
         member: str,
-        sightings: Sequence[Sighting],
+        observations: Sequence[Observation],
         among: Iterable[int] | None = None,
         *,
         places: Sequence[Place] = (),
@@ -94,44 +94,48 @@ class Ledger(ABC):
         Args:
             struct: that it is a member of.
             member: its name.
-            sightings: where its value is known.
+            observations: where its value is known.
             among: candidates; all offsets at which a member of its type can lie, if not given.
             places: objects that the struct has been seen in, to tell those offsets by.
-            constant: see ``solver.solve``.
+            constant: see ``solve_offset``.
 
         Raises:
-            Unsolved: the sightings don't pin it.
+            Unsolved: the observations don't determine it.
         """
         candidates = self.room(struct, self.code_of(struct, member), places) if among is None else among
-        solved = solve(f"{struct}.{member}", sightings, candidates, constant=constant)
+        solved = solve_offset(f"{struct}.{member}", observations, candidates, constant=constant)
         self.remember(struct, member, solved)
         return solved.offset
 
-    def pin_rows(self, struct: str, places: Sequence[Place], *rows: Row, among: Iterable[int] | None = None) -> None:
-        """Find members by their values in some objects, each as ``pin``, and from those before it."""
+    def solve_members(
+        self, struct: str, places: Sequence[Place], *rows: MemberRow, among: Iterable[int] | None = None
+    ) -> None:
+        """Find members by their values in some objects, each as ``solve``, and from those before it."""
         for row in rows:
             seen = row.seen or _declared(self.code_of(struct, row.member), row.mask)
-            sightings = [each for place in places for each in self._sightings(row, seen, *place)]
-            self.pin(struct, row.member, sightings, among, places=places, constant=row.constant)
+            observations = [each for place in places for each in self._observations(row, seen, *place)]
+            self.solve(struct, row.member, observations, among, places=places, constant=row.constant)
 
-    def _sightings(self, row: Row, seen: Seen, dump: Dump, address: int, entry: Entry) -> Iterator[Sighting]:
+    def _observations(
+        self, row: MemberRow, seen: Seen, dump: Dump, address: int, entry: Entry
+    ) -> Iterator[Observation]:
         value: Any = entry[row.value] if isinstance(row.value, str) else row.value(dump, entry)
         if value is not None:
             expected = int(value) if isinstance(value, bool) and row.seen is None else value
-            yield Sighting(row.what, expected, lambda offset: seen(self, dump, address + offset, entry))
+            yield Observation(row.what, expected, lambda offset: seen(self, dump, address + offset, entry))
 
-    def pin_numbers(
+    def solve_number(
         self,
         struct: str,
         member: str,
         what: str,
-        observations: Iterable[Observation],
+        known_numbers: Iterable[KnownNumber],
         among: Iterable[int] | None = None,
     ) -> int:
-        """Find a member that is a number by its values in some objects, as ``pin``."""
+        """Find a member that is a number by its values in some objects, as ``solve``."""
         code = self.code_of(struct, member)
-        return self.pin(
-            struct, member, [number(what, dump, at, code, value) for dump, at, value in observations], among
+        return self.solve(
+            struct, member, [number(what, dump, at, code, value) for dump, at, value in known_numbers], among
         )
 
     def take(self, steps: Iterable[Callable[[Any], None]]) -> list[str]:
@@ -216,16 +220,16 @@ def within(places: Iterable[Place], offset: int) -> list[Place]:
     return [(dump, address + offset, entry) for dump, address, entry in places]
 
 
-def number(what: str, dump: Dump, address: int, code: str, expected: int) -> Sighting:
-    """Sight a number or a pointer in the object at an address."""
-    return Sighting(what, expected, lambda offset: dump.scalar(address + offset, code))
+def number(what: str, dump: Dump, address: int, code: str, expected: int) -> Observation:
+    """Observe a number or a pointer in the object at an address."""
+    return Observation(what, expected, lambda offset: dump.scalar(address + offset, code))
 
 
-def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Sighting:
-    """Sight the difference between the numbers of two objects."""
+def step(what: str, dump: Dump, first: int, second: int, code: str, expected: int) -> Observation:
+    """Observe the difference between the numbers of two objects."""
     limit = 1 << 8 * SIZES[code]
 
     def seen(offset: int) -> Hashable:
         return (dump.scalar(second + offset, code) - dump.scalar(first + offset, code)) % limit
 
-    return Sighting(what, expected % limit, seen)
+    return Observation(what, expected % limit, seen)

@@ -8,46 +8,46 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.memory import remembered
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import LARGEST_GROUP
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 
-class Peer(NamedTuple):
+class Ob1Peer(NamedTuple):
     """One peer that a communicator has dealt with."""
 
     rank: int
     proc: views.Ob1Proc
 
 
-class Lists(NamedTuple):
+class Ob1Lists(NamedTuple):
     """The matching lists of one communicator, with those of its peers whose lists have something in them, by rank."""
 
     comm: views.Ob1Comm
-    awaited: list[Peer]
+    awaited: list[Ob1Peer]
     """Peers that a receive waits for by their rank."""
-    senders: list[Peer]
+    senders: list[Ob1Peer]
     """Peers with a message that no receive has matched."""
-    early: list[Peer]
+    early: list[Ob1Peer]
     """Peers whose messages have overtaken one that is not here yet."""
 
 
-class Matching:
+class Ob1Matching:
     """The matching lists of the communicators of one process, each read once in a sweep."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
-        self._comm = views.Ob1Comm.bind(parts.layouts)
-        self._proc = views.Ob1Proc.bind(parts.layouts)
-        self._sentinel = views.OpalList.bind(parts.layouts).constant("opal_list_sentinel")
+    def __init__(self, mpi: OmpiProcessContext) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
+        self._comm = views.Ob1Comm.bind(mpi.layouts)
+        self._proc = views.Ob1Proc.bind(mpi.layouts)
+        self._sentinel = views.OpalList.bind(mpi.layouts).constant("opal_list_sentinel")
         self._specific_sentinel = self._proc.constant("specific_receives") + self._sentinel
         self._unexpected_sentinel = self._proc.constant("unexpected_frags") + self._sentinel
-        self._comm_class = parts.symbols.need("mca_pml_ob1_comm_t_class")
-        self._proc_class = parts.symbols.need("mca_pml_ob1_comm_proc_t_class")
+        self._comm_class = mpi.symbols.need("mca_pml_ob1_comm_t_class")
+        self._proc_class = mpi.symbols.need("mca_pml_ob1_comm_proc_t_class")
 
     @remembered
-    def lists(self, entry: Entry) -> Lists:
+    def lists(self, entry: OmpiEntry) -> Ob1Lists:
         """Return the matching lists of a communicator.
 
         Raises:
@@ -56,7 +56,7 @@ class Matching:
         comm = self._comm.at(self._memory, entry.view.c_pml_comm)
         if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
             raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
-        lists = Lists(comm, [], [], [])
+        lists = Ob1Lists(comm, [], [], [])
         for rank, address in enumerate(self._memory.words(comm.procs, comm.num_procs)):
             if address == 0:  # nobody has dealt with this peer yet
                 continue
@@ -64,14 +64,14 @@ class Matching:
             if proc.obj_class != self._proc_class:
                 raise BrokenStructureError(f"peer {rank} of the lists at {comm.address:#x} is something else")
             if proc.first_specific_receive != address + self._specific_sentinel:
-                lists.awaited.append(Peer(rank, proc))
+                lists.awaited.append(Ob1Peer(rank, proc))
             if proc.first_unexpected_frag != address + self._unexpected_sentinel:
-                lists.senders.append(Peer(rank, proc))
+                lists.senders.append(Ob1Peer(rank, proc))
             if proc.frags_cant_match:
-                lists.early.append(Peer(rank, proc))
+                lists.early.append(Ob1Peer(rank, proc))
         return lists
 
-    def receives(self, entry: Entry) -> tuple[list[int], MqsError | None]:
+    def receives(self, entry: OmpiEntry) -> tuple[list[int], MqsError | None]:
         """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did."""
         addresses: list[int] = []
         try:
@@ -86,7 +86,7 @@ class Matching:
             return addresses, error
         return addresses, None
 
-    def counts(self, entry: Entry) -> dict[int, tuple[int, int]]:
+    def counts(self, entry: OmpiEntry) -> dict[int, tuple[int, int]]:
         """Return two numbers by peer that a receive waits for by its rank.
 
         They are that of the peer's message which is the next to match, and that of the last one that was sent to it, in
@@ -100,7 +100,7 @@ class Matching:
         except MqsError:
             return {}
 
-    def fragments(self, peer: Peer) -> Iterator[int]:
+    def fragments(self, peer: Ob1Peer) -> Iterator[int]:
         """Return the addresses of a peer's messages that no receive has matched, in the order of sending."""
         rank, proc = peer
         head = proc.address + proc.unexpected_frags

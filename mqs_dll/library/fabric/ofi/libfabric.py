@@ -25,25 +25,25 @@ NEAR = 1 << 24
 """Bytes; libfabric has fewer."""
 
 
-class Kind(enum.IntEnum):
+class FidClass(enum.IntEnum):
     """The class of an object of libfabric's (FI_CLASS_...)."""
 
     FABRIC = 1
     DOMAIN = 2
-    ENDPOINT = 3
-    SCALABLE_ENDPOINT = 4
-    RECEIVES = 5
-    SHARED_RECEIVES = 6
-    SENDS = 7
-    ADDRESSES = 11
-    COMPLETIONS = 14
-    COUNTER = 15
+    EP = 3
+    SEP = 4
+    RX_CTX = 5
+    SRX_CTX = 6
+    TX_CTX = 7
+    AV = 11
+    CQ = 14
+    CNTR = 15
 
 
-_KINDS = frozenset(Kind)
+_FID_CLASSES = frozenset(FidClass)
 
 
-class Library:
+class Libfabric:
     """libfabric in one process."""
 
     def __init__(self, image: TargetImage, memory: Memory) -> None:
@@ -65,13 +65,13 @@ class Library:
         """Its name and release for people, like "libfabric 1.22"."""
         return f"libfabric {self.release}"
 
-    def kind(self, address: int) -> Kind | None:
+    def kind(self, address: int) -> FidClass | None:
         """Return the class of the object at an address; None where there is none of libfabric's."""
         try:
             kind, _, functions = self.memory.unpack(_FID, address)
         except TargetReadError:
             return None
-        return Kind(kind) if kind in _KINDS and abs(functions - self._function) < NEAR else None
+        return FidClass(kind) if kind in _FID_CLASSES and abs(functions - self._function) < NEAR else None
 
 
 def _release(memory: Memory, function: int) -> str:

@@ -1,4 +1,4 @@
-"""Calls that Python can't make as they are.
+"""Calls of C functions that Python can't make as they are.
 
 One leaves its traces on a stack that nobody else may use; another falls over when what it was to make is made.
 """
@@ -27,7 +27,7 @@ void makecontext(void *, void *, int, ...);
 """)
 
 
-def call_on(stack: int, function: Any, *arguments: int) -> None:
+def call_on_stack(stack: int, function: Any, *arguments: int) -> None:
     """Call a C function with numbers and addresses, on STACK_BYTES of its own: what it leaves there stays.
 
     The members of ucontext_t are those of glibc on x86_64 and aarch64: flags, link, then the stack's begin, flags, size
@@ -45,7 +45,7 @@ def call_on(stack: int, function: Any, *arguments: int) -> None:
     libc.swapcontext(back, context)
 
 
-def call_aside(function: Any, *arguments: Any) -> None:
+def call_in_thread(function: Any, *arguments: Any) -> None:
     """Call a C function in a thread; where it falls over, the thread sleeps for ever and the process goes on."""
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]

@@ -1,4 +1,4 @@
-"""Which layouts are believed in a process: the ladder that every MPI's adapter climbs.
+"""Which layouts are believed in a process: the selection that every MPI's adapter makes.
 
 The debugger's debug information comes first, where it has all structs; then profiles, the nearest to this build first,
 with debug information for the structs that it does have. Whatever the source, what holds is the first whose
@@ -34,14 +34,14 @@ class Identity(NamedTuple):
     """Sentences: which layouts were tried before, and why they were refused."""
 
 
-class Ladder:
-    """One climb."""
+class LayoutSelection:
+    """One selection: candidates are tried in turn, and the reasons of refusals kept."""
 
     def __init__(self) -> None:
         self.refusals: list[str] = []
         """Sentences: what was tried, and why it was refused."""
 
-    def holds(
+    def try_candidate(
         self, name: str, check: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> Result | None:
         """Return what a check of a source of layouts returns, None where it refuses them.

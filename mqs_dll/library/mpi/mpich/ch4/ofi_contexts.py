@@ -1,6 +1,6 @@
 """Finds libfabric's endpoints in an MPICH whose netmod is ofi, and the provider's name.
 
-They lie among the library's variables, which have no names: what an interface has is told by the classes of libfabric's
+They lie among the library's variables, which have no names: what the context of a VCI has is told by the classes of its
 objects. Source: src/mpid/ch4/netmod/ofi/ofi_types.h (MPIDI_OFI_context_t) of 4.0.3 to 5.0.1; struct fi_info and struct
 fi_fabric_attr of include/rdma/fabric.h; distances from live processes.
 """
@@ -13,30 +13,30 @@ from contextlib import suppress
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment
 from mqs_dll.library.mpi.mpich.ch4 import variables
-from mqs_dll.library.mpi.mpich.parts import Parts
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
-INTERFACE = "interface of libfabric's"
+OFI_CONTEXT = "context of libfabric's"
 
-# of an interface's record, in words
-DOMAIN, ENDPOINT, RECEIVES = 0, 2, 9
+# of a context's record, in words
+DOMAIN, ENDPOINT, RX_CTX = 0, 2, 9
 KINDS = {
-    DOMAIN: {Kind.DOMAIN},
-    1: {Kind.ADDRESSES},
-    ENDPOINT: {Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT},
-    3: {Kind.COUNTER},
-    8: {Kind.ENDPOINT, Kind.SENDS},
-    RECEIVES: {Kind.ENDPOINT, Kind.RECEIVES},
-    10: {Kind.COMPLETIONS},
+    DOMAIN: {FidClass.DOMAIN},
+    1: {FidClass.AV},
+    ENDPOINT: {FidClass.EP, FidClass.SEP},
+    3: {FidClass.CNTR},
+    8: {FidClass.EP, FidClass.TX_CTX},
+    RX_CTX: {FidClass.EP, FidClass.RX_CTX},
+    10: {FidClass.CQ},
 }
 """What the pointers in it lead to."""
 
 WORDS = 11
-MOST_INTERFACES = 64
+MOST_CONTEXTS = 64
 
 FABRIC, PROVIDER, INTERFACE_VERSION = 104, 16, 30
 """Bytes to the fabric's attributes in what a provider tells of itself, and in those to its name and to the major number
@@ -48,84 +48,84 @@ NAME = re.compile(rb"[a-z0-9_]+(;[a-z0-9_]+)*")
 LONGEST_NAME = 64
 
 
-def find(parts: Parts) -> list[Endpoint]:
-    """Return the endpoints of a process, one for each interface; none where the netmod is another one.
+def find(mpi: MpichProcessContext) -> list[Endpoint]:
+    """Return the endpoints of a process, one for each VCI; none where the netmod is another one.
 
     Raises:
         LayoutError: they can't be read; the text names the provider.
         TargetReadError: there may be others, where memory can't be read.
     """
-    if parts.image.find_function(VERSION_FUNCTION) is None:
+    if mpi.image.find_function(VERSION_FUNCTION) is None:
         return []
-    library = Library(parts.image, parts.memory)
-    found = list(_records(parts, library))
+    library = Libfabric(mpi.image, mpi.memory)
+    found = list(_records(mpi, library))
     if not found:
         return []
-    check_widths(parts)
+    check_widths(mpi)
 
     def endpoints(name: str) -> list[Endpoint]:
-        return [find_endpoint(library, each[ENDPOINT], each[RECEIVES], each[DOMAIN], "mpich", name) for each in found]
+        return [find_endpoint(library, each[ENDPOINT], each[RX_CTX], each[DOMAIN], "mpich", name) for each in found]
 
     try:
         return endpoints("")
     except LayoutError:
-        return endpoints(_provider(parts))  # for the text
+        return endpoints(_provider(mpi))  # for the text
 
 
-def check_widths(parts: Parts) -> None:
+def check_widths(mpi: MpichProcessContext) -> None:
     """Make sure that the parts of libfabric's tags are as wide as by themselves.
 
     Raises:
         LayoutError: the environment says that they may not be.
     """
-    if environment.widths_are_chosen(parts.image, parts.memory):
+    if environment.widths_are_chosen(mpi.image, mpi.memory):
         raise LayoutError("the environment chooses the parts of libfabric's tags")
 
 
-def _records(parts: Parts, library: Library) -> Iterator[Sequence[int]]:
-    """Yield the records of the interfaces, which lie one behind the other; behind the last one there is no pointer."""
+def _records(mpi: MpichProcessContext, library: Libfabric) -> Iterator[Sequence[int]]:
+    """Yield the records of the contexts, which lie one behind the other; behind the last one there is no pointer."""
 
     def is_at(place: int) -> bool:
-        return _is_record(library, parts.memory.pointers(place, WORDS))
+        return _is_record(library, mpi.memory.pointers(place, WORDS))
 
-    place = variables.find(parts, INTERFACE, is_at, lambda: _first_record(parts, library))
-    for number in range(MOST_INTERFACES if place else 0):
-        record = parts.memory.pointers(place, WORDS)
+    place = variables.find(mpi, OFI_CONTEXT, is_at, lambda: _first_record(mpi, library))
+    for number in range(MOST_CONTEXTS if place else 0):
+        record = mpi.memory.pointers(place, WORDS)
         if not variables.is_pointer(record[DOMAIN]):
             return
         if not _is_record(library, record):
-            raise LayoutError(f"interface {number} of MPICH's has no domain and endpoint of libfabric's")
+            raise LayoutError(f"VCI {number} of MPICH has no domain and endpoint of libfabric's")
         yield record
         place += WORD * WORDS
 
 
-def _first_record(parts: Parts, library: Library) -> int:
+def _first_record(mpi: MpichProcessContext, library: Libfabric) -> int:
     """Return where the first record lies, 0 where there is none."""
-    for address, words in variables.words(parts):
+    for address, words in variables.words(mpi):
         for index in range(len(words) - WORDS):
-            if words[index] and words[index + RECEIVES] and _is_record(library, words[index : index + WORDS]):
+            if words[index] and words[index + RX_CTX] and _is_record(library, words[index : index + WORDS]):
                 return address + WORD * index
     return 0
 
 
-def _is_record(library: Library, words: Sequence[int]) -> bool:
+def _is_record(library: Libfabric, words: Sequence[int]) -> bool:
     return are_objects(library, words, KINDS)
 
 
-def are_objects(library: Library, words: Sequence[int], kinds: Mapping[int, Collection[Kind]]) -> bool:
+def are_objects(library: Libfabric, words: Sequence[int], kinds: Mapping[int, Collection[FidClass]]) -> bool:
     """Tell whether some of the words lead to libfabric's objects of these kinds."""
     if not all(variables.is_pointer(words[place]) for place in kinds):
         return False
     return all(library.kind(words[place]) in wanted for place, wanted in kinds.items())
 
 
-def _provider(parts: Parts) -> str:
+def _provider(mpi: MpichProcessContext) -> str:
     """Return what the provider in use is called; "" where that isn't found."""
-    for _, info in variables.pointers(parts):
+    for _, info in variables.pointers(mpi):
         with suppress(TargetReadError):
-            fabric = parts.memory.pointer(info + FABRIC)
-            name = parts.memory.text(parts.memory.pointer(fabric + PROVIDER), LONGEST_NAME)
-            major = int.from_bytes(parts.memory.read(fabric + INTERFACE_VERSION, 2), "little")
+            fabric = mpi.memory.pointer(info + FABRIC)
+            name = mpi.memory.text(mpi.memory.pointer(fabric + PROVIDER), LONGEST_NAME)
+            major = int.from_bytes(mpi.memory.read(fabric + INTERFACE_VERSION, 2), "little")
             if NAME.fullmatch(name) and major in MAJOR:
                 return name.decode()
     return ""

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint
-from mqs_dll.library.fabric.ofi.library import Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, remembered
 from mqs_dll.library.mpi.openmpi import cm_views, views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import ProcName
-from mqs_dll.library.mpi.openmpi.parts import Parts
-from mqs_dll.library.mpi.openmpi.processes import Processes
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
+from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.tags import ANY_TAG
 
 ANY_SOURCE = -1
@@ -43,7 +43,7 @@ FULL_TAG_BITS = 32
 SYNCHRONOUS, ACKNOWLEDGEMENT = 1, 2
 
 
-class Bits(NamedTuple):
+class MtlOfiTagCodec(NamedTuple):
     """How this process's messages carry what MPI asks for in a tag of libfabric's."""
 
     tag_bits: int
@@ -80,32 +80,32 @@ class Pattern(NamedTuple):
     tag: int | None
 
 
-class Ofi:
+class MtlOfi:
     """mtl/ofi in one process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, mpi: OmpiProcessContext) -> None:
         """Find out how this process's messages carry their tags.
 
         Raises:
             LayoutError: the layouts of mtl/ofi's structs are missing, or don't hold here.
         """
-        memory, symbols, layouts = parts.memory, parts.symbols, parts.layouts
+        memory, symbols, layouts = mpi.memory, mpi.symbols, mpi.layouts
         self._memory = memory
         self._request = cm_views.OfiRequest.bind(layouts)
         self._endpoint = cm_views.OfiEndpoint.bind(layouts)
         self._endpoint_class = symbols.need("mca_mtl_ofi_endpoint_t_class")
-        self._processes = Processes(parts)
-        _check_request_size(parts)
+        self._processes = OmpiProcList(mpi)
+        _check_request_size(mpi)
         module = cm_views.OfiModule.bind(layouts).at(memory, symbols.need("ompi_mtl_ofi"))
         directed = bool(module.fi_cq_data)
-        self.bits = Bits(
+        self.bits = MtlOfiTagCodec(
             FULL_TAG_BITS if directed else module.num_bits_mpi_tag, 0 if directed else module.num_bits_source_rank
         )
         if module.any_addr != ANY or not 0 <= self.bits.source_bits < self.bits.tag_bits <= FULL_TAG_BITS:
             raise LayoutError("mca_mtl_ofi_module_t is laid out in another way")
         self._address_mask = ANY >> module.rx_ctx_bits if 0 <= module.rx_ctx_bits < 64 else ANY
 
-    def pattern(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a thin receive that is not complete asks for; None where mtl/ofi keeps nothing of it.
 
         That is so for MPI_Imrecv, which leaves in place what the last user of the request wrote.
@@ -115,7 +115,7 @@ class Ofi:
             return None
         return Pattern(self._source(record, entry), self._asked_tag(record))
 
-    def pattern_of_complete(self, request: cm_views.CmRecvRequest, entry: Entry) -> Pattern | None:
+    def pattern_of_complete(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a thin receive asked for that has got its message; None where that is not known.
 
         What it got tells whether a field was left open. The address of the source is overwritten with that of the
@@ -135,7 +135,7 @@ class Ofi:
             return None
         return Pattern(source, tag)
 
-    def _record(self, request: cm_views.CmRecvRequest, entry: Entry) -> cm_views.OfiRequest | None:
+    def _record(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> cm_views.OfiRequest | None:
         """Return what mtl/ofi keeps of a thin receive, if it is of this request, this buffer and this communicator."""
         record = self._request.at(self._memory, request.address + request.thin_mtl)
         mine = (
@@ -150,14 +150,14 @@ class Ofi:
         """Return the tag of a receive; None for 0, which MPI_ANY_TAG leaves there too."""
         return self.bits.tag(record.match_bits) or None
 
-    def _source(self, record: cm_views.OfiRequest, entry: Entry) -> int | None:
+    def _source(self, record: cm_views.OfiRequest, entry: OmpiEntry) -> int | None:
         """Return the rank of the source; it is a part of the pattern, or named by its address."""
         if self.bits.source_bits:
             rank = self.bits.source(record.match_bits)
             return rank if 0 < rank < len(entry.peers()) else None
         return ANY_SOURCE if record.remote_addr == ANY else self.rank(record.remote_addr, entry)
 
-    def rank(self, address: int, entry: Entry) -> int | None:
+    def rank(self, address: int, entry: OmpiEntry) -> int | None:
         """Return the rank in a communicator of the process with an address of libfabric's; None for none, or several.
 
         Args:
@@ -190,36 +190,36 @@ class Ofi:
         return None
 
 
-def _check_request_size(parts: Parts) -> None:
+def _check_request_size(mpi: OmpiProcessContext) -> None:
     """Compare the size of mtl/ofi's request with the room that pml/cm leaves for it (4.1.2 made it larger)."""
-    address = parts.symbols.need("mca_pml_base_recv_requests")
-    pool = views.OpalFreeList.bind(parts.layouts).at(parts.memory, address)
-    heavy = parts.class_size("mca_pml_cm_hvy_recv_request_t")
-    size = parts.layouts.struct("ompi_mtl_ofi_request_t").size
+    address = mpi.symbols.need("mca_pml_base_recv_requests")
+    pool = views.OpalFreeList.bind(mpi.layouts).at(mpi.memory, address)
+    heavy = mpi.class_size("mca_pml_cm_hvy_recv_request_t")
+    size = mpi.layouts.struct("ompi_mtl_ofi_request_t").size
     if not heavy or size is None or pool.fl_frag_size != heavy + size - MTL_REQUEST_BYTES:
         raise LayoutError(f"ompi_mtl_ofi_request_t has another size than {size}")
 
 
-def find_own_endpoint(parts: Parts) -> Endpoint:
+def find_own_endpoint(mpi: OmpiProcessContext) -> Endpoint:
     """Return the endpoint of libfabric's through which ompi_mtl_ofi sends and receives.
 
     Raises:
         LayoutError: there is none or more than one, or its provider's queues can't be read; the text says which it is.
     """
-    memory, address = parts.memory, parts.symbols.need("ompi_mtl_ofi")
-    library = Library(parts.symbols.image, memory)
-    module = cm_views.OfiModule.bind(parts.layouts).at(memory, address)
+    memory, address = mpi.memory, mpi.symbols.need("ompi_mtl_ofi")
+    library = Libfabric(mpi.symbols.image, memory)
+    module = cm_views.OfiModule.bind(mpi.layouts).at(memory, address)
     if module.rx_ctx_bits:
         raise LayoutError("mtl/ofi uses several contexts of libfabric's")
     try:
         provider = memory.text(module.provider_name, LONGEST_NAME).decode("ascii", "replace")
         words = memory.pointers(address, MODULE_BYTES // WORD)
         kinds = [library.kind(word) for word in words]
-        domain = words[kinds.index(Kind.DOMAIN)]
-        place = next(place for place, kind in enumerate(kinds) if kind in (Kind.ENDPOINT, Kind.SCALABLE_ENDPOINT))
+        domain = words[kinds.index(FidClass.DOMAIN)]
+        place = next(place for place, kind in enumerate(kinds) if kind in (FidClass.EP, FidClass.SEP))
         _, receives, completions = memory.pointers(words[place + 1], 3)
     except (TargetReadError, ValueError, StopIteration, IndexError):
         raise LayoutError("ompi_mtl_ofi has no endpoint of libfabric's") from None
-    if library.kind(receives) not in (Kind.ENDPOINT, Kind.RECEIVES) or library.kind(completions) != Kind.COMPLETIONS:
+    if library.kind(receives) not in (FidClass.EP, FidClass.RX_CTX) or library.kind(completions) != FidClass.CQ:
         raise LayoutError("ompi_mtl_ofi's first context is none")
     return find_endpoint(library, words[place], receives, domain, "openmpi", provider)

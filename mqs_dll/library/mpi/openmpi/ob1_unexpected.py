@@ -6,18 +6,18 @@ Source: ompi/mca/pml/ob1/pml_ob1_hdr.h, pml_ob1_recvfrag.c of 4.1.0 to 4.1.8 and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract.abi import Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import message, note
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.communicators import Entry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import LARGEST_COUNT
-from mqs_dll.library.mpi.openmpi.describe import tag_text
-from mqs_dll.library.mpi.openmpi.matching import Matching, Peer
-from mqs_dll.library.mpi.openmpi.parts import Parts
+from mqs_dll.library.mpi.openmpi.describe import foreign_note, tag_text
+from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching, Ob1Peer
+from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 # types of headers
 MATCH = 0x41
@@ -35,17 +35,17 @@ CID_BYTES = 32
 class Unexpected:
     """Decodes the messages of one process."""
 
-    def __init__(self, parts: Parts, matching: Matching) -> None:
-        self._memory = parts.memory
-        self._containers = parts.containers
+    def __init__(self, mpi: OmpiProcessContext, matching: Ob1Matching) -> None:
+        self._memory = mpi.memory
+        self._containers = mpi.containers
         self._matching = matching
-        self._fragment = views.Ob1RecvFrag.bind(parts.layouts)
-        self._header = views.Ob1Header.bind(parts.layouts)
-        self._class = parts.symbols.need("mca_pml_ob1_recv_frag_t_class")
-        self._component = parts.symbols.get("mca_pml_ob1")
-        self._foreign = views.Ob1.bind(parts.layouts).constant("non_existing_communicator_pending")
+        self._fragment = views.Ob1RecvFrag.bind(mpi.layouts)
+        self._header = views.Ob1Header.bind(mpi.layouts)
+        self._class = mpi.symbols.need("mca_pml_ob1_recv_frag_t_class")
+        self._component = mpi.symbols.get("mca_pml_ob1")
+        self._foreign = views.Ob1Component.bind(mpi.layouts).constant("non_existing_communicator_pending")
 
-    def operations(self, entry: Entry, nonblocking_base: int) -> Iterator[Operation]:
+    def operations(self, entry: OmpiEntry, nonblocking_base: int) -> Iterator[Operation]:
         """Yield a communicator's messages in the order in which a receive from any source would find them.
 
         Such a receive looks at one peer after the other, beginning behind the one that the last search ended with.
@@ -114,7 +114,7 @@ class Unexpected:
 
     # ------------------------------------------------------------ messages that can't be matched yet
 
-    def _early_note(self, peer: Peer, world: Sequence[int]) -> Operation:
+    def _early_note(self, peer: Ob1Peer, world: Sequence[int]) -> Operation:
         count, broken = self._count_early(peer)
         return note(
             f"{count} came too early, behind a message not here yet",
@@ -124,7 +124,7 @@ class Unexpected:
             world=world_rank(world, peer.rank),
         )
 
-    def _count_early(self, peer: Peer) -> tuple[int, str | None]:
+    def _count_early(self, peer: Ob1Peer) -> tuple[int, str | None]:
         """Count a ring of messages, and the rings of their direct successors that hang off each (``range``)."""
         count = 0
         what = f"the ring of early messages of {peer.rank}"
@@ -156,31 +156,3 @@ class Unexpected:
             broken = str(error)
         if numbers or broken:
             yield foreign_note(numbers, broken)
-
-
-def early_notes(arrived: Mapping[int, Sized], known: Container[int]) -> Iterator[Operation]:
-    """Yield the note of foreign_note if there are such messages.
-
-    Args:
-        arrived: messages, by the number of their communicator.
-        known: numbers of the communicators that the process has.
-    """
-    early = Counter({number: len(each) for number, each in arrived.items() if number not in known})
-    if early:
-        yield foreign_note(early)
-
-
-def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
-    """Return a note of how many messages are for communicators that a process has not made yet.
-
-    Args:
-        numbers: of messages, by the number of their communicator.
-        broken: why some may be missing.
-    """
-    if not numbers:
-        return note("messages for communicators that this process has not made yet can't be seen", broken)
-    return note(
-        f"{numbers.total()} for communicators that this process has not made yet",
-        "their numbers: " + ", ".join(map(str, sorted(numbers))),
-        broken,
-    )

@@ -1,4 +1,4 @@
-"""MPICH's objects in the dumps: by their handles, as soon as the pools are known; and sightings of their members."""
+"""MPICH's objects in the dumps: by their handles, as soon as the pools are known; and observations of their members."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.ledger import SIZES, Ledger, NotFoundYet, Place, Row
-from mqs_dll.calibrate.solver import Sighting, Solved
+from mqs_dll.calibrate.layout_solver import SIZES, LayoutSolver, MemberRow, NotFoundYet, Place
+from mqs_dll.calibrate.offset_solver import Observation, Solved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles, views
 
@@ -41,7 +41,7 @@ class Array:
         return range(self.address, self.address + self.count * self.stride, self.stride)
 
 
-class PoolLedger(Ledger):
+class MpichLayoutSolver(LayoutSolver):
     """What is found so far, and where the objects are."""
 
     views = views.ALL
@@ -139,7 +139,7 @@ class PoolLedger(Ledger):
         first = min(self.offsets[struct].values())
         self.offsets[struct] = {member: offset - first for member, offset in self.offsets[struct].items()}
 
-    def pin_seen(
+    def solve_seen(
         self,
         struct: str,
         member: str,
@@ -150,17 +150,19 @@ class PoolLedger(Ledger):
         *,
         constant: bool = False,
     ) -> int:
-        """Find a member by what is to be seen in some objects; ``seen`` looks at an address. Otherwise as ``pin``."""
+        """Find a member by what is to be seen in some objects; ``seen`` looks at an address. Otherwise as ``solve``."""
 
-        def sighting(dump: Dump, at: int, expected: Hashable) -> Sighting:
-            return Sighting(what, expected, lambda offset: seen(dump, at + offset))
+        def observation(dump: Dump, at: int, expected: Hashable) -> Observation:
+            return Observation(what, expected, lambda offset: seen(dump, at + offset))
 
-        return self.pin(struct, member, [sighting(*place) for place in places], among, constant=constant)
+        return self.solve(struct, member, [observation(*place) for place in places], among, constant=constant)
 
-    def optionally(self, struct: str, places: Sequence[Place], row: Row, among: Iterable[int] | None = None) -> bool:
+    def optionally(
+        self, struct: str, places: Sequence[Place], row: MemberRow, among: Iterable[int] | None = None
+    ) -> bool:
         """Try to find a member that not every release has; tell whether it was found."""
         try:
-            self.pin_rows(struct, places, row, among=among)
+            self.solve_members(struct, places, row, among=among)
         except CalibrationError:
             return False
         return True
@@ -187,7 +189,7 @@ def comm_of(dump: Dump, label: str) -> dict[str, Any]:
 
 
 def is_near(dump: Dump, rank: int) -> bool:
-    """Tell whether a process is on the same node in the run with several: even and odd ranks (runs.SEVERAL_NODES)."""
+    """Tell whether a process is on the same node in the run with several: even and odd ranks (family.SEVERAL_NODES)."""
     return bool(rank % 2 == dump.truth["rank"] % 2)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from mqs_dll.calibrate.dump import LONGEST_LIST, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.ledger import INSIDE, SIZES, Ledger, NotFoundYet, Place
-from mqs_dll.calibrate.solver import Sighting
+from mqs_dll.calibrate.layout_solver import INSIDE, SIZES, LayoutSolver, NotFoundYet, Place
+from mqs_dll.calibrate.offset_solver import Observation
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 
 
-class OpalLedger(Ledger):
+class OpenMpiLayoutSolver(LayoutSolver):
     """The layouts as far as they are found, and the readers."""
 
     views = ALL_VIEWS
@@ -70,13 +70,13 @@ class OpalLedger(Ledger):
             return ""
         return name if name.endswith("_t") and size < 1 << 20 and self.sizes.get(name, size) == size else ""
 
-    def points_at(self, what: str, dump: Dump, address: int, name: str, expected: Hashable) -> Sighting:
-        """Sight a pointer, in the object at an address, to an object of a class; ``expected`` says which it is."""
+    def points_at(self, what: str, dump: Dump, address: int, name: str, expected: Hashable) -> Observation:
+        """Observe a pointer, in the object at an address, to an object of a class; ``expected`` says which it is."""
 
         def seen(offset: int) -> Hashable:
             return expected if self.class_of(dump, dump.word(address + offset)) == name else None
 
-        return Sighting(what, expected, seen)
+        return Observation(what, expected, seen)
 
     def descriptor(self, dump: Dump, name: str) -> int:
         """Return the address of a class's descriptor.
@@ -96,7 +96,7 @@ class OpalLedger(Ledger):
         return [address - at for address in dump.find_bytes(pointer, WORD)]
 
     def list_items(self, dump: Dump, head: int, _: object = None) -> tuple[int, ...]:
-        """Return the items of an opal_list_t; also for a ``Row``, whose entry isn't needed.
+        """Return the items of an opal_list_t; also for a ``MemberRow``, whose entry isn't needed.
 
         Raises:
             UnreadableError: there is no list.

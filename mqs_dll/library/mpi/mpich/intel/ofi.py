@@ -14,103 +14,103 @@ from contextlib import suppress
 from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
-from mqs_dll.library.fabric.ofi.library import VERSION_FUNCTION, Kind, Library
+from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
-from mqs_dll.library.mpi.mpich.ch4 import interfaces, ofi, variables
-from mqs_dll.library.mpi.mpich.communicators import Entry
+from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
-from mqs_dll.library.mpi.mpich.parts import Parts
 from mqs_dll.library.mpi.mpich.persistent import Started
+from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 # of a context's record, in words; a variable leads to the first one
-DOMAIN, ENDPOINT, RECEIVES = 0, 2, 7
+DOMAIN, ENDPOINT, RX_CTX = 0, 2, 7
 KINDS = {
-    DOMAIN: {Kind.DOMAIN},
-    1: {Kind.ADDRESSES},
-    ENDPOINT: {Kind.ENDPOINT},
-    6: {Kind.ENDPOINT},
-    RECEIVES: {Kind.ENDPOINT},
-    8: {Kind.COMPLETIONS},
+    DOMAIN: {FidClass.DOMAIN},
+    1: {FidClass.AV},
+    ENDPOINT: {FidClass.EP},
+    6: {FidClass.EP},
+    RX_CTX: {FidClass.EP},
+    8: {FidClass.CQ},
 }
 WORDS = 10
 
 
-class OfNetwork:
+class NetworkRequests:
     """The requests of one process that are not of shared memory."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self.started = Started(parts)
+    def __init__(self, mpi: MpichProcessContext) -> None:
+        self._mpi = mpi
+        self.started = Started(mpi)
 
-    def others(self, comm: int) -> Sequence[views.Request]:
+    def others(self, comm: int) -> Sequence[views.MpirRequest]:
         """Return the sends and receives of the communicator at an address; a receive of any source once."""
-        known = self._parts.requests
+        known = self._mpi.requests
         found = (each for each in known.live().values() if known.kind(each) in TRANSFERS)
         own = (each for each in found if not each.is_local and not each.anysrc_partner)
         return [each for each in own if self.started.comm(each) == comm]
 
 
-class Network(ofi.Ofi):
+class IntelOfi(ofi.Ch4Ofi):
     """Intel MPI's netmod ofi of one process."""
 
     SEND_EVENT = 2
     UNPACKED = 80
 
-    def __init__(self, parts: Parts, endpoint: Endpoint) -> None:
-        super().__init__(parts, OfNetwork(parts), [endpoint])
+    def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
+        super().__init__(mpi, NetworkRequests(mpi), [endpoint])
         self._is_old = True
-        self._forms = self._own_forms = (ofi.Form(ofi.Layout(20, 20, 20, context_first=True), 2),)
+        self._forms = self._own_forms = (ofi.TagForm(ofi.TagLayout(20, 20, 20, context_first=True), 2),)
         self.fabric = endpoint.fabric
 
     def find_way(self) -> None:
         """Return: the ranks are in the tags, and Intel MPI's table of processes isn't known."""
 
-    def _rank(self, place: int, address: int, entry: Entry) -> int:
+    def _rank(self, place: int, address: int, entry: MpichEntry) -> int:
         return INVALID_RANK
 
     def _is_elsewhere(self, place: int, address: int) -> bool:
         return False
 
-    def _receiver(self, send: ofi.Outgoing, entry: Entry) -> int:
+    def _receiver(self, send: ofi.Ch4OfiSend, entry: MpichEntry) -> int:
         return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
-def find(parts: Parts) -> Network | None:
+def find(mpi: MpichProcessContext) -> IntelOfi | None:
     """Return what libfabric holds of a process; None where it isn't there, or its endpoint isn't found.
 
     Raises:
         LayoutError: it can't be read; the text names the provider.
         TargetReadError: it isn't found, and some memory can't be read.
     """
-    if parts.image.find_function(VERSION_FUNCTION) is None:
+    if mpi.image.find_function(VERSION_FUNCTION) is None:
         return None
-    near = parts.pools.known_variable(handles.REQUEST) or 0
-    library = Library(parts.image, parts.memory)
-    record = _record(parts, library, near)
+    near = mpi.pools.known_variable(handles.REQUEST) or 0
+    library = Libfabric(mpi.image, mpi.memory)
+    record = _record(mpi, library, near)
     if record is None:
         return None
-    interfaces.check_widths(parts)
-    wanted = library, record[ENDPOINT], record[RECEIVES], record[DOMAIN], "mpich"
+    ofi_contexts.check_widths(mpi)
+    wanted = library, record[ENDPOINT], record[RX_CTX], record[DOMAIN], "mpich"
     try:
-        return Network(parts, find_endpoint(*wanted))
+        return IntelOfi(mpi, find_endpoint(*wanted))
     except LayoutError:
-        return Network(parts, find_endpoint(*wanted, environment.provider(parts.image, parts.memory)))  # for the text
+        return IntelOfi(mpi, find_endpoint(*wanted, environment.provider(mpi.image, mpi.memory)))  # for the text
 
 
-def _record(parts: Parts, library: Library, near: int) -> Sequence[int] | None:
+def _record(mpi: MpichProcessContext, library: Libfabric, near: int) -> Sequence[int] | None:
     """Return the record of the one context, to which a variable behind a known one leads.
 
     Raises:
         LayoutError: there are several, whose use of each other isn't known.
     """
-    for _, place in variables.pointers(parts, near):
+    for _, place in variables.pointers(mpi, near):
         with suppress(TargetReadError):
-            record = parts.memory.pointers(place, WORDS)
-            if interfaces.are_objects(library, record, KINDS):
-                following = parts.memory.pointers(place + WORD * WORDS, WORDS)
-                if interfaces.are_objects(library, following, KINDS):
+            record = mpi.memory.pointers(place, WORDS)
+            if ofi_contexts.are_objects(library, record, KINDS):
+                following = mpi.memory.pointers(place + WORD * WORDS, WORDS)
+                if ofi_contexts.are_objects(library, following, KINDS):
                     raise LayoutError("Intel MPI has several contexts of libfabric's")
                 return record
     return None
