@@ -73,9 +73,11 @@ def run(options: argparse.Namespace) -> int:
 
         print(process_json.render(shown.snapshot, shown.stacks))
     else:
-        from mqs_dll.report import process_text, terminal, text
+        from mqs_dll.report import process_text, terminal
 
         if shown.stacks is not None:
+            from mqs_dll.report import text
+
             terminal.console().print(text.stacks_of(shown.stacks, shown.snapshot))
         terminal.console().print(process_text.render(shown.snapshot))
     return EXIT_SHOWN

@@ -205,7 +205,10 @@ class DllError(MqsError):
     """An MQS library can't be loaded, or lacks an entry point. Never crosses the C interface."""
 
     code = 160
-    help = "Name another library with --dll or MQS_DLL; `mqs dll-path` prints where libmqs.so is."
+    help = (
+        "Without --dll and MQS_DLL mqs reads by itself; else name another library: `mqs dll-path` prints where "
+        "libmqs.so is."
+    )
 
 
 class ForeignLibraryError(DllError):
