@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import fuzz, healthy, helper, own_library, sweep
+from benchmarks import commands, fuzz, healthy, helper, own_library, sweep
 from benchmarks.suites import __main__ as suites
 from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
@@ -42,6 +42,21 @@ def test_what_the_helper_costs_and_what_harm_does_are_printed(capsys: pytest.Cap
     assert [each.partition(":")[0].split()[1] for each in lines] == ["embedded", "helper"] * 2
     assert fuzz.main(["--cases", "40", "--first", "7", "--places", f"{mpi.name}-ob1"]) == 0
     assert "40 cases, 0 wrong" in capsys.readouterr().out
+
+
+def test_what_commands_cost_by_themselves_and_through_a_library_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each command, with what each way took and the ratio of the two."""
+    monkeypatch.setenv("COLUMNS", "200")
+    mpi = first_of(open_mpis())
+    assert commands.main(["--rounds", "1", "--mpis", mpi.name]) == 0
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines() if "│" in line
+    ]
+    assert [row[:2] for row in rows] == [["show", mpi.name], ["job", mpi.name]]
+    for direct, through, ratio in (map(float, cell.split(", ")) for row in rows for cell in row[2:]):
+        assert abs(direct / through - ratio) < 0.1
 
 
 # ---------------------------------------------------------------- suites of others

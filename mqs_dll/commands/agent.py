@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import pkgutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any
 
 import mqs_dll
 from mqs_dll.commands import show, which_library
+from mqs_dll.contract.errors import DllError
 
 EXIT_DONE = 0
 
@@ -50,9 +50,6 @@ def run(options: argparse.Namespace) -> int:
     from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agent import serve
 
-    if os.geteuid() == 0 and not options.dll and "MQS_DLL" not in os.environ:
-        options.direct = True  # libmqs.so may lie where only root can read it
-
     def look(message: Mapping[str, Any]) -> Any:
         asked = {name: message[name] for name in ("pid", "core", *show.ASKED)}
         rights.become_owner_of(message["core"] or message["pid"], prepare)
@@ -64,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         return wire.write(doctor.diagnose(where, message["limit"]))
 
     more = {"show": look, "diagnose": diagnose}
-    open_queues = which_library.opener(options.dll, direct=options.direct)
+    open_queues = which_library.opener(options.dll)
     serve(open_queues, which_library.windows(), more, prepare, options.folder)
     return EXIT_DONE
 
@@ -77,7 +74,8 @@ def prepare() -> None:
 
     for module in pkgutil.walk_packages(mqs_dll.__path__, "mqs_dll."):
         if not module.name.startswith(_ELSEWHERE):
-            importlib.import_module(module.name)
+            with suppress(DllError, ImportError):  # without cffi, or what is built, no MQS library can be loaded
+                importlib.import_module(module.name)
     for name in _OTHERS:
         with suppress(ImportError):
             importlib.import_module(name)

@@ -57,20 +57,20 @@ __all__ = [
 ]
 
 
-def take_snapshot(pid: int, *, limit: float = USUAL.seconds, dll: str | None = None, direct: bool = False) -> Snapshot:
+def take_snapshot(pid: int, *, limit: float = USUAL.seconds, dll: str | None = None) -> Snapshot:
     """Return the communicators and queues of one process, which stands still for some milliseconds.
 
     Args:
         pid: the process: a rank of a job.
         limit: seconds for which it may stand: then it is let go, whatever hangs.
-        dll: the MQS library to read it with, "auto" for the one that its MPI names; None for libmqs.so.
-        direct: read it with libmqs's Python core instead.
+        dll: an MQS library to read it with, "auto" for the one that its MPI names; None for what the environment
+            variable MQS_DLL says, and without that libmqs itself, in this process.
 
     Raises:
         MqsError: it is no process that can be read; LimitError when it stood for ``limit`` seconds.
     """
     with LiveProcess(pid) as process:
-        library, path = opener(dll, direct=direct)(process)
+        library, path = opener(dll)(process)
         return collect.take_snapshot(library, process, library_path=path, limit=Limit(limit))
 
 
@@ -89,7 +89,6 @@ def read_job(
     count: bool = True,
     limit: float = USUAL.seconds,
     dll: str | None = None,
-    direct: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Job:
     """Return all that can be read of a whole job. Its ranks stand still together while they are read.
@@ -104,7 +103,6 @@ def read_job(
             some deadlocks are suspected that could be proved.
         limit: seconds for which the ranks may stand in each look: then they are let go, whatever hangs.
         dll: as take_snapshot has it.
-        direct: as take_snapshot has it.
         on_progress: called with the number of ranks that are done, and of all.
 
     Raises:
@@ -113,7 +111,7 @@ def read_job(
     """
     return read.read_job(
         find.find_job(what),
-        opener(dll, direct=direct),
+        opener(dll),
         look_further=windows(),
         samples=samples,
         interval=interval,
@@ -125,23 +123,20 @@ def read_job(
     )
 
 
-def read_cores(
-    paths: Iterable[str | Path], *, sysroot: str | Path | None = None, dll: str | None = None, direct: bool = False
-) -> Job:
+def read_cores(paths: Iterable[str | Path], *, sysroot: str | Path | None = None, dll: str | None = None) -> Job:
     """Return all that can be read of the core files of a job's ranks.
 
     Args:
         paths: the core files.
         sysroot: the directory below which the program and its libraries lie; None for where they were.
         dll: as take_snapshot has it.
-        direct: as take_snapshot has it.
 
     Raises:
         MqsError: one of them is no core file. One that can't be read is no error: its record says why.
     """
     return cores.read_cores(
         [str(path) for path in paths],
-        opener(dll, direct=direct),
+        opener(dll),
         look_further=windows(),
         sysroot=None if sysroot is None else Path(sysroot),
     )

@@ -20,7 +20,7 @@ from typing import NoReturn
 from mqs_dll import __version__
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
-from mqs_dll.contract.errors import DllError, LimitError, MqsError
+from mqs_dll.contract.errors import DllError, InternalError, LimitError, MqsError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 
@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LimitError as error:
         _explain(error)
         return EXIT_LIMIT
+    except InternalError as error:
+        cause = error.__cause__
+        return _explain_system(cause) if isinstance(cause, OSError) else _apologise(error)
     except MqsError as error:
         return _explain(error)
     except KeyboardInterrupt:

@@ -118,9 +118,7 @@ def ask(options: argparse.Namespace, node: str, message: Mapping[str, Any], kind
     return _ask(_start(options, None), names[0], message, kind, seconds)
 
 
-def ask_here(
-    message: Mapping[str, Any], kind: type[Any], seconds: float, *, dll: str | None = None, direct: bool = False
-) -> Any:
+def ask_here(message: Mapping[str, Any], kind: type[Any], seconds: float, *, dll: str | None = None) -> Any:
     """Return the same of an agent on this machine, which gives up root for what it is asked to read.
 
     Args:
@@ -128,12 +126,11 @@ def ask_here(
         kind: of record.
         seconds: that it has.
         dll: as which_library.opener has it.
-        direct: as which_library.opener has it.
     """
     from mqs_dll.debugger.job.nodes import agent
     from mqs_dll.debugger.job.nodes.agents import AgentStart
 
-    own = shlex.join([*agent.command_here(), *_flags(dll, direct)])
+    own = shlex.join([*agent.command_here(), *_flags(dll)])
     return _ask(AgentStart(own, own), socket.gethostname(), message, kind, seconds)
 
 
@@ -151,8 +148,8 @@ def _ask(start: AgentStart, node: str, message: Mapping[str, Any], kind: type[An
     return answers[0]
 
 
-def _flags(dll: str | None, direct: bool) -> list[str]:
-    return [*(["--dll", dll] if dll else []), *(["--direct"] if direct else [])]
+def _flags(dll: str | None) -> list[str]:
+    return ["--dll", dll] if dll else []
 
 
 def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], None] | None) -> Job:
@@ -165,7 +162,7 @@ def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], No
     from mqs_dll.debugger.job.nodes import hosts
 
     placed = [hosts.of_path(path) for path in options.core]
-    open_queues = which_library.opener(options.dll, direct=options.direct)
+    open_queues = which_library.opener(options.dll)
     how = cores.HowCores(open_queues, which_library.windows(), options.sysroot, not options.no_stacks)
     here = [path for nodes, path in placed if not nodes]
     there: dict[str, list[str]] = {}
@@ -269,7 +266,7 @@ def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
     from mqs_dll.debugger.job.ranks import Here
 
     queues = not options.no_queues
-    open_queues = which_library.opener(options.dll, direct=options.direct, queues=queues)
+    open_queues = which_library.opener(options.dll, queues=queues)
     return Here(found.ranks, open_queues, which_library.windows() if queues else None, how, found.sizes)
 
 
@@ -319,7 +316,7 @@ def _start(options: argparse.Namespace, local: FoundJob | None) -> AgentStart:
     from mqs_dll.debugger.job.nodes import agent, archive, carrier
     from mqs_dll.debugger.job.nodes.agents import AgentStart
 
-    flags = _flags(options.dll, options.direct)
+    flags = _flags(options.dll)
     here = shlex.join([*agent.command_here(), *flags])
     there = shlex.join([*agent.command(), *flags])
     command = f"{options.agent} {shlex.join(flags)}".strip() if options.agent else there

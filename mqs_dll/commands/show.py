@@ -13,6 +13,7 @@ from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.contract.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
+    from mqs_dll.debugger.collect import LookFurther
     from mqs_dll.debugger.job.nodes.wire import Shown
     from mqs_dll.debugger.job.stacks import Captured
     from mqs_dll.debugger.stopping.stop import stopped
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sysroot", metavar="DIR", help="where the core file's program and libraries lie")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     which_library.add_arguments(parser)
-    parser.add_argument("--all", action="store_true", help="show the MPI's own communicators too (implies --direct)")
+    parser.add_argument("--all", action="store_true", help="list the MPI's own communicators and the layouts too")
     parser.add_argument("--stack", action="store_true", help="show the call stacks too, and the MPI call's arguments")
     parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
     parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         MqsError: it can't be read.
     """
     if options.all and options.dll:
-        options.usage_error("--all goes through the Python core: it can't be combined with --dll")
+        options.usage_error("--all is libmqs's own: it can't be combined with --dll")
     if (options.pid is None) == (options.core is None):
         options.usage_error("name one process: by PID, or by --core")
     if options.sysroot and not options.core:
@@ -72,9 +73,11 @@ def run(options: argparse.Namespace) -> int:
 
         print(process_json.render(shown.snapshot, shown.stacks))
     else:
-        from mqs_dll.report import process_text, terminal, text
+        from mqs_dll.report import process_text, terminal
 
         if shown.stacks is not None:
+            from mqs_dll.report import text
+
             terminal.console().print(text.stacks_of(shown.stacks, shown.snapshot))
         terminal.console().print(process_text.render(shown.snapshot))
     return EXIT_SHOWN
@@ -99,7 +102,7 @@ def _look_there(options: argparse.Namespace) -> Shown:
     seconds = cores.READ if path else options.limit + nodes.PATIENCE
     message = {"do": "show", "pid": pid, "core": path, **{name: getattr(options, name) for name in ASKED}}
     shown: Shown = (
-        nodes.ask_here(message, Shown, seconds, dll=options.dll, direct=options.direct)
+        nodes.ask_here(message, Shown, seconds, dll=options.dll)
         if foreign
         else nodes.ask(options, node, message, Shown, seconds)
     )
@@ -124,7 +127,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
     if options.stack:  # what follows stacks takes as long to import as all else
         from mqs_dll.debugger.job.stacks import capture, unwind
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
-        open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
+        open_queues = which_library.opener(options.dll, show_internal=options.all)
         library, path = open_queues(process)
         captured: list[Captured] = []
 
@@ -136,7 +139,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
                 library,
                 process,
                 library_path=path,
-                look_further=which_library.further(windows=options.windows, datatypes=options.datatypes),
+                look_further=_further(options),
                 on_communicator=on_communicator,
                 in_stop=keep if options.stack else None,
                 limit=limit_of(options),
@@ -156,16 +159,19 @@ def _look_at_core(options: argparse.Namespace) -> Shown:
         from mqs_dll.debugger.job.stacks import unwind_core
     sysroot = Path(options.sysroot) if options.sysroot else None
     with CoreProcess(options.core, sysroot) as process, communicators_done() as on_communicator:
-        open_queues = which_library.opener(options.dll, direct=options.direct, show_internal=options.all)
+        open_queues = which_library.opener(options.dll, show_internal=options.all)
         library, path = open_queues(process)
         try:
             with Look(library, process, pid=process.pid, program=process.file.name, library_path=path) as look:
-                further = which_library.further(windows=options.windows, datatypes=options.datatypes)
-                snapshot = look.read(further, on_communicator)
+                snapshot = look.read(_further(options), on_communicator)
         except MqsError as error:
             raise process.explained(error) from error
         caveats = tuple(process.caveats())
         return Shown(snapshot, unwind_core(process) if options.stack else None, caveats)
+
+
+def _further(options: argparse.Namespace) -> LookFurther:
+    return which_library.further(layouts=options.all, windows=options.windows, datatypes=options.datatypes)
 
 
 def _mention(sentences: Sequence[str]) -> None:

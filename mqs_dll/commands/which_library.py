@@ -1,12 +1,12 @@
-"""Which library reads a process: libmqs.so, another MQS library, or libmqs's Python core.
+"""What reads a process: libmqs's Python core, or an MQS library that the user names.
 
-Debuggers read the library's path from ``MPIR_dll_name`` in the target. Few of the libraries named there work (they
+Debuggers read a library's path from ``MPIR_dll_name`` in the target. Few of the libraries named there work (they
 need debug information that no distribution installs), and it would be the target that says what a user runs, so here
 the user does:
 
 1. ``--dll PATH``, or ``--dll auto`` for the one that ``MPIR_dll_name`` tells;
 2. the environment variable ``MQS_DLL``, which takes the same;
-3. libmqs.so of this installation.
+3. else the Python core: it is what libmqs.so runs, without the way through C.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import os
 import shlex
 import stat
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll.contract.errors import DllError, MqsError, TargetReadError, UnknownMpiError
-from mqs_dll.debugger import library_path
 from mqs_dll.debugger.strings import string_at
 
 if TYPE_CHECKING:
@@ -40,25 +40,19 @@ _FIRST_PRINTABLE = 0x20
 
 
 def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Add ``--dll`` and ``--direct`` to a command's parser, or to a group of its options."""
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--dll", metavar="PATH", help="the MQS library to load, or `auto` for the one that the MPI names"
-    )
-    source.add_argument("--direct", action="store_true", help="use libmqs's Python core, without an MQS library")
+    """Add ``--dll`` to a command's parser, or to a group of its options."""
+    parser.add_argument("--dll", metavar="PATH", help="an MQS library to use, or `auto` for the one that the MPI names")
 
 
-def opener(
-    dll: str | None = None, *, direct: bool = False, show_internal: bool = False, queues: bool = True
-) -> OpenQueues:
-    """Return what opens the library that a user asked for.
+def opener(dll: str | None = None, *, show_internal: bool = False, queues: bool = True) -> OpenQueues:
+    """Return what opens the library that a user asked for, or the Python core.
 
     Args:
-        dll: an MQS library's path, "auto" for the one that the MPI names, None for the default (choose_library).
-        direct: use the Python core.
+        dll: an MQS library's path, "auto" for the one that the MPI names, None for what MQS_DLL says, if anything.
         show_internal: use the Python core, and list the communicators too that an MPI keeps for itself.
         queues: False refuses every process, as if its MPI were unknown.
     """
+    named = dll or os.environ.get("MQS_DLL")
 
     def refuse(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
         raise UnknownMpiError("the queues were left aside (--no-queues)")
@@ -68,17 +62,18 @@ def opener(
 
         return Library(show_internal=show_internal), None
 
-    def open_dll(process: TargetProcess) -> tuple[QueueLibrary, str | None]:
-        library = open_library(process, dll)
-        return library, library.path
-
     if not queues:
         return refuse
-    return open_core if direct or show_internal else open_dll
+    return partial(_open_named, choice=named) if named and not show_internal else open_core
 
 
-def further(*, windows: bool, datatypes: bool) -> LookFurther:
-    """Return what asks for what only the Python core tells: where layouts are from, and on request more.
+def _open_named(process: TargetProcess, choice: str) -> tuple[QueueLibrary, str | None]:
+    library = open_library(process, choice)
+    return library, library.path
+
+
+def further(*, layouts: bool = False, windows: bool, datatypes: bool) -> LookFurther:
+    """Return what asks for what only the Python core tells: where layouts are from, windows, datatypes.
 
     It asks the session that is there, or one of its own.
     """
@@ -87,7 +82,7 @@ def further(*, windows: bool, datatypes: bool) -> LookFurther:
     def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
         session = core_session(queues, target)
         return CoreView(
-            layouts=tuple(session.layout_origins()) if session is queues else None,
+            layouts=tuple(session.layout_origins()) if layouts else None,
             windows=or_hidden(session.windows) if windows else None,
             datatypes=or_hidden(session.datatypes) if datatypes else None,
         )
@@ -130,37 +125,29 @@ def or_hidden(read: Callable[[], list[Item]]) -> tuple[Item, ...] | Hidden:
 # ---------------------------------------------------------------- which MQS library
 
 
-def open_library(
-    process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ
-) -> DynamicLibrary:
+def open_library(process: TargetProcess, choice: str) -> DynamicLibrary:
     """Return the MQS library for a process, loaded; the arguments are those of choose_library.
 
     Raises:
-        DllError: there is none, it can't be loaded, or the MPI names one that isn't to be run.
+        DllError: it can't be loaded, or the MPI names none, or one that isn't to be run.
     """
     from mqs_dll.debugger.dll import DynamicLibrary
 
-    path = choose_library(process, choice, environment)
-    named = (
-        choice or environment.get("MQS_DLL")
-    ) == AUTO and "/" in path  # without one, dlopen looks in its own folders
+    path = choose_library(process, choice)
+    named = choice == AUTO and "/" in path  # without one, dlopen looks in its own folders
     return DynamicLibrary(path, _checked(path) if named else None)
 
 
-def choose_library(process: TargetProcess, choice: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def choose_library(process: TargetProcess, choice: str) -> str:
     """Return the path of the MQS library to load for a process.
 
     Args:
         process: needed when its MPI is to be asked.
-        choice: a path, "auto", or None for the default.
-        environment: where MQS_DLL is looked for; it takes the same values as ``choice``.
+        choice: a path, or "auto".
 
     Raises:
-        DllError: there is none, or the MPI names none.
+        DllError: the MPI names none.
     """
-    choice = choice or environment.get("MQS_DLL")
-    if choice is None:
-        return str(library_path.library())
     if choice == AUTO:
         return named_by_mpi(process)
     return str(Path(choice).resolve()) if Path(choice).exists() else choice

@@ -53,10 +53,10 @@ class ForeignPythonError(MqsError):
 
 
 class InternalError(MqsError):
-    """An exception that nobody foresaw, caught at the border to C: a bug in libmqs."""
+    """An exception that nobody foresaw, in the Python core or at its border to C: a bug in libmqs."""
 
     code = 103
-    help = "This is a bug in libmqs; please report it with the log that MQS_LOG=FILE writes."
+    help = "This is a bug in libmqs; please report it with the log that MQS_LOG=FILE has libmqs.so write."
 
 
 class BadCallError(MqsError):
@@ -182,8 +182,8 @@ class LimitError(ProcessError):
 
     code = 155
     help = (
-        "What reads them hangs, or takes long: --limit SECONDS lets them stand for longer, another library may be "
-        "quicker (--dll, --direct), and `mqs job --no-stop` stops nothing."
+        "What reads them hangs, or takes long: --limit SECONDS lets them stand for longer, mqs without a library "
+        "(--dll, MQS_DLL) may be quicker, and `mqs job --no-stop` stops nothing."
     )
 
 
@@ -205,7 +205,10 @@ class DllError(MqsError):
     """An MQS library can't be loaded, or lacks an entry point. Never crosses the C interface."""
 
     code = 160
-    help = "Name another library with --dll or MQS_DLL; `mqs dll-path` prints where libmqs.so is."
+    help = (
+        "Without --dll and MQS_DLL mqs reads by itself; else name another library: `mqs dll-path` prints where "
+        "libmqs.so is."
+    )
 
 
 class ForeignLibraryError(DllError):

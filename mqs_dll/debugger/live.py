@@ -83,22 +83,24 @@ class LiveImage:
         return self._find(name, _VARIABLE_KINDS)
 
     def find_type(self, name: str) -> drgn.Type | None:
-        """Return a C type by its name, or None where debug information lacks it or knows it by declaration only."""
-        self._load_types()
-        if name in self._known.lacking:
-            return None
+        """Return a C type by its name, or None where debug information lacks it or knows it by declaration only.
+
+        What is damaged tells nothing, either, and must not be in the way of those who do without.
+        """
         try:
-            found = self.program.type(name)
-        except (LookupError, SyntaxError):
-            self._known.lacking.add(name)
+            self._load_types()
+            found = None if name in self._known.lacking else self.program.type(name)
+            return found if found is not None and _without_typedefs(found).is_complete() else None
+        except Exception as error:  # drgn has no class for some of them
+            if isinstance(error, LookupError | SyntaxError):
+                self._known.lacking.add(name)
             return None
-        return found if _without_typedefs(found).is_complete() else None
 
     def field_offset(self, handle: drgn.Type, field: str) -> int | None:
         """Return the offset in bytes of a member of a struct type, anonymous members' included, or None."""
         try:
             bits: int = _without_typedefs(handle).member(field).bit_offset
-        except (LookupError, TypeError):
+        except Exception:  # LookupError, TypeError, or what damaged debug information makes of it
             return None
         return bits // 8 if bits % 8 == 0 else None
 
@@ -106,7 +108,7 @@ class LiveImage:
         """Return the size in bytes of a type, or None when it was declared but never defined."""
         try:
             size: int = drgn.sizeof(handle)
-        except TypeError:
+        except Exception:  # TypeError, or what damaged debug information makes of it
             return None
         return size
 

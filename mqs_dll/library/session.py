@@ -1,7 +1,7 @@
 """The library side in Python: Library -> ImageSession -> ProcessSession, the life cycle behind every mqs_ call.
 
 ``Library`` implements interface.QueueLibrary: what libmqs.so does, without the C around it. _glue.py drives it
-inside libmqs.so, ``mqs show --direct`` and the tests drive it from outside.
+inside libmqs.so; the command ``mqs`` and the tests drive it from outside.
 """
 
 from __future__ import annotations
@@ -407,6 +407,8 @@ class ProcessSession(_BaseSession):
 
     @_call
     def close(self) -> None:
-        """Forget the process."""
+        """Forget the process, and let go of its files at once, not when Python finds circles of garbage."""
         self.closed = True
+        if self._memory is not None:
+            self._memory.forget()  # which holds the walkers that hold it
         self._mpi = self._memory = self._entries = self._operations = None

@@ -622,11 +622,11 @@ def test_the_profile_cannot_be_written(learned: None, calibrate: Calibrate, tmp_
     assert f"the profile can't be written to {tmp_path}/file/profile.json" in result.err
 
 
-@pytest.mark.parametrize("options", [[], ["--direct"]])
+@pytest.mark.parametrize("options", [[], ["--dll", "mqs_dll/libmqs.so"]])
 def test_libmqs_finds_what_the_user_calibrated(
     kept: Keeper, compiler: Compiler, tmp_path: Path, options: list[str]
 ) -> None:
-    """A libmqs that ships no profile shows a process by the user's, inside libmqs.so and without it."""
+    """A libmqs that ships no profile shows a process by the user's, inside its libmqs.so and without it."""
     made = kept(WHEEL)
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles/mine.json").write_text(json.dumps(made.profile))

@@ -14,7 +14,7 @@ import pytest
 import mqs_dll
 from mqs_dll.commands import api
 from tests.support.jobs import HANGS, Compiler, running
-from tests.support.mpis import OB1, Mpi, open_mpis
+from tests.support.mpis import OB1, Mpi, mpichs, open_mpis
 
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
@@ -56,10 +56,10 @@ def test_the_example_of_the_page_works(mpi: Mpi, compiler: Compiler, capsys: pyt
     assert named == {truth["world_rank"] for truth in truths}
 
 
-@pytest.mark.parametrize("mpi", open_mpis()[:1], ids=lambda mpi: mpi.name)
+@pytest.mark.parametrize("mpi", [open_mpis()[0], mpichs()[-4]], ids=lambda mpi: mpi.name)
 def test_a_program_may_read_as_many_jobs_as_it_likes(mpi: Mpi, compiler: Compiler) -> None:
     """Of a job that was read no file stays open, though Python's search for garbage never runs."""
-    with running(compiler, mpi, OB1, HANGS + "tag_mismatch", 3) as job:
+    with running(compiler, mpi, mpi.transports[0], HANGS + "tag_mismatch", 3) as job:
         job.wait_until_ready()
         mqs_dll.read_job(job.launcher.pid)
         before = len([*Path("/proc/self/fd").iterdir()])

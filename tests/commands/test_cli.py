@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from mqs_dll.contract.escape import printable
 from mqs_dll.debugger import collect, library_path
 from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
+from mqs_dll.library import session
 from tests.support.jobs import TAG, Compiler, processes_with_tag
 from tests.support.jobs import running as running_job
 from tests.support.mpis import OB1, Mpi, open_mpis
@@ -33,6 +35,9 @@ from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor,
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
 MPIS = open_mpis()
+WAYS: tuple[list[str], ...] = ([], ["--dll", str(library_path.library())])
+"""How libmqs reads a process: by its Python core, and by libmqs.so."""
+WAY_NAMES = ("Python", "libmqs.so")
 ROOT = Path(__file__).parents[2]
 
 
@@ -109,7 +114,6 @@ def planner(bench: Path) -> Iterator[int]:
         ["show", "0"],
         ["show", "-1"],
         ["show", "\u0663"],
-        ["show", "1", "--dll", "x.so", "--direct"],
         ["show", "1", "--dll", "x.so", "--all"],
     ],
 )
@@ -165,7 +169,7 @@ def test_a_failure_has_cause_and_cure(mqs: Command) -> None:
     )
 
 
-@pytest.mark.parametrize("way", [[], ["--direct"]], ids=["libmqs.so", "direct"])
+@pytest.mark.parametrize("way", WAYS, ids=WAY_NAMES)
 def test_not_an_mpi_program(mqs: Command, planner: int, way: list[str]) -> None:
     """A process without MPI is said to have none."""
     result = mqs("show", planner, *way)
@@ -191,12 +195,44 @@ def test_an_unforeseen_exception_is_a_bug(mqs: Command, planner: int, monkeypatc
         raise ZeroDivisionError("by \x1b[31mzero")
 
     monkeypatch.setattr(collect, "take_snapshot", fail)
-    quiet = mqs("show", planner, "--direct")
+    quiet = mqs("show", planner)
     assert (quiet.code, quiet.out) == (70, "")
     assert quiet.err.startswith(r"mqs: this is a bug in mqs, sorry: ZeroDivisionError: by \x1b[31mzero")
     assert "Traceback" not in quiet.err
     monkeypatch.setenv("MQS_DEBUG", "1")
-    assert "Traceback" in mqs("show", planner, "--direct").err
+    assert "Traceback" in mqs("show", planner).err
+
+
+@pytest.mark.parametrize("way", WAYS, ids=WAY_NAMES)
+def test_an_unforeseen_exception_where_a_process_is_read_is_a_bug(
+    mqs: Command, planner: int, way: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is exit code 70 and a sentence, in libmqs.so too; MQS_DEBUG=1 shows where the Python core failed."""
+
+    def fail(image: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(session, "detect", fail)
+    quiet = mqs("show", planner, *way)
+    assert (quiet.code, quiet.out) == (70, "")
+    assert "this is a bug in mqs, sorry: InternalError: has_queues failed: ZeroDivisionError: by zero" in quiet.err
+    assert "Traceback" not in quiet.err
+    monkeypatch.setenv("MQS_DEBUG", "1")
+    assert ("in fail" in mqs("show", planner, *way).err) is (way == [])
+
+
+def test_too_few_files_where_a_process_is_read_are_explained(
+    mqs: Command, planner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module or a profile that can't be opened in the middle of it is no bug."""
+
+    def refuse(image: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(session, "detect", refuse)
+    result = mqs("show", planner)
+    assert (result.code, result.out) == (3, "")
+    assert "too many files are open" in result.err
 
 
 @pytest.mark.parametrize(
@@ -385,20 +421,18 @@ def test_outside_of_mpi(mqs: Command, mpi: Mpi, compiler: Compiler, phase: str, 
     """Before MPI_Init and after MPI_Finalize there is a sentence that says so and what to do."""
     with running_job(compiler, mpi, OB1, "phase", 1, arguments=[phase]) as job:
         pid = job.wait_until_ready()[0]["pid"]
-        for way in ([], ["--direct"]):
+        for way in WAYS:
             result = mqs("show", pid, *way)
             assert (result.code, result.out) == (3, "")
             assert words in result.err
 
 
 def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
-    """Text and JSON, through libmqs.so and directly, show the same; --all adds the MPI's own communicators."""
+    """Text and JSON, through libmqs.so and without, show the same; --all adds the MPI's own communicators."""
     with running_job(compiler, mpi, OB1, "communicators", 4) as job:
         pid = job.wait_until_ready()[0]["pid"]
         text = mqs("show", pid)
-        through, direct, everything = (
-            json.loads(mqs("show", pid, "--json", *way).out) for way in ([], ["--direct"], ["--all"])
-        )
+        direct, through, everything = (json.loads(mqs("show", pid, "--json", *way).out) for way in (*WAYS, ["--all"]))
         extended = json.loads(mqs("show", pid, "--json", "--windows", "--datatypes").out)
     assert (text.code, text.err) == (0, "")
     for document in (through, direct, everything, extended):
@@ -406,7 +440,8 @@ def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
     assert through["communicators"] == direct["communicators"]
     assert through["library"]["path"] == str(library_path.library())
     assert direct["library"]["path"] is None
-    assert direct["layouts"]
+    assert (direct["layouts"], through["layouts"]) == (None, None)
+    assert everything["layouts"]
     for communicator in through["communicators"]:
         name = printable(bytes.fromhex(communicator["name_hex"]))
         shown = f'"{name}"' if name else f"[{communicator['description']}]" if communicator["description"] else ""
@@ -416,6 +451,38 @@ def test_show_on_a_job(mqs: Command, mpi: Mpi, compiler: Compiler) -> None:
     assert [each for each in everything["communicators"] if each not in internal] == through["communicators"]
     assert len(extended["windows"]["items"]) == 1
     assert extended["datatypes"]["hidden"] is None
+
+
+BARE = """
+import sys
+sys.modules["cffi"] = sys.modules["_cffi_backend"] = None
+from mqs_dll.commands import agent, cli
+agent.prepare()
+sys.exit(cli.main())
+"""
+"""Runs the command, after what an agent does that gives up root, where there is no cffi."""
+
+
+def test_nothing_that_is_built_is_needed(mpi: Mpi, compiler: Compiler, tmp_path: Path) -> None:
+    """What is Python alone reads a process and a job: without libmqs.so, cffi and its notes of the interface."""
+    left_out = shutil.ignore_patterns("*.so", "_declared.py", "__pycache__")
+    shutil.copytree(Path(mqs_dll.__file__).parent, tmp_path / "mqs_dll", ignore=left_out)
+
+    def bare(*words: str) -> Result:
+        command = [sys.executable, "-c", BARE, *words]
+        environment = {**os.environ, "MQS_DLL": ""}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    with running_job(compiler, mpi, OB1, "receives", 4) as job:
+        pid = str(job.wait_until_ready()[0]["pid"])
+        shown, read, watched = bare("show", "--windows", pid), bare("job", pid), bare("watch", "--count", "1", pid)
+        refused = bare("show", pid, "--dll", str(library_path.library()))
+    assert {(each.code, each.err) for each in (shown, read, watched)} == {(0, "")}
+    assert f"rank 0 of MPI_COMM_WORLD\n{mpi.product}" in shown.out
+    assert "4 ranks read" in read.out
+    assert "4 ranks read" in watched.out
+    assert (refused.code, "debugger/_declared.py is not in" in refused.err) == (3, True)
 
 
 # ---------------------------------------------------------------- paths

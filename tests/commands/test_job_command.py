@@ -131,7 +131,6 @@ def test_names_that_anybody_may_choose_are_read_as_they_are(
         ["4711", "--samples", "0"],
         ["4711", "--interval", "1h"],
         ["4711", "--json", "--csv"],
-        ["4711", "--dll", "x", "--direct"],
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from mqs_dll.commands.which_library import opener
 from mqs_dll.contract.abi import Communicator, Label, Queue
 from mqs_dll.contract.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.contract.interface import QueueLibrary, TargetImage, TargetProcess
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.collect import Look, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
@@ -160,7 +161,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
     """Ranks come from the MPI's memory; a rank without a core file is said to have none."""
     done = []
     job = read_cores(
-        [str(cores.directory / "gcore.*")], opener(direct=True), on_progress=lambda now, all_: done.append((now, all_))
+        [str(cores.directory / "gcore.*")], opener(), on_progress=lambda now, all_: done.append((now, all_))
     )
     assert (job.source, job.sizes, job.stopped, job.pause) == ("core files", (RANKS,), False, 0.0)
     assert job.mpi
@@ -181,7 +182,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
 def test_two_cores_of_one_rank_are_refused(cores: Cores) -> None:
     """Two core files of the same rank can't both be of this job: nothing tells which one is."""
     with pytest.raises(MixedRanksError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
-        read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(direct=True), stacks=False)
+        read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(), stacks=False)
 
 
 # ---------------------------------------------------------------- small programs
@@ -507,7 +508,7 @@ def test_cores_that_tell_nothing_are_processes_that_were_not_read(core: Path) ->
     """A core of a program without MPI, and one of which nothing is left, are processes with the reason."""
     empty = core.with_name("core.empty")
     empty.touch()
-    job = read_cores([str(core), str(empty)], opener(direct=True))
+    job = read_cores([str(core), str(empty)], opener())
     assert [process.state for process in job.processes] == [RankState.UNREADABLE] * 2
     assert "no MPI" in job.processes[0].why
     assert "is empty" in job.processes[1].why
@@ -518,13 +519,13 @@ def test_another_file_among_the_cores_is_refused(core: Path) -> None:
     """A pattern that catches a file which is no core file is an error that names the file."""
     core.with_name("core.c").write_text("int main(void)")
     with pytest.raises(NotCoreError, match=r"core\.c is no core file"):
-        read_cores([str(core.with_name("core*"))], opener(direct=True))
+        read_cores([str(core.with_name("core*"))], opener())
 
 
 def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
     """A pattern or a name that no file has is an error that names it."""
     with pytest.raises(CoreError, match=r"there is no file .*/core\.\*"):
-        read_cores([str(tmp_path / "core.*")], opener(direct=True))
+        read_cores([str(tmp_path / "core.*")], opener())
 
 
 @pytest.mark.parametrize(
@@ -560,9 +561,9 @@ def test_worlds_are_told_apart_by_the_launchers_variables(
             paths.append(str(gcore(target.pid, tmp_path / f"core.{number}")))
     if isinstance(worlds, str):
         with pytest.raises(MixedRanksError, match=worlds):
-            read_cores(paths, opener(direct=True))
+            read_cores(paths, opener())
     else:
-        job = read_cores(paths, opener(direct=True))
+        job = read_cores(paths, opener())
         assert [(process.world, process.rank) for process in job.processes] == worlds
         assert job.sizes == (None, None)
 
@@ -653,9 +654,9 @@ def test_the_memory_tells_the_rank_and_contradictions_are_refused(bench: Bench, 
 def test_show_prints_a_core(cores: Cores, capsys: pytest.CaptureFixture[str]) -> None:
     """`mqs show --core FILE` prints what `mqs show PID` does, through libmqs.so too."""
     core = str(cores.of(0, "gcore"))
-    assert main(["show", "--core", core, "--json"]) == 0
+    assert main(["show", "--core", core, "--json", "--dll", str(library_path.library())]) == 0
     through = json.loads(capsys.readouterr().out)
-    assert main(["show", "--core", core, "--json", "--direct"]) == 0
+    assert main(["show", "--core", core, "--json"]) == 0
     direct = json.loads(capsys.readouterr().out)
     live = report.to_json(cores.live[0])
     assert through["communicators"] == direct["communicators"] == live["communicators"]
@@ -672,7 +673,7 @@ def test_show_says_what_a_core_lacks(bench: Bench, core: Path, capsys: pytest.Ca
     """Where libraries aren't at hand, that is named as the cause, with the way out."""
     away = bench.library.rename(bench.directory / "away")
     try:
-        assert main(["show", "--core", str(core), "--direct"]) == 3
+        assert main(["show", "--core", str(core)]) == 3
     finally:
         away.rename(bench.library)
     error = capsys.readouterr().err

@@ -509,18 +509,24 @@ def test_no_name(memory: bytes) -> None:
         named_by_mpi(process_with_dll_name(memory))
 
 
-def test_the_order_of_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--dll precedes MQS_DLL, which precedes libmqs.so; the one that the process names is loaded by "auto" alone."""
-    process = process_with_dll_name(b"/opt/lib/libvendor.so")
-    own = str(library_path.library())
-    assert choose_library(process, "given.so", {"MQS_DLL": "environment.so"}) == "given.so"
-    assert choose_library(process, None, {"MQS_DLL": "environment.so"}) == "environment.so"
-    assert choose_library(process, None, {}) == own
-    assert choose_library(process, "auto", {}) == "/opt/lib/libvendor.so"
-    assert choose_library(process, None, {"MQS_DLL": "auto"}) == "/opt/lib/libvendor.so"
-    monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
-    with pytest.raises(DllError, match="install libmqs again"):
-        choose_library(process, None, {})
+def test_the_order_of_choice(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--dll precedes MQS_DLL, and without either the Python core reads, whatever the process names."""
+    good, named = str(vendors / "good.so"), "/opt/lib/libvendor.so"
+    process = process_with_dll_name(named.encode())
+    assert choose_library(process, "given.so") == "given.so"
+    assert choose_library(process, "auto") == named
+    for variable in (None, ""):
+        monkeypatch.delenv("MQS_DLL", raising=False) if variable is None else monkeypatch.setenv("MQS_DLL", variable)
+        queues, path = opener()(process)
+        assert (type(queues), path) == (Library, None)
+    monkeypatch.setenv("MQS_DLL", good)
+    assert opener()(process)[1] == good
+    assert opener(show_internal=True)(process)[1] is None
+    with pytest.raises(DllError, match=r"given\.so can't be loaded"):
+        opener("given.so")(process)
+    monkeypatch.setenv("MQS_DLL", "auto")
+    with pytest.raises(DllError, match=f"{named} can't be loaded"):
+        opener()(process)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -530,8 +536,8 @@ def test_another_users_library_is_not_run_because_a_process_names_it(vendors: Pa
     process = process_with_dll_name(bytes(library))
     os.chown(library, 12345, -1)
     with pytest.raises(DllError, match="belongs to user 12345"):
-        open_library(process, "auto", {})
-    assert open_library(process, str(library), {}).path == str(library)
+        open_library(process, "auto")
+    assert open_library(process, str(library)).path == str(library)
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757])
@@ -543,10 +549,10 @@ def test_a_library_that_others_may_write_is_not_run_because_a_process_names_it(
     library.chmod(mode)
     process = process_with_dll_name(bytes(library))
     with pytest.raises(DllError, match=f"{library}, which the program names, may be written by others.* `--dll "):
-        open_library(process, "auto", {})
-    assert open_library(process, str(library), {}).path == str(library)
+        open_library(process, "auto")
+    assert open_library(process, str(library)).path == str(library)
     library.chmod(0o755)
-    assert open_library(process, None, {"MQS_DLL": "auto"}).path == str(library)
+    assert open_library(process, "auto").path == str(library)
 
 
 def test_what_was_checked_is_what_is_loaded(vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,9 +577,9 @@ def test_a_library_that_several_processes_name_is_loaded_once(vendors: Path, tmp
     """Whatever they call it: one descriptor stays open for it, and dlopen knows it."""
     library = Path(shutil.copy(vendors / "good.so", tmp_path))
     (tmp_path / "link.so").symlink_to(library)
-    first = open_library(process_with_dll_name(bytes(library)), "auto", {})
+    first = open_library(process_with_dll_name(bytes(library)), "auto")
     before = [*Path("/proc/self/fd").iterdir()]
-    second = open_library(process_with_dll_name(bytes(tmp_path / "link.so")), "auto", {})
+    second = open_library(process_with_dll_name(bytes(tmp_path / "link.so")), "auto")
     assert (second.calls, len([*Path("/proc/self/fd").iterdir()])) == (first.calls, len(before))
 
 
@@ -589,19 +595,19 @@ def test_a_named_library_that_is_none_is_called_by_its_path(tmp_path: Path) -> N
         (tmp_path, f"{tmp_path}, which the program names, is no regular file"),
     ):
         with pytest.raises(DllError, match=re.escape(why)):
-            open_library(process_with_dll_name(bytes(path)), "auto", {})
+            open_library(process_with_dll_name(bytes(path)), "auto")
 
 
 def test_a_program_that_names_none() -> None:
     """A program without MPIR_dll_name is told so."""
     with pytest.raises(DllError, match="no symbol MPIR_dll_name"):
-        choose_library(MemoryImage({}), "auto", {})
+        choose_library(MemoryImage({}), "auto")
 
 
 def test_a_relative_path_is_a_file(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path that is there is that file, though dlopen would search for a name without a slash elsewhere."""
     monkeypatch.chdir(vendors)
-    assert choose_library(MemoryImage({}), "good.so", {}) == str(vendors / "good.so")
+    assert choose_library(MemoryImage({}), "good.so") == str(vendors / "good.so")
 
 
 def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -> None:

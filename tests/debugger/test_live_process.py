@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,6 +147,23 @@ def test_a_declared_type_is_no_type(bench_with_types: Path) -> None:
         assert process.image.find_type("never_defined_t") is None
         assert process.image.find_type("no_such_t") is None
         assert process.image.find_type("lamp_t *(") is None
+
+
+@pytest.mark.parametrize("section", [".debug_abbrev", ".debug_info"])
+def test_damaged_debug_information_has_no_types(section: str, bench_with_types: Path, tmp_path: Path) -> None:
+    """It is as if there were none: symbols are found, and layouts of structs come from elsewhere."""
+    damage = tmp_path / "damage"
+    damage.write_bytes(b"\xff" * 4096)
+    library, debug = (shutil.copy(bench_with_types / f"liblamp.{end}", tmp_path) for end in ("so", "debug"))
+    subprocess.run(["objcopy", "--update-section", f"{section}={damage}", str(debug)], check=True)
+    subprocess.run(["objcopy", "--remove-section=.gnu_debuglink", str(library)], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", str(library)], check=True)
+    compile_target(tmp_path / "room", "room.c", str(library), f"-Wl,-rpath,{tmp_path}")
+    with running(tmp_path / "room") as target, LiveProcess(target.pid) as process:
+        assert process.image.find_type("lamp_t") is None
+        with pytest.raises(Exception, match=r"liblamp\.debug|invalid DWARF"):
+            process.program.type("lamp_t")
+        assert kind_of_lamp(process) == 1
 
 
 def test_no_types_without_debug_information(bench: Path) -> None:

@@ -29,7 +29,7 @@ PLACES = [
 
 def shown(pid: int, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return what ``mqs show`` prints of a process."""
-    assert main(["show", "--direct", "--windows", "--datatypes", "--json", str(pid)]) == 0
+    assert main(["show", "--windows", "--datatypes", "--json", str(pid)]) == 0
     return without_costs(capsys.readouterr().out)
 
 

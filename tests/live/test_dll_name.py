@@ -51,7 +51,7 @@ def test_a_debugger_in_c_finds_libmqs_in_the_process(truth: Truth) -> None:
 def test_a_debugger_in_python_finds_libmqs_in_the_process(truth: Truth) -> None:
     """The Python debugger with a PID alone does the same."""
     with LiveProcess(truth.pid) as process:
-        library = open_library(process, AUTO, {})
+        library = open_library(process, AUTO)
         snapshot = take_snapshot(library, process)
         assert library.path == str(library_path.library())
         assert compare_operations(truth, snapshot.communicators, process.fetch) == []

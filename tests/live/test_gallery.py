@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.commands import cli
+from mqs_dll.commands.which_library import opener
+from mqs_dll.debugger import library_path
+from mqs_dll.debugger.job.find import find_job
+from mqs_dll.debugger.job.read import read_job
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support.gallery import (
     LOOPS,
@@ -35,6 +39,9 @@ where other tests keep the processors busy. They are waited for by a test that f
 WITHOUT_QUEUES_ON = ("openmpi-debian", "mpich-4.3.2-pypi")
 LOOKS = 3
 """At a program that is fine: none of them may find anything."""
+
+FLOOD = "flood.c"
+"""The one whose lists are so long that they end where the time for them does."""
 
 LONG, SHORT = "300ms", "100ms"
 """Between two looks at what is fine, which must have had time to go on, and at what hangs."""
@@ -111,7 +118,25 @@ def test_each_program_gets_its_verdict(
             if report.outcome in outcomes and report.fits(expected, how):
                 break
             assert time.monotonic() < deadline, (report, expected)
+        if scene.file != FLOOD:
+            _look_by_libmqs(job)
         _look_without_queues(mpi, scene, job, capsys, SHORT)
+
+
+def _look_by_libmqs(job: Job) -> None:
+    """Check that libmqs.so lists of each rank, all of which hang, what ``mqs`` by itself does."""
+    found, ways = find_job(job.launcher.pid), (None, str(library_path.library()))
+
+    def seen(library: str | None) -> list[object]:
+        processes = read_job(found, opener(library), stacks=False).processes
+        return [(each.state, [sample.snapshot.communicators for sample in each.samples]) for each in processes]
+
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        by_itself, by_libmqs = map(seen, ways)
+        if by_itself == by_libmqs:
+            break
+        assert time.monotonic() < deadline, (by_itself, by_libmqs)
 
 
 def whole(said: Said) -> object:

@@ -18,9 +18,11 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from mqs_dll.commands.which_library import opener, windows
 from mqs_dll.contract.errors import (
     AlreadyTracedError,
     BrokenStructureError,
+    InternalError,
     LayoutError,
     MqsError,
     NoSuchProcessError,
@@ -28,9 +30,9 @@ from mqs_dll.contract.errors import (
     UnknownMpiError,
 )
 from mqs_dll.contract.interface import TargetImage, TargetProcess
-from mqs_dll.debugger import live
+from mqs_dll.debugger import library_path, live
 from mqs_dll.debugger.cgroups import frozen_by
-from mqs_dll.debugger.collect import Look, LookFurther, take_snapshot
+from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues, take_snapshot
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
@@ -48,7 +50,7 @@ from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.library.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.results import Cause
+from mqs_dll.verdict.results import Cause, Outcome
 from tests.support import jobs
 from tests.support import made_up_job as made_up
 from tests.support.freezer import frozen
@@ -207,7 +209,57 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
     assert [[sample.went_on for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
 
 
+@pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
+def test_libmqs_reads_a_job_as_the_python_core_does(name: str, compiler: Compiler) -> None:
+    """Whoever reads the queues, the core or libmqs.so: the records are the same, windows too, and so is the verdict."""
+    mpi, ways = MPIS[name], (opener(), opener(str(library_path.library())))
+    with jobs.running(compiler, mpi, mpi.transports[0], "hangs/lock_held", RANKS) as hung:
+        hung.wait_until_ready()
+        found = find_job(hung.launcher.pid)
+
+        def read(way: OpenQueues) -> Job:
+            return read_job(found, way, look_further=windows(), samples=2, interval=0.2)
+
+        wait_until(lambda: conclude(read(ways[0])).outcome is Outcome.PROVED)
+        direct, through = map(read, ways)
+    for one, other in zip(direct.processes, through.processes, strict=True):
+        seen, same = (each.samples[-1].snapshot for each in (one, other))
+        assert (seen.communicators, seen.core) == (same.communicators, same.core)
+        assert (seen.library, seen.library_path) == (same.library, None)
+        assert same.library_path == str(library_path.library())
+    assert any(each.samples[-1].snapshot.core.windows for each in direct.processes)
+    verdict, other_verdict = conclude(direct), conclude(through)
+    assert [(each.cause, each.certainty, each.processes) for each in verdict.findings] == [
+        (each.cause, each.certainty, each.processes) for each in other_verdict.findings
+    ]
+    assert {each.cause for each in verdict.findings} == {Cause.CYCLE, Cause.BEHIND}
+
+
 # ---------------------------------------------------------------- ranks that can't be read
+
+
+@pytest.mark.parametrize("name", ["openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"])
+def test_a_bug_where_one_rank_is_read_leaves_the_others(
+    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody foresaw in the Python core is what is said of that rank, in the stop and before; the rest is read."""
+    true_fetch, bad = LiveProcess.fetch, (0, {"t"})
+
+    def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+        if process.pid == bad[0] and states(process.pid) & bad[1]:
+            raise ZeroDivisionError("by zero")
+        return true_fetch(process, address, size)
+
+    monkeypatch.setattr(LiveProcess, "fetch", fetch)
+    with idle_job(compiler, name) as (found, pids):
+        bad = pids[1], {"t"}
+        stopped_job = read_job(found, opener(), look_further=windows())
+        bad = pids[1], {"t", *RUNNING}
+        running_job = read_job(found, opener(), look_further=windows())
+    for job in (stopped_job, running_job):
+        assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
+        assert "failed: ZeroDivisionError: by zero" in job.processes[1].why
+        assert job.processes[1].way_out == InternalError.help
 
 
 @pytest.mark.parametrize(

@@ -685,6 +685,14 @@ def sessions() -> Iterator[int]:
                 yield os.getsid(pid)
 
 
+def test_what_was_sent_loads_no_library(packed: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It brings nothing that could: a library that the node's environment names is left alone."""
+    monkeypatch.setenv("MQS_DLL", "/none.so")
+    with closing(Sent(packed, tmp_path)) as sent:
+        variables = Path(f"/proc/{sent.agent()}/environ").read_bytes().split(b"\0")
+    assert [each for each in variables if each.startswith(b"MQS_DLL")] == [b"MQS_DLL="]
+
+
 @pytest.mark.parametrize("whole", [True, False], ids=["running", "arriving"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_what_was_sent_is_removed_when_the_shell_is_ended_by_a_signal(

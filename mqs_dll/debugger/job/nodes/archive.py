@@ -2,7 +2,7 @@
 
 It is this package and what it imports there: drgn, capstone, and pystack where it is installed here. They are compiled,
 so that the node's Python has to be of the same minor version. libmqs.so and cffi are left out: the agent uses the
-Python core (--direct), which needs neither.
+Python core, which needs neither, whatever MQS_DLL says there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ head -c SIZE <&3 >.part 3<&- & p=$!
 tar xzC "$d" <.part 3<&- & p="$p $! "
 wait ${p#* } || exit
 rm .part
-PYTHONPATH=$d PYTHONDONTWRITEBYTECODE=1 "$(command -v PYTHON || echo python3)" AGENT "$d" <&3 3<&- & p=$!
+MQS_DLL= PYTHONPATH=$d PYTHONDONTWRITEBYTECODE=1 "$(command -v PYTHON || echo python3)" AGENT "$d" <&3 3<&- & p=$!
 wait "$p"
 """
 """Unpacks the archive into a folder of its own, and becomes the parent of the agent.
@@ -67,7 +67,7 @@ it is one line, with a blank behind each "!".
 def command(size: int, arguments: list[str]) -> str:
     """Return what reads an archive of so many bytes from its standard input, and then starts an agent."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    agent = shlex.join(["-m", "mqs_dll", "agent", "--direct", *arguments, "--folder"])
+    agent = shlex.join(["-m", "mqs_dll", "agent", *arguments, "--folder"])
     script = _SCRIPT.replace("SIZE", str(size)).replace("PYTHON ", f"{python} ").replace("AGENT", agent)
     return shlex.join(["sh", "-c", " ; ".join(script.split("\n")[1:-1])])
 
