@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.sweep import LOADS
 from mqs_dll.contract.interface import QueueLibrary
 from mqs_dll.debugger import library_path
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import ProcessReader
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.library.session import Library
@@ -64,7 +64,7 @@ def measure(pid: int, words: Sequence[str]) -> Cost:
 
 def sample(pid: int, library: QueueLibrary) -> float:
     """Return the milliseconds of a processor that a library takes to list the queues of a process once."""
-    with LiveProcess(pid) as process, Look(library, process, pid=pid, program="") as look:
+    with LiveProcess(pid) as process, ProcessReader(library, process, pid=pid, program="") as look:
         begin = time.process_time()
         look.read()
         return 1000 * (time.process_time() - begin)

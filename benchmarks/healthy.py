@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.progress import track
 
 from mqs_dll.commands import which_library
-from mqs_dll.commands.job import LOOKS, is_suspected
+from mqs_dll.commands.job import SAMPLES, is_suspected
 from mqs_dll.commands.times import seconds
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.job.find import find_job
 from mqs_dll.debugger.job.ranks import Here
-from mqs_dll.debugger.job.read import JobReader, look_on
+from mqs_dll.debugger.job.read import JobReader, sample_on
 from mqs_dll.job import saved
 from mqs_dll.job.records import Job
 from mqs_dll.verdict.conclude import conclude
@@ -69,9 +69,9 @@ def _looks(launcher: int, interval: float) -> Iterator[Job]:
     try:
         found = find_job(launcher)
         with JobReader(found, Here(found.ranks, which_library.opener())) as reader:
-            looks = [reader.look()]
+            looks = [reader.sample()]
             while all(process.samples for process in looks[-1].processes):
-                yield look_on(reader, looks, LOOKS, interval, is_suspected)
+                yield sample_on(reader, looks, SAMPLES, interval, is_suspected)
                 looks = looks[-1:]
     except MqsError:
         return

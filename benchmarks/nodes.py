@@ -30,8 +30,8 @@ from rich.table import Table
 
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
-from mqs_dll.debugger.job.ranks import How
-from mqs_dll.debugger.job.read import JobReader, look_on
+from mqs_dll.debugger.job.ranks import ReadingOptions
+from mqs_dll.debugger.job.read import JobReader, sample_on
 from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job
@@ -86,12 +86,12 @@ def measure(folder: Path, names: Sequence[str]) -> list[str]:
     """Return what the head takes for a recorded job, as cells of a table."""
     command = f"exec sh {shlex.quote(str(folder / 'agent.sh'))} {shlex.quote(str(folder))}"
     times = [(time.monotonic(), time.process_time())]
-    with_agents = Agents(How(), AgentStart(command, command, "env NODE=%h"))
+    with_agents = Agents(ReadingOptions(), AgentStart(command, command, "env NODE=%h"))
     with with_agents as agents:
         found = agents.find(names, wire.Wanted(marks=(_MARK,)))
         times.append((time.monotonic(), time.process_time()))
         with JobReader(found, agents) as reader:
-            job = look_on(reader, [reader.look()], 2, 0.5, None)
+            job = sample_on(reader, [reader.sample()], 2, 0.5, None)
         times.append((time.monotonic(), time.process_time()))
     with garbage_left_alone():  # as the command does
         verdict = conclude(job)

@@ -28,7 +28,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.contract.errors import CalibrationError, MqsError, TargetReadError
 from mqs_dll.contract.interface import ProcessQueues, TargetProcess
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import ProcessReader
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.limit import Limit
 from mqs_dll.debugger.stopping.stop import all_stopped
@@ -242,7 +242,7 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
     """
     layout = ""
 
-    def look_further(queues: ProcessQueues, _: TargetProcess) -> CoreView:
+    def read_further(queues: ProcessQueues, _: TargetProcess) -> CoreView:
         nonlocal layout
         assert isinstance(queues, ProcessSession)
         origins = (each.origin for each in queues.layout_origins())
@@ -251,9 +251,9 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
             raise CalibrationError("what was found is not believed")
         return CoreView(mpi=queues.facts())
 
-    with Look(Library(), process, pid=truth["pid"], program="") as look:
-        look.find_way(look_further)
-        snapshot = look.read(look_further)
+    with ProcessReader(Library(), process, pid=truth["pid"], program="") as look:
+        look.find_way(read_further)
+        snapshot = look.read(read_further)
     core = snapshot.core
     transport = core.mpi.transport if core.mpi else ""
     shown = {each.communicator.name.decode(errors="replace"): each for each in snapshot.communicators}

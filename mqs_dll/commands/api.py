@@ -95,13 +95,13 @@ def read_job(
 
     Args:
         what: the PID of the launcher or of a rank, or the program's name.
-        samples: how often to look. One look can't tell a hang from a message that is under way.
-        interval: seconds between two looks.
+        samples: how often to sample. One sample can't tell a hang from a message that is under way.
+        interval: seconds between two samples.
         stop: whether to stop the ranks; what is read of running ones may not fit together.
         stacks: whether to read the call stacks too.
-        count: whether the kernel counts, with hardware breakpoints, who leaves an MPI call between two looks; without,
-            some deadlocks are suspected that could be proved.
-        limit: seconds for which the ranks may stand in each look: then they are let go, whatever hangs.
+        count: whether the kernel counts, with hardware breakpoints, who leaves an MPI call between two samples;
+            without, some deadlocks are suspected that could be proved.
+        limit: seconds for which the ranks may stand in each sample: then they are let go, whatever hangs.
         dll: as take_snapshot has it.
         on_progress: called with the number of ranks that are done, and of all.
 
@@ -112,7 +112,7 @@ def read_job(
     return read.read_job(
         find.find_job(what),
         opener(dll),
-        look_further=windows(),
+        read_further=windows(),
         samples=samples,
         interval=interval,
         stop=stop,
@@ -137,7 +137,7 @@ def read_cores(paths: Iterable[str | Path], *, sysroot: str | Path | None = None
     return cores.read_cores(
         [str(path) for path in paths],
         opener(dll),
-        look_further=windows(),
+        read_further=windows(),
         sysroot=None if sysroot is None else Path(sysroot),
     )
 

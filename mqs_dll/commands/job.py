@@ -26,7 +26,7 @@ EPILOG = """\
 exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is suspected; 3 it could not be read;
 14 the ranks stood for as long as they may (--limit)"""
 
-LOOKS = 2
+SAMPLES = 2
 _MOST_SAMPLES = 1000
 
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--no-count",
         action="store_true",
-        help="don't have the kernel count who leaves an MPI call between two looks: some proofs become suspicions",
+        help="don't have the kernel count who leaves an MPI call between two samples: some proofs become suspicions",
     )
     how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     how.add_argument("--no-queues", action="store_true", help=argparse.SUPPRESS)  # for developers
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=_samples,
         metavar="N",
-        help="look N times (default: 2, and some more while something is only suspected): "
-        "one look can't tell a hang from a message under way",
+        help="sample N times (default: 2, and some more while something is only suspected): "
+        "one sample can't tell a hang from a message under way",
     )
     how.add_argument(
-        "--interval", type=seconds, default=0.5, metavar="TIME", help="between two looks: 500ms, 2s (default: 500ms)"
+        "--interval", type=seconds, default=0.5, metavar="TIME", help="between two samples: 500ms, 2s (default: 500ms)"
     )
     which_library.add_arguments(how)
     nodes.add_arguments(parser)
@@ -160,10 +160,10 @@ def _list_jobs() -> int:
 
 
 def _show_found(options: argparse.Namespace) -> int:
-    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.ranks import ReadingOptions
     from mqs_dll.report import listing, terminal
 
-    found, ranks = nodes.find_ranks(options, How())
+    found, ranks = nodes.find_ranks(options, ReadingOptions())
     ranks.close()
     terminal.console().print(listing.render_found(found))
     return EXIT_LISTED
@@ -182,14 +182,14 @@ def _obtain(options: argparse.Namespace) -> Job:
     if options.core:
         with ranks_done() as on_progress:
             return nodes.read_cores(options, on_progress)
-    from mqs_dll.debugger.job.ranks import How
-    from mqs_dll.debugger.job.read import JobReader, look_on
+    from mqs_dll.debugger.job.ranks import ReadingOptions
+    from mqs_dll.debugger.job.read import JobReader, sample_on
 
-    how = How(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
+    how = ReadingOptions(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
     found, ranks = nodes.find_ranks(options, how)
     with ranks_done() as on_progress, JobReader(found, ranks, on_progress=on_progress) as reader:
         doubtful = is_suspected if options.samples is None else None
-        return look_on(reader, [reader.look()], options.samples or LOOKS, options.interval, doubtful)
+        return sample_on(reader, [reader.sample()], options.samples or SAMPLES, options.interval, doubtful)
 
 
 def is_suspected(job: Job) -> bool:

@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import CoreError, MqsError, NodesError, NoSuchProce
 
 if TYPE_CHECKING:
     from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
-    from mqs_dll.debugger.job.ranks import How, Ranks
+    from mqs_dll.debugger.job.ranks import Ranks, ReadingOptions
     from mqs_dll.job.found import FoundJob
     from mqs_dll.job.records import Job
 
@@ -65,7 +65,7 @@ def are_named(options: argparse.Namespace) -> bool:
     return bool(options.hosts or options.hostfile or options.slurm)
 
 
-def find_ranks(options: argparse.Namespace, how: How) -> tuple[FoundJob, Ranks]:
+def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJob, Ranks]:
     """Return the job that was asked for, and its ranks on all machines, which the caller closes.
 
     Args:
@@ -137,10 +137,10 @@ def ask_here(message: Mapping[str, Any], kind: type[Any], seconds: float, *, dll
 def _ask(start: AgentStart, node: str, message: Mapping[str, Any], kind: type[Any], seconds: float) -> Any:
     from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agents import Agents
-    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.ranks import ReadingOptions
 
     answers: list[Any] = []
-    with Agents(How(), start) as agents:
+    with Agents(ReadingOptions(), start) as agents:
         agents.start([node])
         obstacles = agents.ask({node: message}, seconds, lambda _, answer: answers.append(wire.read(kind, answer)))
     for obstacle in obstacles.values():
@@ -178,9 +178,9 @@ def read_cores(options: argparse.Namespace, on_progress: Callable[[int, int], No
     if there:
         from mqs_dll.debugger.job.nodes.agents import Agents
         from mqs_dll.debugger.job.nodes.cores import read_there
-        from mqs_dll.debugger.job.ranks import How
+        from mqs_dll.debugger.job.ranks import ReadingOptions
 
-        with Agents(How(), _start(options, None)) as agents:
+        with Agents(ReadingOptions(), _start(options, None)) as agents:
             found = read_there(agents, there, stacks=how.stacks, sysroot=how.sysroot, on_progress=on_progress)
         read, lost = [*read, *found.cores], found.lost
     if not read:
@@ -262,7 +262,7 @@ def _short_fold(names: Sequence[str]) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}... ({len(names)} in all)"
 
 
-def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
+def _here(options: argparse.Namespace, found: FoundJob, how: ReadingOptions) -> Ranks:
     from mqs_dll.debugger.job.ranks import Here
 
     queues = not options.no_queues
@@ -271,7 +271,7 @@ def _here(options: argparse.Namespace, found: FoundJob, how: How) -> Ranks:
 
 
 def _find_on(
-    options: argparse.Namespace, how: How, named: list[str], local: FoundJob | None
+    options: argparse.Namespace, how: ReadingOptions, named: list[str], local: FoundJob | None
 ) -> tuple[FoundJob, Agents]:
     from mqs_dll.debugger.job.nodes import hosts
     from mqs_dll.debugger.job.nodes.agents import Agents

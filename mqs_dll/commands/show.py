@@ -13,7 +13,7 @@ from mqs_dll.commands.times import add_limit, limit_of, number
 from mqs_dll.contract.errors import MqsError, UnknownMpiError
 
 if TYPE_CHECKING:
-    from mqs_dll.debugger.collect import LookFurther
+    from mqs_dll.debugger.collect import ReadFurther
     from mqs_dll.debugger.job.nodes.wire import Shown
     from mqs_dll.debugger.job.stacks import Captured
     from mqs_dll.debugger.stopping.stop import stopped
@@ -139,7 +139,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
                 library,
                 process,
                 library_path=path,
-                look_further=_further(options),
+                read_further=_further(options),
                 on_communicator=on_communicator,
                 in_stop=keep if options.stack else None,
                 limit=limit_of(options),
@@ -150,7 +150,7 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
 
 
 def _look_at_core(options: argparse.Namespace) -> Shown:
-    from mqs_dll.debugger.collect import Look
+    from mqs_dll.debugger.collect import ProcessReader
     from mqs_dll.debugger.core.process import CoreProcess
     from mqs_dll.debugger.job.nodes.wire import Shown
     from mqs_dll.report.progress import communicators_done
@@ -162,15 +162,17 @@ def _look_at_core(options: argparse.Namespace) -> Shown:
         open_queues = which_library.opener(options.dll, show_internal=options.all)
         library, path = open_queues(process)
         try:
-            with Look(library, process, pid=process.pid, program=process.file.name, library_path=path) as look:
-                snapshot = look.read(_further(options), on_communicator)
+            with ProcessReader(
+                library, process, pid=process.pid, program=process.file.name, library_path=path
+            ) as reader:
+                snapshot = reader.read(_further(options), on_communicator)
         except MqsError as error:
             raise process.explained(error) from error
         caveats = tuple(process.caveats())
         return Shown(snapshot, unwind_core(process) if options.stack else None, caveats)
 
 
-def _further(options: argparse.Namespace) -> LookFurther:
+def _further(options: argparse.Namespace) -> ReadFurther:
     return which_library.further(layouts=options.all, windows=options.windows, datatypes=options.datatypes)
 
 

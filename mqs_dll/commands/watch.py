@@ -1,4 +1,4 @@
-"""``mqs watch``: its arguments, and the loop that looks at a running job again and again, without stopping it."""
+"""``mqs watch``: its arguments, and the loop that samples at a running job again and again, without stopping it."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its launcher, one of its ranks, or its program; not needed where only one job runs",
     )
     parser.add_argument(
-        "--interval", type=seconds, default=1.0, metavar="TIME", help="between two looks: 500ms, 2s (default: 1s)"
+        "--interval", type=seconds, default=1.0, metavar="TIME", help="between two samples: 500ms, 2s (default: 1s)"
     )
-    parser.add_argument("--count", type=_count, metavar="N", help="end after N looks")
+    parser.add_argument("--count", type=_count, metavar="N", help="end after N samples")
     which_library.add_arguments(parser)
     nodes.add_arguments(parser)
     parser.set_defaults(no_queues=False)  # which only mqs job has
 
 
 def _count(text: str) -> int:
-    return number(text, "a number of looks")
+    return number(text, "a number of samples")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,37 +69,37 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         MqsError: there is no such job, or it can't be read.
     """
-    from mqs_dll.debugger.job.ranks import How
+    from mqs_dll.debugger.job.ranks import ReadingOptions
     from mqs_dll.debugger.job.read import JobReader
     from mqs_dll.report import terminal
     from mqs_dll.report.progress import ranks_done
 
-    found, ranks = nodes.find_ranks(options, How(stop=False, stacks=False))
+    found, ranks = nodes.find_ranks(options, ReadingOptions(stop=False, stacks=False))
     with ExitStack() as stack:
         with ranks_done() as on_progress:
             reader = JobReader(found, ranks, on_progress=on_progress)
             stack.enter_context(reader)
-            first = reader.look()
-        looks = itertools.chain((first,), iter(reader.look, None))
-        watch(looks, terminal.console(), options.interval, options.count)
+            first = reader.sample()
+        samples = itertools.chain((first,), iter(reader.sample, None))
+        watch(samples, terminal.console(), options.interval, options.count)
     return EXIT_SHOWN
 
 
-def watch(looks: Iterator[Job], console: Console, interval: float, count: int | None) -> None:
-    """Show one look after the other until Ctrl-C, until the job has ended, or ``count`` of them.
+def watch(samples: Iterator[Job], console: Console, interval: float, count: int | None) -> None:
+    """Show one sample after the other until Ctrl-C, until the job has ended, or ``count`` of them.
 
     Args:
-        looks: read the job when the next one is asked for; a Ctrl-C waits until it is done.
+        samples: read the job when the next one is asked for; a Ctrl-C waits until it is done.
         console: a terminal, where frames replace each other, or anything else, where they follow each other.
-        interval: seconds from one look to the next.
+        interval: seconds from one sample to the next.
         count: how many; None for no end.
     """
     unchanged = _Unchanged()
     ended = False
     with _screen(console) as show, _DeferredInterrupt() as interrupt, suppress(KeyboardInterrupt):
         began = time.monotonic()
-        for number, job in enumerate(looks, start=1):
-            show(_frame(job, unchanged.note(job, began), f"look {number}, every {interval:g} s"))
+        for number, job in enumerate(samples, start=1):
+            show(_frame(job, unchanged.note(job, began), f"sample {number}, every {interval:g} s"))
             ended = _has_ended(job)
             if ended or number == count:
                 break
@@ -132,7 +132,7 @@ class _Unchanged:
         self._last: dict[object, tuple[object, float]] = {}
 
     def note(self, job: Job, now: float) -> tuple[float | None, ...]:
-        """Take in a look; return the seconds for each process, None at the first look."""
+        """Take in a sample; return the seconds for each process, None at the first sample."""
         first = not self._last
         self._last = {process.identity: self._since(process, now) for process in job.processes}
         return tuple(None if first else now - self._last[process.identity][1] for process in job.processes)
@@ -172,7 +172,7 @@ def _print(console: Console, frame: Screen) -> None:
 
 
 class _DeferredInterrupt:
-    """Makes a Ctrl-C wait until a look is over: within a library's callbacks it would look like a failed read.
+    """Makes a Ctrl-C wait until a sample is over: within a library's callbacks it would look like a failed read.
 
     A second one doesn't wait.
     """

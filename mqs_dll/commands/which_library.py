@@ -26,7 +26,7 @@ from mqs_dll.debugger.strings import string_at
 
 if TYPE_CHECKING:
     from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
-    from mqs_dll.debugger.collect import LookFurther, OpenQueues
+    from mqs_dll.debugger.collect import OpenQueues, ReadFurther
     from mqs_dll.debugger.dll import DynamicLibrary
     from mqs_dll.job.snapshot import Hidden
     from mqs_dll.library.session import ProcessSession
@@ -72,14 +72,14 @@ def _open_named(process: TargetProcess, choice: str) -> tuple[QueueLibrary, str 
     return library, library.path
 
 
-def further(*, layouts: bool = False, windows: bool, datatypes: bool) -> LookFurther:
+def further(*, layouts: bool = False, windows: bool, datatypes: bool) -> ReadFurther:
     """Return what asks for what only the Python core tells: where layouts are from, windows, datatypes.
 
     It asks the session that is there, or one of its own.
     """
     from mqs_dll.job.snapshot import CoreView
 
-    def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
+    def read_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
         session = core_session(queues, target)
         return CoreView(
             layouts=tuple(session.layout_origins()) if layouts else None,
@@ -87,22 +87,22 @@ def further(*, layouts: bool = False, windows: bool, datatypes: bool) -> LookFur
             datatypes=or_hidden(session.datatypes) if datatypes else None,
         )
 
-    return look_further
+    return read_further
 
 
-def windows() -> LookFurther:
+def windows() -> ReadFurther:
     """Return what lists the one-sided windows of processes, by the Python core, whose way in each it remembers."""
     from mqs_dll.job.snapshot import CoreView
 
     sessions: dict[TargetProcess, ProcessSession] = {}
 
-    def look_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
+    def read_further(queues: ProcessQueues, target: TargetProcess) -> CoreView:
         session = sessions.get(target) or core_session(queues, target)
         if session is not queues:
             sessions[target] = session
         return CoreView(windows=or_hidden(session.windows))
 
-    return look_further
+    return read_further
 
 
 def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession:

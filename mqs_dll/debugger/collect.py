@@ -42,11 +42,11 @@ MORE_TIME = "give it more time, with --limit"
 OpenQueues = Callable[[TargetProcess], tuple[QueueLibrary, str | None]]
 """Takes a process and returns the library to read it with, and the library's file if it has one."""
 
-LookFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
-"""Asks at the end of a look for more, given what the library made of the process."""
+ReadFurther = Callable[[ProcessQueues, TargetProcess], CoreView]
+"""Asks at the end of a sample for more, given what the library made of the process."""
 
 
-class Look(Closes):
+class ProcessReader(Closes):
     """A library's way into one process: found while the process runs, gone as often as wanted while it stands.
 
     Usable as a context manager that closes it.
@@ -91,14 +91,14 @@ class Look(Closes):
 
     def read(
         self,
-        look_further: LookFurther | None = None,
+        read_further: ReadFurther | None = None,
         on_communicator: Callable[[int], None] | None = None,
         until: float = math.inf,
     ) -> Snapshot:
         """Let the library list the queues; what it says fits together only while the process stands.
 
         Args:
-            look_further: called at the end with what the library made of the process.
+            read_further: called at the end with what the library made of the process.
             on_communicator: called before each communicator with the number of those that are done.
             until: when long queues are cut, by time.monotonic().
 
@@ -123,15 +123,15 @@ class Look(Closes):
             process_message=process_message,
             global_rank=global_rank,
             communicators=communicators,
-            core=look_further(queues, self._process) if look_further else CoreView(),
+            core=read_further(queues, self._process) if read_further else CoreView(),
             pause=0.0,
             reads=reads,
             bytes_read=bytes_read,
         )
 
-    def find_way(self, look_further: LookFurther) -> None:
-        """Let one who will look further find its way in the process, which runs: what it says now is dropped."""
-        look_further(self._queues, self._process)
+    def find_way(self, read_further: ReadFurther) -> None:
+        """Let one who will read further find its way in the process, which runs: what it says now is dropped."""
+        read_further(self._queues, self._process)
 
     def close(self) -> None:
         """Let the library forget the process and its image. Idempotent."""
@@ -143,7 +143,7 @@ def take_snapshot(
     process: LiveProcess,
     *,
     library_path: str | None = None,
-    look_further: LookFurther | None = None,
+    read_further: ReadFurther | None = None,
     on_communicator: Callable[[int], None] | None = None,
     in_stop: Callable[[stopped], None] | None = None,
     limit: Limit = USUAL,
@@ -154,7 +154,7 @@ def take_snapshot(
         library: any MQS library.
         process: the process, which runs until the library has looked at its image.
         library_path: the library's file, for the record.
-        look_further: called at the end of the stop with what the library made of the process.
+        read_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
         in_stop: called when all is read, while the process still stands.
         limit: for how long the process may stand.
@@ -168,10 +168,12 @@ def take_snapshot(
     with ExitStack() as stack:
         if holder := begin_holder(limit):  # while the library finds its way
             stack.callback(holder.let_go)
-        look = stack.enter_context(Look(library, process, pid=process.pid, program=program, library_path=library_path))
+        reader = stack.enter_context(
+            ProcessReader(library, process, pid=process.pid, program=program, library_path=library_path)
+        )
         with stopped(process.pid, process.started, limit=limit, holder=holder) as stop:
             until = time.monotonic() + limit.seconds * SHARE
-            snapshot = look.read(look_further, on_communicator, until)
+            snapshot = reader.read(read_further, on_communicator, until)
             if in_stop:
                 in_stop(stop)
         return replace(snapshot, pause=stop.pause)

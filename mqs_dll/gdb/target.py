@@ -10,7 +10,7 @@ import gdb
 
 from mqs_dll.contract.errors import ProcessError, TargetReadError
 from mqs_dll.debugger.bases import ReadInOnePiece
-from mqs_dll.debugger.collect import Look, LookFurther
+from mqs_dll.debugger.collect import ProcessReader, ReadFurther
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.session import Library
 
@@ -102,15 +102,15 @@ class GdbProcess(ReadInOnePiece):
             raise TargetReadError(address, size) from None
 
 
-def read(process: GdbProcess, look_further: LookFurther) -> Snapshot:
+def read(process: GdbProcess, read_further: ReadFurther) -> Snapshot:
     """Return what the Python core reads of an inferior, which has to be the selected one.
 
     Raises:
         MqsError: it can't be read.
     """
     program = PurePath(process.program).name
-    with Look(Library(), process, pid=process.pid, program=program) as look:
-        return look.read(look_further)
+    with ProcessReader(Library(), process, pid=process.pid, program=program) as reader:
+        return reader.read(read_further)
 
 
 @contextmanager

@@ -156,7 +156,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at one rank."""
+    """One sample of one rank."""
 
     at: float
     """Seconds since the job's first stop."""
@@ -165,13 +165,13 @@ class Sample:
     """The main thread's first, then those of other threads that are inside MPI, then those of threads outside MPI that
     might call it, one for each place. Hidden where they can't be told, or weren't asked for."""
     went_on: bool = False
-    """Whether the rank was seen to go on since the look before, while it ran: the frame of an MPI call that it was in
+    """Whether the rank was seen to go on since the sample before, while it ran: the frame of an MPI call that it was in
     then changed meanwhile. False also where nobody could watch."""
     watched: bool = False
-    """Whether it would surely have been seen if the rank had left its MPI calls since the look before, even to make the
-    same call again at once."""
+    """Whether it would surely have been seen if the rank had left its MPI calls since the sample before, even to make
+    the same call again at once."""
     halt: Halt | None = None
-    """What kept it standing before and after the look; None for a rank that ran."""
+    """What kept it standing before and after the sample; None for a rank that ran."""
 
 
 STARTING = frozenset({"MPI_Init", "MPI_Init_thread", "MPI_Session_init"})
@@ -179,7 +179,7 @@ STARTING = frozenset({"MPI_Init", "MPI_Init_thread", "MPI_Session_init"})
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One look at one rank before MPI_Init has ended: there are no queues yet."""
+    """One sample of one rank before MPI_Init has ended: there are no queues yet."""
 
     at: float
     """As Sample.at."""
@@ -232,12 +232,12 @@ class JobProcess:
     test: str = ""
     """The test that it is in, as pytest has it in PYTEST_CURRENT_TEST: "tests/test_halo.py::test_swap (call)"."""
     passes: bool = False
-    """Whether the next look may well show what the last one could not read: what is in its memory contradicted itself,
-    as it does while a call changes it."""
+    """Whether the next sample may well show what the last one could not read: its memory contradicted itself, as
+    it does while a call changes it."""
 
     @property
     def identity(self) -> Identity:
-        """What it keeps from look to look: its host and PID, where it has one, else its rank."""
+        """What it keeps from sample to sample: its host and PID, where it has one, else its rank."""
         return self.world, self.host, self.pid, None if self.pid else self.rank
 
 
@@ -267,7 +267,7 @@ class Job:
     processes: tuple[JobProcess, ...]
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
-    """Whether the kernel was asked to count who leaves an MPI call between two looks; False with --no-count."""
+    """Whether the kernel was asked to count who leaves an MPI call between two samples; False with --no-count."""
     apart: float = 0.0
     """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
     ranks were stopped further apart. 0 where one machine was read."""

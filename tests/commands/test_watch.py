@@ -459,7 +459,7 @@ def test_the_live_view_fills_the_screen_until_ctrl_c(running: Running) -> None:
     """On a terminal frames replace each other on the second screen; Ctrl-C brings the first one back, exit code 0."""
     with Terminal(command(running, "--interval", "200ms")) as terminal:
         terminal.read_until(re.escape(ALTERNATE_SCREEN))
-        terminal.read_until(rb"(?s)look 2,.*\n0 +3 +5 +4 .*\n3 ")
+        terminal.read_until(rb"(?s)sample 2,.*\n0 +3 +5 +4 .*\n3 ")
         terminal.press(b"\x03")
         terminal.read_until(rb"(?s)" + re.escape(FORMER_SCREEN) + rb".*not stopped, a glimpse.*\n3 ")
         assert terminal.wait() == 0

@@ -24,7 +24,7 @@ from mqs_dll.contract.abi import Communicator, Label, Queue
 from mqs_dll.contract.errors import CoreError, MixedRanksError, MqsError, NotCoreError, TargetReadError, WordSizeError
 from mqs_dll.contract.interface import QueueLibrary, TargetImage, TargetProcess
 from mqs_dll.debugger import library_path
-from mqs_dll.debugger.collect import Look, take_snapshot
+from mqs_dll.debugger.collect import ProcessReader, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
 from mqs_dll.debugger.live import LiveImage, LiveProcess
@@ -116,7 +116,7 @@ def cores(
 
 def look(path: Path) -> tuple[Snapshot, list[str]]:
     """Return what a core file tells, and what it says that it can't."""
-    with CoreProcess(path) as core, Look(Library(), core, pid=core.pid, program=core.file.name) as look_:
+    with CoreProcess(path) as core, ProcessReader(Library(), core, pid=core.pid, program=core.file.name) as look_:
         return look_.read(), core.caveats()
 
 

@@ -28,7 +28,7 @@ from mqs_dll.contract.errors import (
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.debugger import callbacks, dll, library_path
 from mqs_dll.debugger.c_interface import ffi
-from mqs_dll.debugger.collect import Look, take_snapshot
+from mqs_dll.debugger.collect import ProcessReader, take_snapshot
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
@@ -446,13 +446,13 @@ def test_what_is_looked_at_further(vendor: DynamicLibrary, vendors: Path) -> Non
     view = CoreView(windows=())
     seen = []
 
-    def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
+    def read_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
         assert isinstance(process, LiveProcess)
         seen.append(states(process.pid))
         return view
 
     with planner(vendors, Plan.SHOW) as process:
-        assert take_snapshot(vendor, process, look_further=look_further).core is view
+        assert take_snapshot(vendor, process, read_further=read_further).core is view
     assert seen == [{"t"}]
 
 
@@ -627,10 +627,10 @@ def test_an_mpi_whose_symbols_are_hidden_is_no_mpi_with_queues(tmp_path: Path) -
 
 def test_windows_of_an_mpi_that_only_a_vendor_knows_are_hidden(vendor: DynamicLibrary, vendors: Path) -> None:
     """What the Python core refuses is said, look for look; what the vendor's library reads of the rank stays."""
-    look_further = windows()
-    with planner(vendors, Plan.SHOW) as process, Look(vendor, process, pid=1, program="lamp") as look:
+    read_further = windows()
+    with planner(vendors, Plan.SHOW) as process, ProcessReader(vendor, process, pid=1, program="lamp") as look:
         for _ in range(2):
-            snapshot = look.read(look_further)
+            snapshot = look.read(read_further)
             assert len(snapshot.communicators) == 2
             assert isinstance(snapshot.core.windows, Hidden)
             assert "uses no MPI that libmqs knows" in snapshot.core.windows.reason

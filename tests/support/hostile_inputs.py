@@ -21,7 +21,7 @@ from typing import Any
 
 from mqs_dll.commands import cli
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import ProcessReader
 from mqs_dll.debugger.core import start
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.job import calls_only, worlds
@@ -241,7 +241,7 @@ def _core(size: int) -> dict[str, Any]:
 def environment_size(folder: Path) -> None:
     """Read an environment that says of MPI_COMM_WORLD that it has as many ranks as an int can tell."""
     library = calls_only.CallsOnly(NoSymbols(), 0, (1 << 31) - 1, "a test")
-    with Look(library, MemoryImage({}), pid=1, program="a", library_path=None) as look:
+    with ProcessReader(library, MemoryImage({}), pid=1, program="a", library_path=None) as look:
         group = look.read().communicators[0].group
     raise Outcome(str(group))
 

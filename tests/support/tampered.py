@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TargetProcess
-from mqs_dll.debugger.collect import Look
+from mqs_dll.debugger.collect import ProcessReader
 from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.memory import PAGE
@@ -61,7 +61,7 @@ class Tampered(CountingProcess):
 
 def look(target: Tampered) -> Snapshot:
     """Return what is shown of a process that stands still in its memory."""
-    with Look(Library(), target, pid=0, program="dozen", library_path=None) as first:
+    with ProcessReader(Library(), target, pid=0, program="dozen", library_path=None) as first:
         return first.read()
 
 

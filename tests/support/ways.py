@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from mqs_dll.contract.abi import Communicator, Label, LayoutOrigin, Operation, Queue, Status
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.debugger import library_path
-from mqs_dll.debugger.collect import Look as OneLook
-from mqs_dll.debugger.collect import LookFurther
+from mqs_dll.debugger.collect import ProcessReader, ReadFurther
 from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.holder import Holder
@@ -52,7 +51,7 @@ Look = Callable[[Sequence[LiveProcess]], list[Seen]]
 """Returns what is seen of each process."""
 
 
-def look_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
+def read_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
     """Return what only the Python core tells."""
     assert isinstance(queues, ProcessSession)
     origins: list[LayoutOrigin] = queues.layout_origins()
@@ -67,7 +66,7 @@ def look_direct(pids: Sequence[int]) -> list[Seen]:
 
 def _look_directly(processes: Sequence[LiveProcess]) -> list[Seen]:
     """Look with the Python core."""
-    return _look_with(Library(), processes, look_further)
+    return _look_with(Library(), processes, read_further)
 
 
 def _look_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
@@ -84,11 +83,11 @@ def _holder() -> Holder:
 
 
 def _look_with(
-    library: QueueLibrary, processes: Sequence[LiveProcess], further: LookFurther | None = None
+    library: QueueLibrary, processes: Sequence[LiveProcess], further: ReadFurther | None = None
 ) -> list[Seen]:
     """Let one library look at processes that stand together."""
     with ExitStack() as stack:
-        looks = [stack.enter_context(OneLook(library, each, pid=each.pid, program="")) for each in processes]
+        looks = [stack.enter_context(ProcessReader(library, each, pid=each.pid, program="")) for each in processes]
         with all_stopped([each.pid for each in processes], holder=_holder()) as stop:
             assert stop.failures == {}
             shown = [each.read(further) for each in looks]

@@ -34,7 +34,7 @@ def diagnose(pid: int, on_communicator: Callable[[int], None] | None = None, lim
     with LiveProcess(pid) as process:
         try:
             snapshot = take_snapshot(
-                Library(), process, look_further=_look_further, on_communicator=on_communicator, limit=limit
+                Library(), process, read_further=_look_further, on_communicator=on_communicator, limit=limit
             )
         except LayoutError as error:
             return _without_layout(process, error)

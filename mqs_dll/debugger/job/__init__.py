@@ -1,14 +1,14 @@
 """A whole MPI job: finding its ranks, reading them together, their call stacks, and files of what was read.
 
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: a live job, look after look; here a reader begins; ``ranks``: all that are looked at together; ``rank``: one
-  of them; ``open_files``: how many files that takes
+- ``read``: a live job, sample after sample; here a reader begins; ``ranks``: all that are read together; ``rank``:
+  one of them; ``open_files``: how many files that takes
 - ``nodes``: ranks on several machines
 - ``calls_only``: what stands in the place of a library that reads the MPI
 - ``locks``: who holds the lock that a thread outside MPI waits for; ``environment``: what a rank has in it now
 - ``halt``: what else keeps a rank from running
 - ``function_names``: symbols and files of MPIs
 - ``stacks``: the call stack of each thread
-- ``peek``: whether a rank leaves its MPI call between two looks
+- ``peek``: whether a rank leaves its MPI call between two samples
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 """

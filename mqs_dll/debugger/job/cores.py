@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import CoreError, MqsError, NotCoreError
-from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
+from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.find.markers import marker_of
@@ -32,7 +32,7 @@ class HowCores(NamedTuple):
     """How core files are read, as read_cores has it."""
 
     open_queues: OpenQueues
-    look_further: LookFurther | None
+    read_further: ReadFurther | None
     sysroot: Path | None
     stacks: bool
 
@@ -41,7 +41,7 @@ def read_cores(
     paths: Sequence[str],
     open_queues: OpenQueues,
     *,
-    look_further: LookFurther | None = None,
+    read_further: ReadFurther | None = None,
     sysroot: Path | None = None,
     stacks: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
@@ -51,7 +51,7 @@ def read_cores(
     Args:
         paths: the core files, or patterns for them, such as "core.*".
         open_queues: returns the library to read a process with, and the library's file if it has one.
-        look_further: asks for more than the library tells, such as windows (collect.Look.read).
+        read_further: asks for more than the library tells, such as windows (collect.Look.read).
         sysroot: where their programs and libraries lie, if not where they were (CoreProcess).
         stacks: whether to follow the call stacks.
         on_progress: called before each core file with the number of those that are done, and of all.
@@ -64,7 +64,7 @@ def read_cores(
         NotCoreError: a file is another one, or compressed. A damaged core file is no error: its process says why.
         MixedRanksError: the core files are of several jobs, or two are of the same rank.
     """
-    how = HowCores(open_queues, look_further, sysroot, stacks)
+    how = HowCores(open_queues, read_further, sysroot, stacks)
     return job_of(read_all(paths, how, on_progress), " ".join(paths))
 
 
@@ -154,8 +154,10 @@ def _program(file: CoreFile) -> str:
 def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
     try:
         library, library_path = how.open_queues(target)
-        with Look(library, target, pid=target.pid, program=target.file.name, library_path=library_path) as look:
-            snapshot = look.read(how.look_further)
+        with ProcessReader(
+            library, target, pid=target.pid, program=target.file.name, library_path=library_path
+        ) as reader:
+            snapshot = reader.read(how.read_further)
     except MqsError as error:
         return replace(core, process=_unread(core.process, target.explained(error)))
     sample = Sample(0.0, snapshot, unwind_core(target, sizes_by_handle(snapshot)) if how.stacks else NOT_ASKED)

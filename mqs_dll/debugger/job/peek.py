@@ -1,6 +1,6 @@
-"""Watching ranks between two looks while they run: whether a call that a rank was in then has ended meanwhile.
+"""Watching ranks between two samples while they run: whether a call that a rank was in then has ended meanwhile.
 
-Two looks can't tell a loop of the same calls from one call that lasts. So the call's frame is read time and again: its
+Two samples can't tell a loop of calls from one call that lasts. So the call's frame is read time and again: its
 return address and the registers that it keeps stay as they are for as long as it lasts, and the next call may write
 others over them. Where that shows nothing for a while, and the kernel allows it, the kernel notices from then on when
 the call's return address is reached (stopping/signal_filter.py).

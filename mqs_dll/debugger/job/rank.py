@@ -1,4 +1,4 @@
-"""One rank of a live job, kept open from look to look: whatever is in its way becomes a sentence, never an error."""
+"""One rank of a live job, kept open between samples: whatever is in its way becomes a sentence, never an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import (
     TargetReadError,
     UnknownMpiError,
 )
-from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues
+from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.environment import variable
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
@@ -53,18 +53,18 @@ class LiveRank:
         self.found = found
         self._size = size
         self.snapshot: Snapshot | None = None
-        """What the last look has read, None where it read nothing."""
+        """What the last sample has read, None where it read nothing."""
         self.stacks: tuple[CallStack, ...] | Hidden = ()
-        """Those of the last look; empty where none were captured."""
+        """Those of the last sample; empty where none were captured."""
         self.test = ""
-        """As JobProcess has it, of the last look."""
+        """As JobProcess has it, of the last sample."""
         self.halt: Halt | None = None
-        """What kept it standing in the last look, other than we."""
+        """What kept it standing in the last sample, other than we."""
         self._failure: MqsError | None = None
         self._open_queues = open_queues
         self._process: LiveProcess | None = None
         self._tracer: StackTracer | None = None
-        self._look: Look | None = None
+        self._reader: ProcessReader | None = None
         self._is_calls_only = False
         self._captured: Captured | None = None
 
@@ -76,7 +76,7 @@ class LiveRank:
     @property
     def is_open(self) -> bool:
         """Whether it can be stopped and read."""
-        return self._look is not None
+        return self._reader is not None
 
     def open(self) -> None:
         """Let the library find its way in the process, which runs; one known to be out of reach is left alone."""
@@ -86,17 +86,17 @@ class LiveRank:
             except MqsError as error:
                 self.refuse(error)
 
-    def find_way(self, look_further: LookFurther) -> None:
-        """Let one who will look further find its way; the process runs."""
-        if self._look is not None:
-            self._look.find_way(look_further)
+    def find_way(self, read_further: ReadFurther) -> None:
+        """Let one who will read further find its way; the process runs."""
+        if self._reader is not None:
+            self._reader.find_way(read_further)
 
-    def read(self, look_further: LookFurther | None = None, until: float = math.inf) -> None:
-        """Read the queues, the long ones ``until`` some time, and what ``look_further`` asks for."""
+    def read(self, read_further: ReadFurther | None = None, until: float = math.inf) -> None:
+        """Read the queues, the long ones ``until`` some time, and what ``read_further`` asks for."""
         self.snapshot = self._failure = self._captured = None
-        assert self._look is not None
+        assert self._reader is not None
         try:
-            self.snapshot = self._look.read(look_further, until=until)
+            self.snapshot = self._reader.read(read_further, until=until)
         except LayoutError as error:
             self._read_calls_only(error)
         except MqsError as error:
@@ -109,22 +109,22 @@ class LiveRank:
         self.halt = by_cgroup(self.found.pid)
         return self.halt
 
-    def read_stopped(self, stop_signal: int, look_further: LookFurther | None, until: float) -> None:
+    def read_stopped(self, stop_signal: int, read_further: ReadFurther | None, until: float) -> None:
         """Read a process that we have stopped, and that a signal had stopped before (0 where none)."""
         self.halt = self.halt or by_signal(stop_signal)
-        self.read(look_further, until)
+        self.read(read_further, until)
 
-    def read_frozen(self, look_further: LookFurther | None) -> None:
+    def read_frozen(self, read_further: ReadFurther | None) -> None:
         """Read the queues of a process that its cgroup's freezer keeps out of our reach."""
         thawed = StopError(f"process {self.found.pid} was frozen by its cgroup, and has gone on while it was read")
-        self.read_held(thawed, look_further)
+        self.read_held(thawed, read_further)
 
-    def read_held(self, refusal: MqsError, look_further: LookFurther | None) -> None:
+    def read_held(self, refusal: MqsError, read_further: ReadFurther | None) -> None:
         """Read the queues of a process that something else holds, and that stands all the while; else refuse it."""
         turns, halt = turns_of(self.found.pid), of_running(self.found.pid)
         self.halt = halt
         if halt is not None:
-            self.read(look_further)
+            self.read(read_further)
         if halt is None or of_running(self.found.pid) != halt or turns_of(self.found.pid) != turns:
             self.refuse(refusal)
 
@@ -142,7 +142,7 @@ class LiveRank:
             self._captured = capture(self._process, stop.registers(self.found.pid))
 
     def unwind(self) -> None:
-        """Follow the stacks that were captured in the last look; the process may run."""
+        """Follow the stacks that were captured in the last sample; the process may run."""
         captured, self._captured = self._captured, None
         self.stacks, self.test = (), ""
         process = self._process
@@ -168,13 +168,13 @@ class LiveRank:
 
     @property
     def passes(self) -> bool:
-        """As JobProcess has it, of the last look."""
+        """As JobProcess has it, of the last sample."""
         if self.snapshot is not None:
             return self.snapshot.is_broken
         return isinstance(self._failure, BrokenStructureError | NotInitializedError | TargetReadError)
 
     def obstacle(self) -> Obstacle:
-        """Return what was in its way, when the last look has read nothing; ask when no process is stopped any more."""
+        """Return what was in its way, when the last sample read nothing; ask when no process is stopped any more."""
         if self.found.state is not None:
             return Obstacle(self.found.state, self.found.why, self.found.way_out)
         assert self._failure is not None
@@ -183,17 +183,17 @@ class LiveRank:
             self.found = replace(self.found, state=obstacle.state, why=obstacle.why)
             self.close()
         elif not self.is_open:
-            self.close()  # its libraries may not have been there yet: the next look opens it anew
+            self.close()  # its libraries may not have been there yet: the next sample opens it anew
         return obstacle
 
     def close(self) -> None:
         """Let go of the process. Idempotent."""
-        look, self._look = self._look, None
+        reader, self._reader = self._reader, None
         process, self._process = self._process, None
         self._tracer = None
         try:
-            if look is not None:
-                look.close()
+            if reader is not None:
+                reader.close()
         finally:
             if process is not None:
                 process.close()
@@ -204,7 +204,9 @@ class LiveRank:
         self._tracer = StackTracer(self._process.program, self._process.fetch)
         try:
             library, path = self._open_queues(self._process)
-            self._look = Look(library, self._process, pid=pid, program=read_status(pid).name, library_path=path)
+            self._reader = ProcessReader(
+                library, self._process, pid=pid, program=read_status(pid).name, library_path=path
+            )
         except UnknownMpiError as error:
             refusal = UnknownMpiError(f"{error}{missing_files(self._process.image)}")
             if not has_mpi(self._process.image):
@@ -217,7 +219,10 @@ class LiveRank:
         """Do without a library, which refused to read the process."""
         assert self._process is not None
         pid, library = self.found.pid, CallsOnly(self._process.image, self.found.rank, self._size, str(refusal))
-        self._look, self._is_calls_only = Look(library, self._process, pid=pid, program=read_status(pid).name), True
+        self._reader, self._is_calls_only = (
+            ProcessReader(library, self._process, pid=pid, program=read_status(pid).name),
+            True,
+        )
 
     def _read_calls_only(self, refusal: LayoutError) -> None:
         """Read a process without its library, which found no layout that fits it."""
@@ -225,11 +230,11 @@ class LiveRank:
         if not self._size or not has_mpi(self._process.image):
             self.refuse(refusal)
             return
-        if self._look is not None:
-            self._look.close()
+        if self._reader is not None:
+            self._reader.close()
         self._look_at_calls(refusal)
-        assert self._look is not None
-        self.snapshot = self._look.read()
+        assert self._reader is not None
+        self.snapshot = self._reader.read()
 
     def _true_cause(self, error: MqsError) -> MqsError:
         """Return that the process has exited, when that is why it couldn't be read."""

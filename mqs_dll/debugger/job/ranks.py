@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mqs_dll.contract.errors import AlreadyTracedError
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.collect import SHARE, LookFurther, OpenQueues
+from mqs_dll.debugger.collect import SHARE, OpenQueues, ReadFurther
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
@@ -24,42 +24,42 @@ from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
-_HELD = Hidden("another debugger has the process's registers", "let that debugger go, and look again")
+_HELD = Hidden("another debugger has the process's registers", "let that debugger go, and sample again")
 
 INSIDE_INIT = "the process is inside MPI_Init: its communicators are not made yet"
 _FROZEN = Hidden("its cgroup is frozen: the kernel doesn't stop it for a debugger, and its registers can't be read")
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How ranks are looked at."""
+class ReadingOptions:
+    """How ranks are read."""
 
     stop: bool = True
     """Whether they are stopped while they are read."""
     stacks: bool = True
     """Whether their call stacks are followed, which needs ``stop``."""
     count: bool = True
-    """Whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two looks."""
+    """Whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two samples."""
     limit: Limit = USUAL
     """For how long they may stand."""
 
 
-USUALLY = How()
+USUALLY = ReadingOptions()
 
 _SECONDS_TO_FOLLOW = 0.5
-"""Of a processor, for what a look may add to what is remembered of functions of the MPI."""
+"""Of a processor, for what a sample may add to what is remembered of functions of the MPI."""
 
 
 class Ranks(Protocol):
-    """The ranks of a job, for looks in this order: open, stopped (or not) around read, processes; then watch.
+    """The ranks of a job, for samples in this order: open, stopped (or not) around read, processes; then watch.
 
     Each step is done with all ranks before the next one begins: all are open before one is stopped, all stand before
     one is read, all are read before one goes on.
     """
 
-    how: How
+    how: ReadingOptions
     pause: float
-    """Seconds for which they stood in the last look, from the first one's stop until the last one went on."""
+    """Seconds for which they stood in the last sample, from the first one's stop until the last one went on."""
     apart: float
     """Seconds from the order to stop until the last machine's ranks stood; 0 on one machine."""
 
@@ -89,16 +89,16 @@ class Here(Closes):
         self,
         ranks: Sequence[FoundRank],
         open_queues: OpenQueues,
-        look_further: LookFurther | None = None,
-        how: How = USUALLY,
+        read_further: ReadFurther | None = None,
+        how: ReadingOptions = USUALLY,
         sizes: Sequence[int] = (),
     ) -> None:
         """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job, and FoundJob.sizes."""
         self.how = how
         self.pause = 0.0
         self.apart = 0.0
-        self._list_windows = look_further
-        self._look_further: LookFurther | None = None
+        self._list_windows = read_further
+        self._look_further: ReadFurther | None = None
         self._ranks = [LiveRank(rank, open_queues, sizes[rank.world] if sizes else 0) for rank in ranks]
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from mqs_dll.contract import phrases
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.collect import OpenQueues, ReadFurther
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
-from mqs_dll.debugger.job.ranks import Here, How, Ranks
+from mqs_dll.debugger.job.ranks import Here, Ranks, ReadingOptions
 from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
@@ -34,7 +34,7 @@ def read_job(
     found: FoundJob,
     open_queues: OpenQueues,
     *,
-    look_further: LookFurther | None = None,
+    read_further: ReadFurther | None = None,
     samples: int = 1,
     interval: float = 1.0,
     stop: bool = True,
@@ -49,68 +49,68 @@ def read_job(
     Args:
         found: the job.
         open_queues: returns the library to read a process with, and the library's file if it has one.
-        look_further: lists the windows of a process, when a rank was in a one-sided call in the look before.
-        samples: how often to look.
-        interval: seconds between two looks.
+        read_further: lists the windows of a process, when a rank was in a one-sided call in the sample before.
+        samples: how often to sample.
+        interval: seconds between two samples.
         stop: whether the ranks are stopped while they are read.
         stacks: whether to follow the call stacks, which needs ``stop``.
-        count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two looks.
+        count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two samples.
         limit: for how long the ranks may stand.
-        doubtful: tells of what was read whether to look again: what a healthy job does for a moment passes.
+        doubtful: tells of what was read whether to sample again: what a healthy job does for a moment passes.
         on_progress: called before each rank with the number of those that are ready to be read, and of all.
 
     Returns:
-        The job. A rank that couldn't be read in the last look has no samples, but the sentence that says why.
+        The job. A rank that couldn't be read in the last sample has no samples, but the sentence that says why.
 
     Raises:
         LimitError: the ranks stood for too long, and had to be let go before all was read.
     """
-    here = Here(found.ranks, open_queues, look_further, How(stop, stacks, count, limit), found.sizes)
+    here = Here(found.ranks, open_queues, read_further, ReadingOptions(stop, stacks, count, limit), found.sizes)
     with JobReader(found, here, on_progress=on_progress) as reader:
-        return look_on(reader, [reader.look()], samples, interval, doubtful)
+        return sample_on(reader, [reader.sample()], samples, interval, doubtful)
 
 
-def look_on(
-    reader: JobReader, looks: list[Job], samples: int, interval: float, doubtful: Callable[[Job], bool] | None
+def sample_on(
+    reader: JobReader, taken: list[Job], samples: int, interval: float, doubtful: Callable[[Job], bool] | None
 ) -> Job:
-    """Look at a job until there are as many looks as were asked for, then on while there is doubt, or what may pass.
+    """Sample a job as often as was asked for, then on while there is doubt, or what may pass.
 
     Args:
         reader: of the job.
-        looks: those there are, at least one; more are added.
-        samples: how many looks.
-        interval: seconds between two looks.
+        taken: those there are, at least one; more are added.
+        samples: how many samples.
+        interval: seconds between two samples.
         doubtful: as read_job has it.
 
     Returns:
-        One job with the samples of all looks.
+        One job with all samples.
     """
-    while len(looks) < samples or (
+    while len(taken) < samples or (
         doubtful is not None
-        and len(looks) < samples + MOST_MORE
+        and len(taken) < samples + MOST_MORE
         and (
-            any(process.passes for process in looks[-1].processes)
-            or _has_just_ended(looks)
-            or doubtful(_merge(looks, interval))
+            any(process.passes for process in taken[-1].processes)
+            or _has_just_ended(taken)
+            or doubtful(_merge(taken, interval))
         )
     ):
-        settles = looks[-1].by_network or any(process.starts for process in looks[-1].processes)
-        reader.wait(max(interval, TO_SETTLE) if settles and len(looks) == samples else interval)
-        looks.append(reader.look())
-    return _merge(looks, interval)
+        settles = taken[-1].by_network or any(process.starts for process in taken[-1].processes)
+        reader.wait(max(interval, TO_SETTLE) if settles and len(taken) == samples else interval)
+        taken.append(reader.sample())
+    return _merge(taken, interval)
 
 
-def _has_just_ended(looks: Sequence[Job]) -> bool:
-    """Tell whether a rank ended since the look before: what it sent last may be under way to one that stood already."""
+def _has_just_ended(taken: Sequence[Job]) -> bool:
+    """Tell whether a rank ended since the sample before: what it sent last may be under way to one that stood."""
     ended = [
-        sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in look.processes)
-        for look in looks[-2:]
+        sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in each.processes)
+        for each in taken[-2:]
     ]
-    return len(ended) > 1 and ended[0] != ended[1] < len(looks[-1].processes)
+    return len(ended) > 1 and ended[0] != ended[1] < len(taken[-1].processes)
 
 
 class JobReader(Closes):
-    """The ranks of a job, kept open from look to look; a context manager that lets go of them at the end."""
+    """The ranks of a job, kept open from sample to sample; a context manager that lets go of them at the end."""
 
     def __init__(self, found: FoundJob, ranks: Ranks, *, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Begin; nothing of the ranks is touched yet.
@@ -126,8 +126,8 @@ class JobReader(Closes):
         self._windows = False
         self._began: float | None = None
 
-    def look(self) -> Job:
-        """Read each rank once; one that can't be read has a sentence instead, and is tried again in the next look."""
+    def sample(self) -> Job:
+        """Read each rank once; one that can't be read has a sentence instead, and is tried again in the next sample."""
         ranks, how = self._ranks, self._ranks.how
         ranks.open(windows=self._windows, on_progress=self._on_progress)
         taken = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
@@ -164,7 +164,7 @@ class JobReader(Closes):
         )
 
     def wait(self, seconds: float) -> None:
-        """Let time pass until the next look, and watch whether the MPI calls end that ranks were in at the last.
+        """Let time pass until the next sample, and watch whether the MPI calls end that ranks were in at the last.
 
         Needs the call stacks; ranks without them aren't watched.
         """
@@ -181,7 +181,7 @@ class JobReader(Closes):
 
 
 def _is_one_sided(process: JobProcess) -> bool:
-    """Tell whether a thread of a rank was in a call on a window in the last look, or in a wait for perhaps MPI_Rget."""
+    """Tell whether a thread of a rank was in a call on a window in the last sample, or in one for perhaps MPI_Rget."""
     stacks = process.samples[-1].stacks if process.samples else ()
     if isinstance(stacks, Hidden):
         return False
@@ -265,12 +265,12 @@ def _missing(
         yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, way_out, ())
 
 
-# ---------------------------------------------------------------- several looks
+# ---------------------------------------------------------------- several samples
 
 
 @garbage_left_alone()
 def _merge(jobs: Sequence[Job], interval: float) -> Job:
-    """Return one job with the samples of several looks at it."""
+    """Return one job with the samples of several."""
     last = jobs[-1]
     samples: dict[Identity, tuple[Sample, ...]] = {}
     starts: dict[Identity, tuple[Start, ...]] = {}

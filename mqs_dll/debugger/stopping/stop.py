@@ -1,4 +1,4 @@
-"""Stopping processes for a look, without a trace left in them, and for no longer than a limit.
+"""Stopping processes for a sample, without a trace left in them, and for no longer than a limit.
 
 They are held by a process of its own (holder.py), so that whatever hangs in this one can't keep them: a library, drgn,
 the kernel, or a SIGSTOP.

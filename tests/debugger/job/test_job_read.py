@@ -32,14 +32,14 @@ from mqs_dll.contract.errors import (
 from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger import library_path, live
 from mqs_dll.debugger.cgroups import frozen_by
-from mqs_dll.debugger.collect import Look, LookFurther, OpenQueues, take_snapshot
+from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther, take_snapshot
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import find_job, find_jobs
 from mqs_dll.debugger.job.rank import LiveRank
-from mqs_dll.debugger.job.ranks import Here, How
-from mqs_dll.debugger.job.read import MOST_MORE, JobReader, look_on, read_job
+from mqs_dll.debugger.job.ranks import Here, ReadingOptions
+from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job, sample_on
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stopping import holder, ptrace
@@ -71,7 +71,7 @@ def open_core(process: TargetProcess) -> tuple[Library, None]:
     return Library(), None
 
 
-def reader_of(found: FoundJob, how: How) -> JobReader:
+def reader_of(found: FoundJob, how: ReadingOptions) -> JobReader:
     """Return a reader of a job of this machine."""
     return JobReader(found, Here(found.ranks, open_core, how=how))
 
@@ -146,8 +146,8 @@ def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
     running, ended = (made_up.job(made_up.rank(0), other) for other in (made_up.rank(1), made_up.gone(1)))
     for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
         reader = create_autospec(JobReader, instance=True)
-        reader.look.side_effect = looks
-        job = look_on(reader, [reader.look()], 2, 0.5, lambda _: False)
+        reader.sample.side_effect = looks
+        job = sample_on(reader, [reader.sample()], 2, 0.5, lambda _: False)
         assert len(job.processes[0].samples) == most
 
 
@@ -155,21 +155,24 @@ def test_a_job_that_is_over_is_looked_at_no_more() -> None:
     """Nobody is left to whom something may be under way."""
     running, over = (made_up.job(*ranks) for ranks in ((made_up.rank(0), made_up.rank(1)), map(made_up.gone, (0, 1))))
     reader = create_autospec(JobReader, instance=True)
-    reader.look.side_effect = [running, over, over]
-    look_on(reader, [reader.look()], 2, 0.5, lambda _: False)
-    assert reader.look.call_count == 2
+    reader.sample.side_effect = [running, over, over]
+    sample_on(reader, [reader.sample()], 2, 0.5, lambda _: False)
+    assert reader.sample.call_count == 2
 
 
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
     """However often the ranks are looked at, what was read for one look is gone with it: no stack is kept."""
     kept = []
-    with idle_job(compiler, "openmpi-debian", ranks=2) as (found, _), reader_of(found, How(stop=stop)) as reader:
-        reader.look()
+    with (
+        idle_job(compiler, "openmpi-debian", ranks=2) as (found, _),
+        reader_of(found, ReadingOptions(stop=stop)) as reader,
+    ):
+        reader.sample()
         tracemalloc.start()
         try:
             for _ in range(8):
-                reader.look()
+                reader.sample()
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
         finally:
@@ -218,7 +221,7 @@ def test_libmqs_reads_a_job_as_the_python_core_does(name: str, compiler: Compile
         found = find_job(hung.launcher.pid)
 
         def read(way: OpenQueues) -> Job:
-            return read_job(found, way, look_further=windows(), samples=2, interval=0.2)
+            return read_job(found, way, read_further=windows(), samples=2, interval=0.2)
 
         wait_until(lambda: conclude(read(ways[0])).outcome is Outcome.PROVED)
         direct, through = map(read, ways)
@@ -229,8 +232,9 @@ def test_libmqs_reads_a_job_as_the_python_core_does(name: str, compiler: Compile
         assert same.library_path == str(library_path.library())
     assert any(each.samples[-1].snapshot.core.windows for each in direct.processes)
     verdict, other_verdict = conclude(direct), conclude(through)
-    assert [(each.cause, each.certainty, each.processes) for each in verdict.findings] == [
-        (each.cause, each.certainty, each.processes) for each in other_verdict.findings
+    # How sure they are depends on what else the machine does between two samples.
+    assert [(each.cause, each.processes) for each in verdict.findings] == [
+        (each.cause, each.processes) for each in other_verdict.findings
     ]
     assert {each.cause for each in verdict.findings} == {Cause.CYCLE, Cause.BEHIND}
 
@@ -253,9 +257,9 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
     monkeypatch.setattr(LiveProcess, "fetch", fetch)
     with idle_job(compiler, name) as (found, pids):
         bad = pids[1], {"t"}
-        stopped_job = read_job(found, opener(), look_further=windows())
+        stopped_job = read_job(found, opener(), read_further=windows())
         bad = pids[1], {"t", *RUNNING}
-        running_job = read_job(found, opener(), look_further=windows())
+        running_job = read_job(found, opener(), read_further=windows())
     for job in (stopped_job, running_job):
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert "failed: ZeroDivisionError: by zero" in job.processes[1].why
@@ -267,12 +271,12 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
 )
 def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> None:
     """A rank that is gone counts as exited, whether it went before the job was looked for or between two looks."""
-    with idle_job(compiler, name, option) as (found, pids), reader_of(found, How(stacks=False)) as reader:
-        assert outcomes(reader.look()) == [(rank, RankState.READ) for rank in range(RANKS)]
+    with idle_job(compiler, name, option) as (found, pids), reader_of(found, ReadingOptions(stacks=False)) as reader:
+        assert outcomes(reader.sample()) == [(rank, RankState.READ) for rank in range(RANKS)]
         os.kill(pids[1], signal.SIGKILL)
         wait_until(lambda: not is_alive(pids[1]))
         expected = [(0, RankState.READ), (1, RankState.EXITED), (2, RankState.READ)]
-        later = reader.look()
+        later = reader.sample()
         assert outcomes(later) == expected
         assert f"{pids[1]}" in later.processes[1].why
         assert outcomes(read_job(find_job(pids[0]), open_core, stacks=False)) == expected
@@ -370,13 +374,13 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
 
 def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> None:
     """Each rank says so in a whole sentence, also when its number is nobody's any more."""
-    with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, How()) as reader:
-        before = reader.look()
+    with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, ReadingOptions()) as reader:
+        before = reader.sample()
         assert found.launcher is not None
         for pid in (found.launcher, *pids):
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-        after = reader.look()
+        after = reader.sample()
     assert outcomes(before) == [(rank, RankState.READ) for rank in range(RANKS)]
     assert [(each.state, each.why) for each in after.processes] == [
         (RankState.EXITED, f"process {pid} has exited") for pid in pids
@@ -391,8 +395,8 @@ def test_what_is_half_changed_is_looked_at_again(
     failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
     true_read = LiveRank.read
 
-    def read(rank: LiveRank, look_further: LookFurther | None = None, until: float = math.inf) -> None:
-        true_read(rank, look_further, until)
+    def read(rank: LiveRank, read_further: ReadFurther | None = None, until: float = math.inf) -> None:
+        true_read(rank, read_further, until)
         if failures and rank.found.pid == pids[1]:
             rank.refuse(failures.pop())
 
@@ -608,7 +612,7 @@ def test_what_would_hold_a_process_ends_where_it_is_not_stopped(sleepers: list[s
     before = children()
     found = one_rank(sleepers[0].pid)
     with pytest.raises(KeyboardInterrupt), JobReader(found, Here(found.ranks, interrupted)) as reader:
-        reader.look()
+        reader.sample()
     with LiveProcess(sleepers[0].pid) as process, pytest.raises(UnknownMpiError):
         take_snapshot(Library(), process)
     assert not children() - before
@@ -663,21 +667,21 @@ def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch:
 
 def test_a_running_rank_is_read_twice(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a stop, a list that changed under our hands is read once more; a second failure is the rank's state."""
-    true_read = Look.read
+    true_read = ProcessReader.read
     failures: list[BrokenStructureError] = []
 
-    def read(look: Look, look_further: LookFurther | None, until: float) -> Snapshot:
+    def read(look: ProcessReader, read_further: ReadFurther | None, until: float) -> Snapshot:
         if failures:
             raise failures.pop()
-        return true_read(look, look_further, until=until)
+        return true_read(look, read_further, until=until)
 
-    monkeypatch.setattr(Look, "read", read)
+    monkeypatch.setattr(ProcessReader, "read", read)
     with (
         idle_job(compiler, "mpich-4.2.3-pypi", ranks=1) as (found, _),
-        reader_of(found, How(stop=False)) as reader,
+        reader_of(found, ReadingOptions(stop=False)) as reader,
     ):
         failures = [BrokenStructureError("a loop")]
-        assert outcomes(reader.look()) == [(0, RankState.READ)]
+        assert outcomes(reader.sample()) == [(0, RankState.READ)]
         failures = [BrokenStructureError("a loop")] * 2
-        assert outcomes(reader.look()) == [(0, RankState.UNREADABLE)]
-        assert outcomes(reader.look()) == [(0, RankState.READ)]
+        assert outcomes(reader.sample()) == [(0, RankState.UNREADABLE)]
+        assert outcomes(reader.sample()) == [(0, RankState.READ)]

@@ -28,7 +28,7 @@ from mqs_dll.debugger.job.nodes import archive, carrier, cores, hosts, slurm, wi
 from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.nodes.merge import Answer, merged
 from mqs_dll.debugger.job.nodes.wire import Assembler, Jobs, NodePart, lines_of, write_processes
-from mqs_dll.debugger.job.ranks import How
+from mqs_dll.debugger.job.ranks import ReadingOptions
 from mqs_dll.debugger.proc import numbers_in
 from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import Obstacle
@@ -472,7 +472,7 @@ def talk(tmp_path: Path) -> Iterator[Callable[[Mapping[str, Sequence[object]]], 
                 texts = [each if isinstance(each, str) else json.dumps(each) for each in lines]
                 (tmp_path / node).write_text("\n".join(texts) + "\n")
             command = shlex.join(["sh", str(tmp_path / "agent.sh"), str(tmp_path)])
-            return stack.enter_context(Agents(How(), AgentStart(command, command, "env NODE=%h")))
+            return stack.enter_context(Agents(ReadingOptions(), AgentStart(command, command, "env NODE=%h")))
 
         yield start
 

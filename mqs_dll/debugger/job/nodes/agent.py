@@ -26,14 +26,14 @@ from typing import Any
 import mqs_dll
 from mqs_dll.contract.errors import JobError, MqsError, NoSuchProcessError
 from mqs_dll.debugger import rights
-from mqs_dll.debugger.collect import LookFurther, OpenQueues
+from mqs_dll.debugger.collect import OpenQueues, ReadFurther
 from mqs_dll.debugger.job import cores
 from mqs_dll.debugger.job.find.elsewhere import slurm_job
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.wire import NodePart, NodeParts, Wanted
-from mqs_dll.debugger.job.ranks import Here, How
+from mqs_dll.debugger.job.ranks import Here, ReadingOptions
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
 from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.found import FoundJob, FoundRank
@@ -50,7 +50,7 @@ More = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 def serve(
     open_queues: OpenQueues,
-    look_further: LookFurther | None,
+    read_further: ReadFurther | None,
     more: More,
     prepare: Callable[[], None] = lambda: None,
     folder: Path | None = None,
@@ -59,7 +59,7 @@ def serve(
 
     Args:
         open_queues: as read.read_job has it.
-        look_further: as read.read_job has it.
+        read_further: as read.read_job has it.
         more: what else can be asked for.
         prepare: as rights.give_up_root has it.
         folder: where this package was unpacked for us alone (archive); it is removed at the end.
@@ -68,7 +68,7 @@ def serve(
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
     threading.Thread(target=_end_with, args=(0, folder), daemon=True).start()
-    with Agent(open_queues, look_further, more, prepare) as agent:
+    with Agent(open_queues, read_further, more, prepare) as agent:
         _say(answers, wire.GREETING)
         lines = _Lines(0)
         while (line := lines.next(WATCH if agent.holds else None)) is not None:
@@ -136,14 +136,14 @@ class Agent(ExitStack):
     def __init__(
         self,
         open_queues: OpenQueues,
-        look_further: LookFurther | None,
+        read_further: ReadFurther | None,
         more: More,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin; nothing is touched yet. The arguments are those of serve."""
         super().__init__()
         self._open_queues = open_queues
-        self._look_further = look_further
+        self._look_further = read_further
         self._prepare = prepare
         self._found: dict[int, FoundRank] = {}
         self._here: Here | None = None
@@ -203,7 +203,7 @@ class Agent(ExitStack):
 
     def _open(self, message: Mapping[str, Any]) -> int:
         if self._here is None:
-            how = wire.read(How, message["how"])
+            how = wire.read(ReadingOptions, message["how"])
             ranks = [self._found[pid] for pid in message["pids"]]
             self._here = self.enter_context(Here(ranks, self._open_queues, self._look_further, how))
         self._here.open(windows=bool(message["windows"]))
@@ -254,7 +254,7 @@ class Agent(ExitStack):
 class _AloneError(MqsError):
     """The agent had to let its ranks go."""
 
-    help = "The link to that node, or the machine that mqs runs on, is slow: look again."
+    help = "The link to that node, or the machine that mqs runs on, is slow: sample again."
 
 
 def _jobs(processes: Processes, wanted: Wanted) -> list[FoundJob]:

@@ -23,7 +23,7 @@ from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
 from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
 from mqs_dll.debugger.job.nodes.wire import NodePart, Wanted
 from mqs_dll.debugger.job.open_files import allow_open_files
-from mqs_dll.debugger.job.ranks import How, unread
+from mqs_dll.debugger.job.ranks import ReadingOptions, unread
 from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.found import FoundJob, FoundRank
@@ -83,7 +83,7 @@ class _Node:
     lost: Obstacle | None = None
     """Why nothing can be asked of it any more."""
     refused: Obstacle | None = None
-    """Why nothing is known of its ranks in this look."""
+    """Why nothing is known of its ranks in this sample."""
     pids: list[int] = field(default_factory=list)
     """Of the ranks that are read there."""
 
@@ -91,7 +91,9 @@ class _Node:
 class Agents(Closes):
     """Ranks on several nodes (ranks.Ranks)."""
 
-    def __init__(self, how: How, start: AgentStart, on_reach: Callable[[Sequence[str]], None] | None = None) -> None:
+    def __init__(
+        self, how: ReadingOptions, start: AgentStart, on_reach: Callable[[Sequence[str]], None] | None = None
+    ) -> None:
         """Begin; nothing is started yet.
 
         Args:
@@ -381,7 +383,7 @@ class Agents(Closes):
                     on_progress(total - left, total)
         for name in waiting:
             why = f"{name} did not answer within {seconds:g} s"
-            self._lose(self._nodes[name], Obstacle(RankState.UNREADABLE, why, "look again, or log in there"))
+            self._lose(self._nodes[name], Obstacle(RankState.UNREADABLE, why, "sample again, or log in there"))
         return answers
 
     def _hear(
@@ -460,7 +462,7 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
     said = gone.said.strip().rpartition("\n")[2][:500]
     if node.greeted:
         why = f"the agent on {node.name} ended while it was asked (exit code {gone.code})"
-        return Obstacle(RankState.UNREADABLE, f"{why}{f': {said}' if said else ''}", "look again")
+        return Obstacle(RankState.UNREADABLE, f"{why}{f': {said}' if said else ''}", "sample again")
     if gone.code == _NOT_FOUND or "mqs_dll" in said:
         return _unusable(f"libmqs can't be started on {node.name}: {said or 'there is no such command'}")
     if gone.code == _SSH_FAILED:
