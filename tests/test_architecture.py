@@ -87,7 +87,7 @@ def _upwards(prefix: str, may_import: dict[str, tuple[str, ...]]) -> list[str]:
     ]
 
 
-def test_the_map_names_every_room_and_none_that_is_gone() -> None:
+def test_the_map_names_every_folder_and_none_that_is_gone() -> None:
     """The table of docs/architecture.md has each module and folder of the package, by paths that are there."""
     root = PACKAGE.parent
     named: set[Path] = set()
@@ -99,10 +99,10 @@ def test_the_map_names_every_room_and_none_that_is_gone() -> None:
             found = [match for place in places for match in place.parent.glob(place.name)]
             named.update(found)
             gone += [] if found else [str(path)]
-    rooms = {path for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    folders = {path for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     within = {each for path in named for each in (path, *path.parents)}
     assert gone == []
-    assert {path.name for path in rooms - within} == {"__init__.py", "__main__.py"}
+    assert {path.name for path in folders - within} == {"__init__.py", "__main__.py"}
 
 
 def test_what_runs_inside_libmqs_imports_the_standard_library_and_cffi_alone() -> None:
@@ -150,7 +150,7 @@ def test_every_public_name_says_what_it_is_in_sentences() -> None:
     assert bare == []
 
 
-def test_each_folder_says_what_its_rooms_are() -> None:
+def test_each_folder_says_what_its_modules_are() -> None:
     """The docstring of its ``__init__`` names each module and folder in it once (``name``: what it is), no other."""
     assert {path.parent for path in PACKAGE.rglob("*.py")} == {path.parent for path in PACKAGE.rglob("__init__.py")}
     wrong = {}

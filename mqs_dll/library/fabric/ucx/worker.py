@@ -21,7 +21,7 @@ HANDLE = 8
 
 
 class UcxWorker:
-    """What the rooms of this fabric read from."""
+    """What the modules of this fabric read from."""
 
     def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
         self.memory = memory

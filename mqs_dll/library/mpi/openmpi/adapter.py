@@ -1,4 +1,4 @@
-"""The adapter for Open MPI: ties its rooms together for one image, and for one process."""
+"""The adapter for Open MPI: ties its modules together for one image, and for one process."""
 
 from __future__ import annotations
 
