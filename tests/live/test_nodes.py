@@ -447,11 +447,11 @@ def test_a_node_that_dies_between_two_looks(compiler: Compiler, tmp_path: Path) 
     assert {each["state"] for each in processes[:2]} <= {"read", "exited"}, "mpirun may end what is left"
 
 
-def test_a_launcher_that_is_killed_between_two_looks(nodes: Nodes, compiler: Compiler) -> None:
+def test_a_launcher_that_is_killed_between_two_samples(nodes: Nodes, compiler: Compiler) -> None:
     """Its ranks have exited with it, and that is what is said."""
     with running_on(nodes, compiler, OPEN_MPI, "hangs/three_cycle", 4) as job:
         job.wait_until_ready()
-        said = nodes.mqs("job", job.launcher, "--json", "--interval", "2s", *odd(f"n3=launcher:{job.launcher}"))
+        said = nodes.mqs("job", job.launcher, "--json", "--interval", "5s", *odd(f"n3=launcher:{job.launcher}"))
     processes = report(said)["processes"]
     assert processes[2]["state"] == "exited"
     unread = [each["why"] for each in processes if each["state"] not in ("exited", "read")]
