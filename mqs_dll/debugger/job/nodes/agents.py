@@ -362,10 +362,7 @@ class Agents(Closes):
         while waiting and (now := time.monotonic()) < end:
             if standing and now >= word:
                 word = now + _STILL_HERE
-                held = [name for name in expected if name not in waiting and self._nodes[name].lost is None]
-                self._carrier.send(held, b'{"do":"hold"}\n')
-                for name in held:
-                    self._nodes[name].words += 1
+                self._keep_holding(name for name in expected if name not in waiting)
             event = self._carrier.next(min(end, word if standing else end) - now)
             if event is None or event.node not in self._nodes:
                 continue
@@ -385,6 +382,13 @@ class Agents(Closes):
             why = f"{name} did not answer within {seconds:g} s"
             self._lose(self._nodes[name], Obstacle(RankState.UNREADABLE, why, "sample again, or log in there"))
         return answers
+
+    def _keep_holding(self, names: Iterable[str]) -> None:
+        """Have nodes that have answered hold their ranks on: one that hears nothing for a while lets them go."""
+        held = [name for name in names if self._nodes[name].lost is None]
+        self._carrier.send(held, b'{"do":"hold"}\n')
+        for name in held:
+            self._nodes[name].words += 1
 
     def _hear(
         self,

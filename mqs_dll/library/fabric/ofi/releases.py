@@ -1,8 +1,8 @@
 """Where the members of libfabric's structs lie, by release.
 
 They are of structs that no profile of an MPI can know, since an MPI takes whatever libfabric is there. Nothing is
-believed by its release alone: each provider's module compares what an endpoint shows of itself. All are those of x86_64,
-of builds without debugging, which adds members to tcp's entries.
+believed by its release alone: each provider's module compares what an endpoint shows of itself. All are of x86_64, of
+builds without debugging, which adds members to tcp's entries.
 """
 
 from __future__ import annotations

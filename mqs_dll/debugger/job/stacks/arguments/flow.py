@@ -298,19 +298,24 @@ class _Following:
         return self._code.number(address, size)
 
     def _to(self, instruction: Instruction, target: int, state: MachineState) -> None:
-        """Go to an address, which may lie in another part of the function, or in another function."""
+        """Go to an address in this part of the function, in another part of it, or in another function.
+
+        Where the frame has been given up, what lies elsewhere may be another function, to which this one jumps in its
+        end: that is the goal, or may lead there, or isn't followed.
+        """
         here = self._function(instruction.address)
-        if here.start <= target < here.end:
-            self._edge(instruction.address, target, state)
-            return
-        if _is_left(state):
+        if not here.start <= target < here.end and _is_left(state):
             if self._goal.jumps and self._code.through_table(target) in self._goal.jumps:
                 self._reached[instruction.address] = _Reached(state.copy(), state.copy())
                 return
-            there = self._code.function(target)
-            if there is None or (there.start == target and not self._leads_on(there)):
+            if self._ends_in(target):
                 return
         self._edge(instruction.address, target, state)
+
+    def _ends_in(self, target: int) -> bool:
+        """Tell whether a function that begins at an address is none from which the goal can be reached."""
+        there = self._code.function(target)
+        return there is None or (there.start == target and not self._leads_on(there))
 
     def _leads_on(self, there: FrameDescription) -> bool:
         """Return whether a function that this one ends in may come to the goal, or be a part of this one."""

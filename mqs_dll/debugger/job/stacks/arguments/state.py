@@ -171,7 +171,12 @@ def join(block: int, ways: Collection[MachineState]) -> MachineState:
 
 
 class _Merged:
-    """The labels that a block gives."""
+    r"""What places hold where ways through the code meet, at the start of a block.
+
+    mov edi, 1   mov edi, 2
+            \   /              rdi is the phi of this block for (1, 2), as SSA form has it; another place with
+           block              the same values on the same ways is given the same one
+    """
 
     def __init__(self, block: int, ways: Collection[MachineState]) -> None:
         self._block = block
@@ -180,16 +185,9 @@ class _Merged:
     def merge(self, place: str, values: list[Value | None]) -> Value | None:
         """Return what a place holds that holds these on the ways."""
         known = [value for value in values if value]
-        same = known[0]
-        if same.size == WORD and -self._block not in origins(same.label) and known.count(same) == len(known):
-            return same  # as nearly always: what comes below would say so, too
+        if (same := self._same(known)) is not None:
+            return same
         least = min(value.size for value in known)
-        for size in (WORD, 4):
-            if size <= least:
-                narrowed = {narrow(value, size) for value in known}
-                same = narrowed.pop()
-                if not narrowed and same.size == size and -self._block not in origins(same.label):
-                    return same
         if least < 4 and len({narrow(value, least) for value in known}) > 1:
             return self.unknown(place, values)
         if place == "rsp":
@@ -198,6 +196,23 @@ class _Merged:
         if key not in self._given:
             self._given[key] = Value(("phi", self._block, place, self._bases(values)), least)
         return self._given[key]
+
+    def _same(self, known: list[Value]) -> Value | None:
+        """Return the value that is the same on all ways, in a word or in its low four bytes; None where they differ."""
+        first = known[0]
+        if first.size == WORD and self._is_from_elsewhere(first) and known.count(first) == len(known):
+            return first  # as nearly always: what comes below would say so, too
+        for size in (WORD, 4):
+            narrowed = {narrow(value, size) for value in known if value.size >= size}
+            if len(narrowed) == 1 and all(value.size >= size for value in known):
+                (same,) = narrowed
+                if same.size == size and self._is_from_elsewhere(same):
+                    return same
+        return None
+
+    def _is_from_elsewhere(self, value: Value) -> bool:
+        """Tell whether a value isn't one that this block has given: in a loop that may be another one by now."""
+        return -self._block not in origins(value.label)
 
     def unknown(self, place: str, values: list[Value | None]) -> Value | None:
         """Return what a place holds that isn't known on each way: nothing, or what a stack address was made into."""
