@@ -46,22 +46,26 @@ static _Thread_local struct {
     const char *reason; /* Stays valid for ever. */
 } refusal;
 
-/* The call of the library that this thread is in: a call from one of the debugger's callbacks would find it half done.
+/* The mark of the call that this thread is in; NULL outside of calls.
  *
- * A callback may also leave it for good, by longjmp. So a mark stands in the frame of each call: where another call's
- * frame is as far up, or the mark is written over, nobody comes back to it. A mark that lies whole in a frame of the
- * host's, which has not touched it since, looks like that of a call that is on its way: the new one is refused. */
+ * A call from one of the debugger's callbacks would find that call half done: it is refused. But a callback may also
+ * leave its call for good, by longjmp, and then the next call is a fresh one. The mark, in the frame of each call, tells:
+ *
+ *     exported function     mark, intact: nobody has left
+ *     debugger's callback   MIN_DEPTH bytes of stack at least
+ *     exported function     frame (the stack grows down)
+ *
+ * A mark that was left in place, in a frame of the host's that hasn't touched it, looks intact: the call is refused. */
+enum { MARK_WORDS = 8, MIN_DEPTH = 256 };
 struct mark {
     const void *frame; /* Of the exported function. */
-    uintptr_t words[8];
+    uintptr_t words[MARK_WORDS];
 };
 static _Thread_local const volatile struct mark *mark_of_call;
 
-/* Who cancels a thread (pthread_cancel) while it is in a call does so when that has ended: what the library holds, and
- * Python's frames, would be left behind. This is how it was before. */
-static _Thread_local int cancelling;
-
-enum { LEAST_DEPTH = 256 }; /* Bytes of stack that are between a call and one from a callback of it, at least. */
+/* pthread_cancel of a thread takes effect when its call has ended: else what the library holds, and Python's frames,
+ * would be left behind. This is the state from before the call. */
+static _Thread_local int cancel_state;
 
 /* What names an exported function, and its frame. */
 #define THIS_CALL __func__, __builtin_frame_address(0)
@@ -71,35 +75,35 @@ static uintptr_t word_of_mark(const volatile struct mark *mark, size_t number)
     return ~(uintptr_t)mark ^ number;
 }
 
-static void set_mark(volatile struct mark *mark, const void *frame)
+static void start_call(volatile struct mark *mark, const void *frame)
 {
     mark->frame = frame;
-    for (size_t i = 0; i < sizeof mark->words / sizeof *mark->words; i++) {
+    for (size_t i = 0; i < MARK_WORDS; i++) {
         mark->words[i] = word_of_mark(mark, i);
     }
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     mark_of_call = mark;
 }
 
-/* The call has ended, or was left. */
-static void forget_mark(void)
+/* The call has returned, or was left. */
+static void end_call(void)
 {
     mark_of_call = NULL;
-    pthread_setcancelstate(cancelling, NULL);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* It looks at stack that may be nobody's, or another function's. */
-__attribute__((no_sanitize_address)) static int is_whole(const volatile struct mark *mark, const void *frame)
+/* Tells whether a mark is that of a call which the one with this frame is within; it reads stack that may be nobody's. */
+__attribute__((no_sanitize_address)) static int is_intact(const volatile struct mark *mark, const void *frame)
 {
-    size_t same = 0;
-
-    if ((uintptr_t)mark < (uintptr_t)frame || (uintptr_t)mark->frame - (uintptr_t)frame < LEAST_DEPTH) {
+    if ((uintptr_t)mark < (uintptr_t)frame || (uintptr_t)mark->frame - (uintptr_t)frame < MIN_DEPTH) {
         return 0;
     }
-    while (same < sizeof mark->words / sizeof *mark->words && mark->words[same] == word_of_mark(mark, same)) {
-        same++;
+    for (size_t i = 0; i < MARK_WORDS; i++) {
+        if (mark->words[i] != word_of_mark(mark, i)) {
+            return 0;
+        }
     }
-    return same == sizeof mark->words / sizeof *mark->words;
+    return 1;
 }
 
 /* 1 in a call from a callback; Python is told of a call that was left. */
@@ -108,12 +112,12 @@ static int is_within_a_call(const char *call, const void *frame)
     if (mark_of_call == NULL) {
         return 0;
     }
-    if (is_whole(mark_of_call, frame)) {
+    if (is_intact(mark_of_call, frame)) {
         return 1;
     }
     mqs_log("%s: a callback of the debugger has left an earlier call", call);
     mqs_python_was_left();
-    forget_mark();
+    end_call();
     return 0;
 }
 
@@ -130,7 +134,7 @@ static int refuse(const char *call, int code, const char *reason)
     __extension__({                                     \
         volatile struct mark mark;                      \
                                                         \
-        set_mark(&mark, __builtin_frame_address(0));    \
+        start_call(&mark, __builtin_frame_address(0));  \
         finish(__func__, (question));                   \
     })
 
@@ -138,7 +142,7 @@ static int finish(const char *call, int answer)
 {
     int code;
 
-    forget_mark();
+    end_call();
     if (answer < 0) {
         /* Ctrl-C arrived in a Python that is the host's: the host gets it when it is back. */
         python->interrupt();

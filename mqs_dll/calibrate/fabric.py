@@ -32,7 +32,7 @@ from mqs_dll.debugger.collect import ProcessReader
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.limit import Limit
 from mqs_dll.debugger.stopping.stop import all_stopped
-from mqs_dll.job.snapshot import CoreView
+from mqs_dll.job.snapshot import CoreView, QueueSnapshot, Snapshot
 from mqs_dll.library.fabric.ofi import releases as ofi
 from mqs_dll.library.fabric.ucx import releases as ucx
 from mqs_dll.library.layouts import profiles
@@ -63,6 +63,9 @@ BEGIN = 16
 
 RELEASES = {"UCX": ("ucx", ucx), "libfabric": ("ofi", ofi)}
 """Of each fabric, what names of transports have for it, and where its layouts are."""
+
+RankTruth = tuple[LiveProcess, Mapping[str, Any]]
+"""A rank's process, and what it did."""
 
 WRONG = 10_000
 """Points that what is shown wrong costs: more than a job has."""
@@ -189,7 +192,7 @@ def _messages(rank: CalibrationRank, comm: Any) -> Iterator[Entry]:
     rank.meet("here", rank.poll)
 
 
-# ---------------------------------------------------------------- the look
+# ---------------------------------------------------------------- the sample
 
 
 def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[str, dict[str, Any] | None]:
@@ -216,7 +219,7 @@ def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[
             truths = [json.loads((job.directory / f"truth.{rank}").read_text()) for rank in range(run.ranks)]
             stack.enter_context(all_stopped([truth["pid"] for truth in truths], limit=Limit(SEARCH_SECONDS)))
             ranks = [(stack.enter_context(LiveProcess(truth["pid"])), truth) for truth in truths]
-            seen = [_look(run.name, *each) for each in ranks]
+            seen = [_sample(run.name, *each) for each in ranks]
             faults = [fault for each in seen for fault in each.faults]
             if not faults:
                 return f"{seen[0].transport}: the layouts of {seen[0].layout} confirmed by {_counts(seen)}", None
@@ -228,8 +231,18 @@ def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[
         return f"{run.name}: not confirmed: {error}", None
 
 
-def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: bool = False) -> FabricObservation:
-    """Look at a rank.
+class QueueComparison(NamedTuple):
+    """What was right, and wrong, of one queue of a rank, as ``FabricObservation`` has it of all."""
+
+    right: int
+    """How many operations."""
+    faults: Sequence[str]
+    points: int
+    numbers: frozenset[int]
+
+
+def _sample(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: bool = False) -> FabricObservation:
+    """Return what libmqs shows of a rank, compared with what it did.
 
     Args:
         fabric: that its messages go by.
@@ -238,11 +251,29 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
         made: only by layouts that calibration has found.
 
     Raises:
-        MqsError: it can't be looked at.
+        MqsError: nothing can be read of it.
     """
+    snapshot, layout = _read(fabric, process, truth["pid"], made=made)
+    transport = snapshot.core.mpi.transport if snapshot.core.mpi else ""
+    shown = {each.communicator.name.decode(errors="replace"): each for each in snapshot.communicators}
+    if not {WAITING, TALKING} <= shown.keys():
+        raise CalibrationError("a communicator of the run is not shown")
+    compared = {what: _compare(shown[name].queues[queue], what, truth, process) for name, queue, what in QUEUES}
+    faults = [fault for each in compared.values() for fault in each.faults]
+    if not layout:
+        faults.append(f"messages go by {transport}, of which no layout of {fabric} was believed")
+    counts = {what: each.right for what, each in compared.items()}
+    points = sum(each.points for each in compared.values())
+    return FabricObservation(
+        transport, layout, counts, faults, points, {what: each.numbers for what, each in compared.items()}
+    )
+
+
+def _read(fabric: str, process: LiveProcess, pid: int, *, made: bool) -> tuple[Snapshot, str]:
+    """Return what libmqs shows of a rank, and by which layout of the fabric; see ``_sample``."""
     layout = ""
 
-    def read_further(queues: ProcessQueues, _: TargetProcess) -> CoreView:
+    def core_view(queues: ProcessQueues, _: TargetProcess) -> CoreView:
         nonlocal layout
         assert isinstance(queues, ProcessSession)
         origins = (each.origin for each in queues.layout_origins())
@@ -251,44 +282,34 @@ def _look(fabric: str, process: LiveProcess, truth: Mapping[str, Any], *, made: 
             raise CalibrationError("what was found is not believed")
         return CoreView(mpi=queues.facts())
 
-    with ProcessReader(Library(), process, pid=truth["pid"], program="") as look:
-        look.find_way(read_further)
-        snapshot = look.read(read_further)
-    core = snapshot.core
-    transport = core.mpi.transport if core.mpi else ""
-    shown = {each.communicator.name.decode(errors="replace"): each for each in snapshot.communicators}
-    counts: dict[str, int] = {}
-    numbers: dict[str, frozenset[int]] = {}
-    faults: list[str] = []
-    points = 0
-    for name, queue, what in QUEUES:
-        if name not in shown:
-            raise CalibrationError("a communicator of the run is not shown")
-        found = shown[name].queues[queue]
-        operations = [each for each in found.operations if each.desired_tag >= -1]
-        tagged: dict[int, list[Entry]] = {}
-        for entry in truth[what]:
-            tagged.setdefault(entry["tag"], []).append(entry)
-        pairs = [(each, _entry(each, tagged, process, queue)) for each in operations]
-        own = [(each, entry) for each, entry in pairs if entry]
-        right = [entry for _, entry in own]
-        wrong = [_envelope(each) for each, entry in pairs if not entry]
-        needed = (each for each in truth[what] if queue is not Queue.SENDS and "late" not in each)
-        missing = [each for each in needed if each not in right]
-        if wrong or any(right.count(each) > 1 for each in right):
-            which = wrong[0] if wrong else "twice"
-            faults.append(f"rank {truth['rank']} has no {what} (rank, tag, bytes) as shown: {which}")
-            points -= WRONG
-        elif missing:
-            why = found.hidden.reason if found.hidden else str(found.broken or "nothing tells why")
-            faults.append(f"{len(missing)} {what} of rank {truth['rank']} are not shown: {why}")
-        counts[what] = len(right)
-        points += (right == truth[what]) + sum(_points(*each) for each in own)
-        told = (phrases.read(each.extra_text).message for each in operations)
-        numbers[what] = frozenset(each for each in told if each)
-    if not layout:
-        faults.append(f"messages go by {transport}, of which no layout of {fabric} was believed")
-    return FabricObservation(transport, layout, counts, faults, points, numbers)
+    with ProcessReader(Library(), process, pid=pid, program="") as reader:
+        reader.find_way(core_view)
+        return reader.read(core_view), layout
+
+
+def _compare(shown: QueueSnapshot, what: str, truth: Mapping[str, Any], process: LiveProcess) -> QueueComparison:
+    """Compare what is shown of a queue of a rank with the "receives", "messages" or "sends" of its truth."""
+    tagged: dict[int, list[Entry]] = {}
+    for entry in truth[what]:
+        tagged.setdefault(entry["tag"], []).append(entry)
+    operations = [each for each in shown.operations if each.desired_tag >= -1]
+    pairs = [(each, _entry(each, tagged, process, shown.queue)) for each in operations]
+    own = [(each, entry) for each, entry in pairs if entry]
+    right = [entry for _, entry in own]
+    wrong = [_envelope(each) for each, entry in pairs if not entry]
+    needed = (each for each in truth[what] if shown.queue is not Queue.SENDS and "late" not in each)
+    missing = [each for each in needed if each not in right]
+    faults = []
+    points = (right == truth[what]) + sum(_points(*each) for each in own)
+    if wrong or any(right.count(each) > 1 for each in right):
+        which = wrong[0] if wrong else "twice"
+        faults.append(f"rank {truth['rank']} has no {what} (rank, tag, bytes) as shown: {which}")
+        points -= WRONG
+    elif missing:
+        why = shown.hidden.reason if shown.hidden else str(shown.broken or "nothing tells why")
+        faults.append(f"{len(missing)} {what} of rank {truth['rank']} are not shown: {why}")
+    numbers = (phrases.read(each.extra_text).message for each in operations)
+    return QueueComparison(len(right), faults, points, frozenset(each for each in numbers if each))
 
 
 def _envelope(operation: Operation) -> tuple[int, int, int]:
@@ -332,9 +353,50 @@ def _counts(seen: Sequence[FabricObservation]) -> str:
 # ---------------------------------------------------------------- the search
 
 
-def _find(
-    fabric: str, family: str, ranks: Sequence[tuple[LiveProcess, Mapping[str, Any]]], refused: str
-) -> tuple[str, dict[str, Any] | None]:
+class FabricCandidates:
+    """Tells how much layouts of a fabric show right of a job: by a profile of the user's, as long as they are tried."""
+
+    def __init__(self, fabric: str, subject: Subject, ranks: Sequence[RankTruth]) -> None:
+        self._fabric = fabric
+        self._subject = subject
+        self._ranks = ranks
+        self.path = Path(profiles.user_folder()) / f"{subject.name}.json"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._most_of_first = NOTHING
+
+    def profile(self, layouts: Layouts) -> dict[str, Any]:
+        """Return the profile that has them."""
+        return profile_of(self._subject, layouts, fabric=self._fabric)
+
+    def _samples(self, layouts: Layouts) -> Iterator[FabricObservation]:
+        """Yield what is seen of each rank by layouts, up to the first one that they aren't believed in."""
+        self.path.write_text(json.dumps(self.profile(layouts)))
+        with suppress(MqsError):
+            for each in self._ranks:
+                yield _sample(self._fabric, *each, made=True)
+
+    def right(self, layouts: Layouts) -> list[FabricObservation]:
+        """Return what is seen of all ranks, nothing where not all is right."""
+        seen = list(self._samples(layouts))
+        return [] if len(seen) < len(self._ranks) or any(each.faults for each in seen) else seen
+
+    def score(self, layouts: Layouts) -> int:
+        """Return the points of all ranks; of the first one alone where others have shown more of that."""
+        samples = self._samples(layouts)
+        first = next(samples, None)
+        if first is None:
+            return NOTHING
+        if first.points < self._most_of_first:
+            return first.points
+        seen = [first, *samples]
+        if len(seen) < len(self._ranks):
+            return NOTHING
+        self._most_of_first = first.points
+        joined = sum(len(each.numbers["messages"] & other.numbers["sends"]) for each in seen for other in seen)
+        return joined + sum(each.points for each in seen)
+
+
+def _find(fabric: str, family: str, ranks: Sequence[RankTruth], refused: str) -> tuple[str, dict[str, Any] | None]:
     """Return a sentence, and the profile of a fabric that was found near the known layouts, if there is one.
 
     Raises:
@@ -345,48 +407,18 @@ def _find(
     version = releases.version_of(process.image, Memory(process))
     known = list(releases.nearest(version))
     name = f"{fabric.lower()}-{version}-{truth['machine']}-{family}"
-    subject = Subject(name, family, truth["machine"], version)
-    path = Path(profiles.user_folder()) / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    most_of_first = NOTHING
-
-    def look(layouts: Layouts) -> Iterator[FabricObservation]:
-        """Yield what is seen of each rank by layouts, up to the first one that they aren't believed in."""
-        path.write_text(json.dumps(profile_of(subject, layouts, fabric=fabric)))
-        with suppress(MqsError):
-            for each in ranks:
-                yield _look(fabric, *each, made=True)
-
-    def right(layouts: Layouts) -> list[FabricObservation]:
-        """Return what is seen of all ranks, nothing where not all is right."""
-        seen = list(look(layouts))
-        return [] if len(seen) < len(ranks) or any(each.faults for each in seen) else seen
-
-    def score(layouts: Layouts) -> int:
-        """Return the points of all ranks; of the first one alone where others have shown more of that."""
-        nonlocal most_of_first
-        looks = look(layouts)
-        first = next(looks, None)
-        if first is None or first.points < most_of_first:
-            return first.points if first else NOTHING
-        seen = [first, *looks]
-        if len(seen) < len(ranks):
-            return NOTHING
-        most_of_first = first.points
-        joined = sum(len(each.numbers["messages"] & other.numbers["sends"]) for each in seen for other in seen)
-        return joined + sum(each.points for each in seen)
-
+    candidates = FabricCandidates(fabric, Subject(name, family, truth["machine"], version), ranks)
     try:
-        most, found = search.near(known, score)
-        if not right(found[0]):
+        most, found = search.near(known, candidates.score)
+        if not candidates.right(found[0]):
             return f"{refused}; near the known layouts there is none by which all comes out right", None
         sizes = {each.name: each.size for layouts in known for each in layouts if each.size is not None}
-        made, doubtful = search.proven(found, most, score, sizes)
-        seen = right(made)
-        if not seen:
-            return f"{refused}; a layout near the known ones is not made: undetermined is {', '.join(doubtful)}", None
-        left = f"; left out, since the job doesn't tell: {', '.join(doubtful)}" if doubtful else ""
-        sentence = f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}"
-        return sentence, profile_of(subject, made, fabric=fabric)
+        made, doubtful = search.proven(found, most, candidates.score, sizes)
+        seen = candidates.right(made)
     finally:
-        path.unlink(missing_ok=True)
+        candidates.path.unlink(missing_ok=True)
+    if not seen:
+        return f"{refused}; a layout near the known ones is not made: undetermined is {', '.join(doubtful)}", None
+    left = f"; left out, since the job doesn't tell: {', '.join(doubtful)}" if doubtful else ""
+    sentence = f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}"
+    return sentence, candidates.profile(made)

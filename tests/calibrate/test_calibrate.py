@@ -586,7 +586,7 @@ def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.
     counts = {"receives": 3, "messages": 2, "sends": 1}
     for faults, end in (["one is wrong"], "none by which all comes out right"), ([], "the job doesn't tell: a_t"):
         seen = fabric.FabricObservation("ucx", "UCX 1.99.1", counts, faults, 9, dict.fromkeys(counts, frozenset()))
-        monkeypatch.setattr(fabric, "_look", lambda *_, seen=seen, **__: seen)
+        monkeypatch.setattr(fabric, "_sample", lambda *_, seen=seen, **__: seen)
         assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 
 

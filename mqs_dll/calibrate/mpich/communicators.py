@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.layout_solver import MemberRow, number
+from mqs_dll.calibrate.layout_solver import MemberRow, Place, number
 from mqs_dll.calibrate.mpich.layout_solver import COMMS, MpichLayoutSolver, comm_of, find_number, is_near
 from mqs_dll.calibrate.offset_solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
@@ -115,25 +115,22 @@ Pair = tuple[Dump, int, Dump, int]
 def find_context_ids(solver: MpichLayoutSolver) -> None:
     """Find the numbers that tell a communicator's messages, and how wide they are.
 
-    Both are equal in all processes of a communicator and different for each communicator of a process. Of an
-    inter-communicator each is the other one of the other group; the one that receives carry is that of receiving.
+                                          context_id  recvcontext_id
+        a communicator, in all its processes       4               4
+        an inter-communicator, in one group        8              12
+        the same, in the other group              12               8
+
+    All of a process's communicators have different ones. Receives carry recvcontext_id.
 
     Raises:
         Unsolved: not exactly two places are so, or receives don't tell which is which.
     """
     comms = solver.places("comms")
-
-    def there(dump: Dump, rank: int, label: str) -> tuple[Dump, int]:
-        peer = solver.rank_of_run(dump, rank)
-        return peer, solver.comm(peer, label)
-
-    same = [(dump, at, *there(dump, entry["members"][0], entry["label"])) for dump, at, entry in comms]
-    same = [each for each in same if each[0] is not each[2]]
+    inter = [each for each in comms if each[2]["inter"]]
     intra = [(dump, at) for dump, at, entry in comms if not entry["inter"]]
+    same = [pair for pair in _with_copies(solver, comms, "members") if pair[0] is not pair[2]]
     different = [(*one, *other) for one, other in product(intra, intra) if one[0] is other[0] and one[1] < other[1]]
-    crossing = [
-        (dump, at, *there(dump, entry["peers"][0], entry["label"])) for dump, at, entry in comms if entry["inter"]
-    ]
+    crossing = _with_copies(solver, inter, "peers")
     found = [
         offset
         for offset in solver.room(COMM, "H")
@@ -148,20 +145,39 @@ def find_context_ids(solver: MpichLayoutSolver) -> None:
     evidence = "equal in all processes of a communicator, different for each in one process"
     if len(pairs) != 2:
         raise Unsolved(f"{COMM}.context_id: offsets {found} are {evidence}; {pairs} cross in inter-communicators")
-    receiving = _carried(solver, pairs[0])
-    if len(receiving) != 1:
-        receiving = _in_network(solver, pairs[0])
-    if len(receiving) != 1:
-        raise Unsolved(f"{COMM}.recvcontext_id: receives carry the numbers at {receiving} of {pairs[0]}")
-    sending = next(offset for offset in pairs[0] if offset != receiving[0])
+    receiving = _receiving(solver, pairs[0])
+    (sending,) = {*pairs[0]} - {receiving}
     seen = (
         f"{evidence}: {len(same) + len(different)} places, 2 values; "
         f"crossing in inter-communicators: {len(crossing)} places"
     )
     solver.remember(COMM, "context_id", Solved(sending, seen))
-    solver.remember(COMM, "recvcontext_id", Solved(receiving[0], f"{seen}; what receives carry"))
-    solver.sizes[CONTEXT_ID] = abs(receiving[0] - sending)
+    solver.remember(COMM, "recvcontext_id", Solved(receiving, f"{seen}; what receives carry"))
+    solver.sizes[CONTEXT_ID] = abs(receiving - sending)
     solver.offsets[CONTEXT_ID] = {}
+
+
+def _with_copies(solver: MpichLayoutSolver, comms: Iterable[Place], group: str) -> list[Pair]:
+    """Return communicators, each with what the first process of a group of it ("members", "peers") has as the same."""
+    found = []
+    for dump, at, entry in comms:
+        peer = solver.rank_of_run(dump, entry[group][0])
+        found.append((dump, at, peer, solver.comm(peer, entry["label"])))
+    return found
+
+
+def _receiving(solver: MpichLayoutSolver, offsets: Sequence[int]) -> int:
+    """Return the offset of the two in a communicator whose number receives carry.
+
+    Raises:
+        Unsolved: they don't tell.
+    """
+    found: list[int] = []
+    for search in (_carried, _in_network):
+        found = search(solver, offsets)
+        if len(found) == 1:
+            return found[0]
+    raise Unsolved(f"{COMM}.recvcontext_id: receives carry the numbers at {found} of {tuple(offsets)}")
 
 
 def _equal(pair: Pair, one: int, other: int) -> bool:

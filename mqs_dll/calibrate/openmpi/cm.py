@@ -175,23 +175,22 @@ def _directed(solver: OpenMpiLayoutSolver) -> list[Place]:
 
 
 def _shifts(solver: OpenMpiLayoutSolver, dump: Dump) -> tuple[int, int]:
-    """Return where match bits have the communicator's slot and the source, above the tag; 0 for no source.
+    """Return where match bits have the communicator's slot and the source; 0 for no source.
 
-    That is how those of the receives that were posted are made up.
+        highest bit | protocol | slot | source, not in all runs | tag | lowest bit
+
+    A receive that waits has 0 for the protocol, and for a source or a tag that it leaves open.
     """
     slots = solver.slots(dump)
     receives = [
         (solver.member(dump, at, OFI_REQUEST, "match_bits") - max(each["tag"], 0), slots[each["comm"]], each["peer"])
         for dump, at, each in _waiting(solver, dump)
     ]
-    for comm in range(1, 64):
-        rest = [(bits - (slot << comm), peer) for bits, slot, peer in receives]
-        if all(left == 0 for left, peer in rest if peer <= 0):
-            sources = {left // peer for left, peer in rest if peer > 0}
-            if sources == {0}:
-                return comm, 0
-            if len(sources) == 1:
-                return comm, sources.pop().bit_length() - 1
+    for shift in range(1, 64):
+        sources = [(bits - (slot << shift), peer) for bits, slot, peer in receives]
+        of_each_rank = {source // peer for source, peer in sources if peer > 0}
+        if len(of_each_rank) == 1 and not any(source for source, peer in sources if peer <= 0):
+            return shift, max(of_each_rank.pop().bit_length() - 1, 0)
     raise NotFoundYet("match bits are not made up of slot, source and tag")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
 
 from mqs_dll.contract.abi import Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
@@ -32,9 +33,29 @@ MOST_INSTANCES = 1 << 16
 
 SYNC = 5 * WORD
 """From the number to the epochs (MPIDIG_win_sync_t): two pointers' worth of mapping, three counters."""
-_SYNC = struct.Struct("<iiI4xQI4xIIQI4xQQiI")
-"""access and exposure epoch, assert; group and count of MPI_Win_start; counts of locks to all and to one; group and
-count of MPI_Win_post; head, tail, type and count of the locks that this process has given."""
+_SYNC = struct.Struct("<ii4x4xQ4x4xIIQ4x4xQQi4x")
+
+
+class WindowSync(NamedTuple):
+    """What MPIDIG_win_sync_t has of a window's epochs; left out are assertions and counts of those that are done."""
+
+    access: int
+    """Which epoch: NONE to LAST_EPOCH."""
+    exposure: int
+    started: int
+    """The group of MPI_Win_start."""
+    all_locked: int
+    """How many MPI_Win_lock_all has locked so far."""
+    locks: int
+    """How many MPI_Win_lock has locked."""
+    posted: int
+    """The group of MPI_Win_post."""
+    queue_head: int
+    """Who waits for the lock of this process's part."""
+    queue_tail: int
+    lock_type: int
+    """Of the lock that it has given."""
+
 
 NONE, LOCK, START, POST, LOCK_ALL = 0, 1, 2, 3, 6
 LAST_EPOCH = LOCK_ALL
@@ -60,9 +81,14 @@ _GROUP = struct.Struct("<8xii8xQ")
 _PROCESS = struct.Struct("<Qi4x")
 """MPII_Group_pmap_t since 4.0."""
 
-_Said = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]
-"""Window.started, posted, locked, queued."""
-_UNKNOWN: _Said = (None, None, None, None)
+
+class WindowEpochs(NamedTuple):
+    """The members of ``Window`` that tell its epochs; None where nothing is known of one."""
+
+    started: tuple[int, ...] | None = None
+    posted: tuple[int, ...] | None = None
+    locked: tuple[int, ...] | None = None
+    queued: tuple[int, ...] | None = None
 
 
 class MpichWindows:
@@ -107,54 +133,47 @@ class MpichWindows:
         contexts = {each.view.context_id for each in communicators.values()}
         try:
             ranks = tuple(entry.world_ranks())
-            said = self._said(window, contexts, ranks, own) if self._is_ch4 else _UNKNOWN
+            epochs = self._epochs(window, contexts, ranks, own) if self._is_ch4 else WindowEpochs()
         except MqsError:
-            ranks, said = (), _UNKNOWN
-        started, posted, locked, queued = said
-        number = entry.unique_id
-        return Window(name, entry.size, window.address, number, ranks, started, posted, locked, queued, handle)
+            ranks, epochs = (), WindowEpochs()
+        return Window(name, entry.size, window.address, entry.unique_id, ranks, *epochs, handle=handle)
 
     # ------------------------------------------------------------ epochs
 
-    def _said(self, window: views.MpirWin, contexts: Container[int], ranks: tuple[int, ...], own: int) -> _Said:
+    def _epochs(
+        self, window: views.MpirWin, contexts: Container[int], ranks: tuple[int, ...], own: int
+    ) -> WindowEpochs:
+        """Return what is known of a window's epochs.
+
+        MPIR_Win   name | DEVICE | 0 to 1 words | win_id | SYNC | MPIDIG_win_sync_t | ..., targets
+        """
         first = self._window.offsets["name"] + DEVICE
         words = self._memory.pointers(window.address, self._pools.size_of(handles.WIN) // WORD)
-        numbers = range(first, first + PLACES * WORD, WORD)
-        begins = [number + SYNC for number in numbers if _is_number(words[number // WORD], contexts)]
-        found = [begin for begin in begins if self._is_sync(window.address + begin, len(ranks))]
-        if len(found) != 1:
-            return _UNKNOWN
-        (begin,) = found
-        access, _, _, started, _, _, locks, posted, _, head, _, _, _ = self._sync(window.address + begin)
-        locked = self._locked(words[(begin + _SYNC.size) // WORD :], ranks)
-        if access == LOCK_ALL:
-            locked = ranks
-        elif access == LOCK and (locked is None or len(locked) != locks):
-            locked = None
-        return (
-            self._group(started, own) if started else (),
-            self._group(posted, own) if posted else (),
-            locked,
-            self._queue(head, ranks) if head else None,
+        numbers = [at for at in range(first, first + PLACES * WORD, WORD) if _is_number(words[at // WORD], contexts)]
+        syncs = {at + SYNC: self._sync(window.address + at + SYNC) for at in numbers}
+        plausible = [(at, sync) for at, sync in syncs.items() if _is_plausible(sync, len(ranks))]
+        if len(plausible) != 1:
+            return WindowEpochs()
+        ((at, sync),) = plausible
+        return WindowEpochs(
+            started=self._group(sync.started, own) if sync.started else (),
+            posted=self._group(sync.posted, own) if sync.posted else (),
+            locked=self._locked(sync, words[(at + _SYNC.size) // WORD :], ranks),
+            queued=self._queue(sync.queue_head, ranks) if sync.queue_head else None,
         )
 
-    def _sync(self, address: int) -> tuple[int, ...]:
-        return _SYNC.unpack(self._memory.read(address, _SYNC.size))
+    def _sync(self, address: int) -> WindowSync:
+        return WindowSync(*_SYNC.unpack(self._memory.read(address, _SYNC.size)))
 
-    def _is_sync(self, address: int, size: int) -> bool:
-        """Tell whether what may be the epochs of a window of some size agree with each other."""
-        access, exposure, _, started, _, all_locked, _, posted, _, head, tail, kind, _ = self._sync(address)
-        return (
-            NONE <= access <= LAST_EPOCH
-            and NONE <= exposure <= LAST_EPOCH
-            and (access == START) == (started != 0)
-            and (exposure == POST) == (posted != 0)
-            and all_locked <= size
-            and (head == 0) == (tail == 0)
-            and kind in (0, EXCLUSIVE, SHARED)
-        )
+    def _locked(self, sync: WindowSync, words: Sequence[int], ranks: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the processes that this one has locked; None where they aren't as many as it counts."""
+        if sync.access == LOCK_ALL:
+            return ranks
+        locked = self._locked_targets(words, ranks)
+        is_whole = sync.access != LOCK or (locked is not None and len(locked) == sync.locks)
+        return locked if is_whole else None
 
-    def _locked(self, words: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...] | None:
+    def _locked_targets(self, words: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...] | None:
         """Return the processes that this one has locked, by the first of some words that points at a target."""
         first = next((word for word in words if self._target(word, len(ranks)) is not None), 0)
         locked: list[int] = []
@@ -208,6 +227,19 @@ class MpichWindows:
         ranks = tuple(number for number, _ in _PROCESS.iter_unpack(data))
         in_group = rank == UNDEFINED if own not in ranks else rank == ranks.index(own)
         return ranks if in_group and max(ranks) < LARGEST_GROUP and len({*ranks}) == size else None
+
+
+def _is_plausible(sync: WindowSync, size: int) -> bool:
+    """Tell whether what may be the epochs of a window of some size agree with each other."""
+    return (
+        NONE <= sync.access <= LAST_EPOCH
+        and NONE <= sync.exposure <= LAST_EPOCH
+        and (sync.access == START) == (sync.started != 0)
+        and (sync.exposure == POST) == (sync.posted != 0)
+        and sync.all_locked <= size
+        and (sync.queue_head == 0) == (sync.queue_tail == 0)
+        and sync.lock_type in (0, EXCLUSIVE, SHARED)
+    )
 
 
 def _is_number(word: int, contexts: Container[int]) -> bool:

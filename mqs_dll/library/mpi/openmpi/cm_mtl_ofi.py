@@ -144,36 +144,48 @@ class CmOverOfi(Cm):
         Raises:
             BrokenStructureError: libfabric's queues contradict themselves.
         """
-        posted = self._coming().posted.get(entry.slot, ())
         requests = {request.address: request for request in self._recv.of(entry.view.address)}
-        owners = {each.context: self._owner(each.context - CONTEXT, requests) for each in posted}
-        filling = {
-            each.context: each.message
-            for each in self._endpoint.filling()
-            if self._bits.slot(each.message.tag) == entry.slot
-        }
-        coming = {self._owner(context - CONTEXT, requests): message for context, message in filling.items()}
-        waiting = {*owners.values()}
-        for request in sorted(requests.values(), key=lambda each: each.address):
-            if request.address not in waiting:
-                message = coming.get(request.address)
-                got = NOTHING if message is None else self._envelope(message)
-                pattern = self._pattern(request, entry)
-                yield self._receive(request, entry, pattern, None if request.req_complete == COMPLETE else COMING, got)
-        for context, message in filling.items():
-            if not self._owner(context - CONTEXT, requests):
+
+        def request_of(context: int) -> cm_views.CmRecvRequest | None:
+            """Return the pool's request that has the record of a receive; None where a blocking call has it."""
+            return requests.get(self._owner(context - CONTEXT, requests))
+
+        posted = [(each, request_of(each.context)) for each in self._coming().posted.get(entry.slot, ())]
+        filling = {context: (message, request_of(context)) for context, message in self._filling(entry).items()}
+        waiting = {request.address for _, request in posted if request}
+        coming = {request.address: message for message, request in filling.values() if request}
+        for address, request in sorted(requests.items()):
+            if address not in waiting:
+                yield self._receive_past_waiting(request, coming.get(address), entry)
+        for context, (message, owner) in filling.items():
+            if owner is None:
                 yield self._blocking_receive(context - CONTEXT, None, message, entry)
-        for message in self._arrived()[0].get(entry.slot, ()):
-            if message.claimed:
-                tag = self._bits.tag(message.tag)
-                text = tag_text(tag, self._nonblocking_base)
-                yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
-        for each in posted:
-            owner = requests.get(owners[each.context])
+        yield from self._matched_messages(entry)
+        for each, owner in posted:
             if owner is None:
                 yield self._blocking_receive(each.context - CONTEXT, each, None, entry)
             else:
                 yield self._receive(owner, entry, self._asked(each, entry), self._number(each))
+
+    def _filling(self, entry: OmpiEntry) -> dict[int, OfiArrived]:
+        """Return the messages of a communicator that are coming into a receive, by the receive's context."""
+        found = ((each.context, each.message) for each in self._endpoint.filling())
+        return {context: message for context, message in found if self._bits.slot(message.tag) == entry.slot}
+
+    def _receive_past_waiting(
+        self, request: cm_views.CmRecvRequest, message: OfiArrived | None, entry: OmpiEntry
+    ) -> Operation:
+        """Return a receive of the pool that libfabric has no more among those that wait."""
+        got = NOTHING if message is None else self._envelope(message)
+        progress = None if request.req_complete == COMPLETE else COMING
+        return self._receive(request, entry, self._pattern(request, entry), progress, got)
+
+    def _matched_messages(self, entry: OmpiEntry) -> Iterator[Operation]:
+        """Yield the messages of a communicator that MPI_Mprobe or MPI_Improbe took."""
+        for message in self._arrived()[0].get(entry.slot, ()):
+            if message.claimed:
+                text = tag_text(self._bits.tag(message.tag), self._nonblocking_base)
+                yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
 
     def _number(self, posted: OfiPosted) -> str | None:
         return phrases.ENDPOINT_NUMBER(posted.number) if self._endpoint.numbers_receives else None

@@ -240,6 +240,19 @@ def test_a_message_and_the_receive_that_it_was_matched_with_are_one(recent: Proc
     assert f"request {FIRST_HANDLE:#x}" in text(shown)
 
 
+def test_a_receive_keeps_its_message_from_the_network_beside_one_that_was_joined(recent: Process) -> None:
+    """The netmod's half of a receive from any source is complete; another receive and its message are shown as one."""
+    partner = recent.next_address() + PAGE
+    half = recent.receive(5, source=recent.any_source, anysrc_partner=partner, is_local=1)
+    message = {"status_source": 1, "status_tag": 5}
+    recent.request(recent.kind(RequestKind.RECV), comm=recent.world, cc=0, anysrc_partner=half, **message)
+    asked = {"buffer": 0, "tag": 7, "source": 2}  # MPICH copies it
+    waiting = recent.make(RequestKind.RECV, asked, {"status": IN_PROGRESS}, comm=recent.world)
+    recent.matched(7, status=IN_PROGRESS | 0x40 | 0x80, match_req=waiting)
+    shown = [(each.status, each.actual_local_rank, each.actual_tag) for each in recent.receives()]
+    assert shown == [(Status.MATCHED, 1, 5), (Status.MATCHED, 2, 7)]
+
+
 def test_of_a_complete_receive_only_the_message_is_believed(recent: Process) -> None:
     """Its request may still have the buffer, the count and the datatype of an earlier use, or ch4's own buffer."""
     am = {"tag": 7, "source": 2, "buffer": BUFFER, "count": 16, "datatype": MPI_INT}

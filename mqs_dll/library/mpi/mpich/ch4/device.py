@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from mqs_dll.contract import phrases
@@ -73,7 +73,7 @@ class Ch4(Device):
         of_network = self._of_network(entry, RequestKind.RECV)
         refusal = self._network.refusal(entry, "receives", of_network)
         if refusal is not None and (netmod := self._find_netmod()):
-            return netmod.receives(entry, chain(own, self._receives.operations(entry)))
+            return netmod.receives(entry, chain(zip(repeat(0), own), self._receives.by_request(entry)))
         walk = chain(self._receives.operations(entry), own, self._network.receives(of_network))
         return _up_to(refusal, walk)
 

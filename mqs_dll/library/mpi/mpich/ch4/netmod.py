@@ -141,34 +141,43 @@ class Netmod(ABC):
 
     # ------------------------------------------------------------ receives
 
-    def receives(self, entry: MpichEntry, others: Iterator[Operation]) -> Iterator[Operation]:
+    def receives(self, entry: MpichEntry, shared: Iterable[tuple[int, Operation]]) -> Iterator[Operation]:
         """Yield the receives of a communicator: those that have their message, then the others in matching order.
 
         Args:
             entry: the communicator.
-            others: those over shared memory, in their order. Of two that can match one message the order is known: one
-                of any source is on both sides.
+            shared: those over shared memory in their order, each with the address of its request, 0 where it has no
+                half in the netmod.
 
         Raises:
             BrokenStructureError: the library's queues contradict themselves.
         """
-        posted = self.posted(entry)
         for request in self._traffic.others(entry.view.address):
             yield from self._done_receive(request, entry)
         for got in self.with_message(entry):
             yield self._receive(Status.MATCHED, got, got.request, entry)
-        shared, done = list(others), 0
-        places = {line: place for place, each in enumerate(shared) for line in each.extra_text}
-        for each in posted:
+        yield from self._merged(list(shared), entry)
+
+    def _merged(self, shared: Sequence[tuple[int, Operation]], entry: MpichEntry) -> Iterator[Operation]:
+        """Yield the receives that wait for either side, in an order that keeps that of both.
+
+        A receive from any source is posted on both sides (X, Y), and is yielded as shared memory has it:
+
+            netmod: p X q Y    shared memory: a X b Y c    merged: p a X q b Y c
+        """
+        index_of = {address: index for index, (address, _) in enumerate(shared)}
+        in_order = [operation for _, operation in shared]
+        done = 0
+        for each in self.posted(entry):
             half = each.request
-            whole = self._request(half.anysrc_partner) if half and half.anysrc_partner else None
-            place = None if whole is None else places.get(self._traffic.started.text(whole).encode())
-            if place is None:
+            whole = None if half is None else self._request(half.anysrc_partner or 0)
+            index = None if whole is None else index_of.get(whole.address)
+            if index is None:
                 yield self._receive(Status.PENDING, each, whole or half, entry)
-            elif place >= done:
-                yield from shared[done : place + 1]
-                done = place + 1
-        yield from shared[done:]
+            elif index >= done:
+                yield from in_order[done : index + 1]
+                done = index + 1
+        yield from in_order[done:]
 
     def _request(self, address: int) -> views.MpirRequest | None:
         return self._mpi.requests.live().get(address)

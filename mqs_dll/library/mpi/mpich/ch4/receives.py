@@ -47,11 +47,15 @@ class Receives:
         Raises:
             BrokenStructureError: after them, when some may be missing, or their order isn't sure.
         """
+        return (operation for _, operation in self.by_request(entry))
+
+    def by_request(self, entry: MpichEntry) -> Iterator[tuple[int, Operation]]:
+        """Yield the same, each with the address of its request."""
         mine = self._traffic.of(entry.view.address)
         for message in mine.held:
-            yield self._held(message, entry)
+            yield message.common.address, self._held(message, entry)
         for message in (*mine.with_message, *mine.posted):
-            yield self._receive(message, entry)
+            yield message.common.address, self._receive(message, entry)
         self._traffic.check_receives()
 
     def datatypes(self) -> list[int]:

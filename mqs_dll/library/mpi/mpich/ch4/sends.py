@@ -22,7 +22,7 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import DatatypeFacts, buffer_text
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.ch4.cells import READ, Cells, Departure, Place, order_of
-from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends
+from mqs_dll.library.mpi.mpich.ch4.postponed import Postponed, PostponedSends, Queued
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.persistent import send_call
@@ -135,40 +135,36 @@ class ShmSends:
     # ------------------------------------------------------------ what is known of a send
 
     def _sent(self, message: Ch4Message, postponed: Postponed | None, entry: MpichEntry) -> ShmSend:
-        arguments = self._traffic.started.asked(message.common)
+        """Return what is known of a send, by the first of these that there is.
+
+        1. the persistent request that it does the work of
+        2. the record of a message that could not leave yet
+        3. the message's header: in the queue of such records, or in the cell that it left by
+        4. the request alone, where only a rendezvous waits like this
+        """
         queued = None if message.complete else self._postponed.queued(message.common.address)
         found = queued or self._departure(message, entry)
-        place = None if found is None else found.place
-        if arguments is not None:
-            return self._from_persistent(arguments)._replace(place=place)
-        if postponed is not None and postponed.header is not None:
-            return self._from_postponed(postponed, postponed.header, entry, message)._replace(place=place)
-        if found is not None and (queued is None or self._is_consistent(found.header, message, entry)):
-            return self._from_header(found.header, message)._replace(place=place)
-        if message.complete:
-            return ShmSend(UNKNOWN_COMPLETE_CALL, missing=NO_HEADER)
-        if _must_be_rendezvous(message):
-            sent = self._with_arguments(ShmSend(UNKNOWN_CALL, lost=NO_TAG), message)
-            if sent.facts is not None and 0 <= sent.rank < entry.view.remote_size:
-                return sent
-        return ShmSend(UNKNOWN_CALL, missing=NO_HEADER)
+        sent = (
+            self._from_persistent(message)
+            or self._from_postponed(postponed, message, entry)
+            or self._from_header(found, message, entry)
+        )
+        if sent is None:
+            return self._from_request(message, entry)
+        return sent if found is None else sent._replace(place=found.place)
 
     def _departure(self, message: Ch4Message, entry: MpichEntry) -> Departure | None:
         """Return the header of a send's message, and when it left; None where it is gone or not sure.
 
-        Of a request's headers in cells that of its last message is the one that left last.
+        The cells may have those of the request's earlier messages, too; that of its last message left last.
         """
-        left = self._cells.departures(message.common.address)
+        left = sorted(self._cells.departures(message.common.address), key=lambda each: each.place or UNPLACED)
         if message.complete:
-            last = max(left, key=lambda each: each.place or UNPLACED, default=None)
-            return last if last is not None and self._is_of_complete(last, message, entry) else None
+            return left[-1] if left and self._is_of_complete(left[-1], message, entry) else None
         fitting = [each for each in left if self._is_consistent(each.header, message, entry)]
-        different = {
-            (each.header.tag, each.header.context_id, each.header.flags, each.header.data_sz) for each in fitting
-        }
-        if len(different) != 1 and not (fitting and all(each.place for each in fitting)):
-            return None
-        return max(fitting, key=lambda each: each.place or UNPLACED)
+        alike = {(each.header.tag, each.header.context_id, each.header.flags, each.header.data_sz) for each in fitting}
+        in_order = all(each.place is not None for each in fitting)
+        return fitting[-1] if fitting and (len(alike) == 1 or in_order) else None
 
     def _is_of_complete(self, left: Departure, message: Ch4Message, entry: MpichEntry) -> bool:
         """Tell whether the last header that is there of a complete send is that of its message.
@@ -214,7 +210,10 @@ class ShmSends:
             and (left.offset, left.data_sz_left) == (header.data_sz, 0)
         )
 
-    def _from_persistent(self, arguments: views.PersistentRequest) -> ShmSend:
+    def _from_persistent(self, message: Ch4Message) -> ShmSend | None:
+        arguments = self._traffic.started.asked(message.common)
+        if arguments is None:
+            return None
         facts = self._mpi.datatypes.at(arguments.datatype)
         return ShmSend(
             send_call(arguments),
@@ -227,9 +226,10 @@ class ShmSends:
             facts=facts,
         )
 
-    def _from_postponed(
-        self, postponed: Postponed, header: views.MessageHeader, entry: MpichEntry, message: Ch4Message
-    ) -> ShmSend:
+    def _from_postponed(self, postponed: Postponed | None, message: Ch4Message, entry: MpichEntry) -> ShmSend | None:
+        if postponed is None or postponed.header is None:
+            return None
+        header = postponed.header
         return ShmSend(
             _call(header, message),
             self._ranks(entry).get(postponed.world_rank, INVALID_RANK),
@@ -248,7 +248,10 @@ class ShmSends:
         """Return the ranks in a communicator by those of MPI_COMM_WORLD."""
         return {world: rank for rank, world in enumerate(entry.peers()) if world != INVALID_RANK}
 
-    def _from_header(self, header: views.MessageHeader, message: Ch4Message) -> ShmSend:
+    def _from_header(self, found: Queued | Departure | None, message: Ch4Message, entry: MpichEntry) -> ShmSend | None:
+        if found is None or not (message.complete or self._is_consistent(found.header, message, entry)):
+            return None
+        header = found.header
         sent = ShmSend(
             _call(header, message),
             tag=header.tag,
@@ -257,6 +260,15 @@ class ShmSends:
             missing="its destination and buffer are not kept",
         )
         return self._with_arguments(sent, message) if header.flags & RENDEZVOUS else sent
+
+    def _from_request(self, message: Ch4Message, entry: MpichEntry) -> ShmSend:
+        if message.complete:
+            return ShmSend(UNKNOWN_COMPLETE_CALL, missing=NO_HEADER)
+        if _must_be_rendezvous(message):
+            sent = self._with_arguments(ShmSend(UNKNOWN_CALL, lost=NO_TAG), message)
+            if sent.facts is not None and 0 <= sent.rank < entry.view.remote_size:
+                return sent
+        return ShmSend(UNKNOWN_CALL, missing=NO_HEADER)
 
     def _with_arguments(self, sent: ShmSend, message: Ch4Message) -> ShmSend:
         """Return the same with the arguments that the request of a rendezvous has."""

@@ -9,7 +9,7 @@ ch4_self.c of 4.0.3 to 5.0.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mqs_dll.contract.abi import UNKNOWN, Status
@@ -23,6 +23,9 @@ from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXP
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
+
+PARTITIONED = (RequestKind.PART_SEND, RequestKind.PART_RECV)
+POINT_TO_POINT = (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE)
 
 MOST_HANDLES = 3
 """Requests that a refusal names."""
@@ -52,6 +55,21 @@ class Ch4Message(DeviceRequest):
     def state(self) -> int:
         """What the request is at, 0 for a complete one."""
         return 0 if self.extension is None else self.extension.status
+
+    @property
+    def is_unexpected(self) -> bool:
+        """Whether it is a message that no receive has matched, and no matched probe has taken."""
+        return bool(self.state & AM_UNEXPECTED) and not self.state & (AM_DEQUEUED | AM_MATCHED)
+
+    @property
+    def has_message(self) -> bool:
+        """Whether it is a receive that has its message, or was cancelled."""
+        return self.complete or self.state != 0 or self.by_network is not None
+
+    @property
+    def match_req(self) -> int:
+        """The address of the receive that an unexpected message was matched with, 0 for none."""
+        return 0 if self.extension is None or not self.state & AM_MATCHED else self.extension.match_req or 0
 
     @property
     def waits(self) -> bool:
@@ -189,31 +207,23 @@ class Ch4Traffic:
     @remembered
     def _sorted(self) -> Sorted:
         found = Sorted()
-        requests = self._mpi.requests
-        of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
         posted: list[Ch4Message] = []
         arrived: list[Ch4Message] = []
-        stands_for: dict[int, Ch4Message] = {}
-        for request in requests.live().values():
-            kind = requests.kind(request)
-            if kind in (RequestKind.PART_SEND, RequestKind.PART_RECV) and request.comm:
-                found.of[request.comm].partitioned.append(request)
-            if kind not in (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE):
-                continue
-            try:
-                message = None if request.comm in of_size_1 else self._message(request)
-            except TargetReadError:
-                found.broken.append(request.handle)
-                continue
-            if message is None:
-                if (comm := self.started.comm(request)) and not _is_hidden_half(request):
-                    found.of[comm].others.append(request)
-            elif kind is RequestKind.RECV:
-                _sort_receive(message, found, posted, arrived, stands_for)
-            elif request.comm:
-                of = found.of[request.comm]
-                (of.sends if kind is RequestKind.SEND else of.held).append(message)
-        _join(found, stands_for)
+        for kind, message in self._active_messages(found):
+            comm = message.common.comm
+            if not comm:
+                if kind is RequestKind.RECV and message.is_unexpected:
+                    arrived.append(message)
+            elif kind is RequestKind.SEND:
+                found.of[comm].sends.append(message)
+            elif kind is RequestKind.MPROBE:
+                found.of[comm].held.append(message)
+            elif message.has_message:
+                found.of[comm].with_message.append(message)
+            else:
+                posted.append(message)
+        for each in found.of.values():
+            each.with_message[:] = _joined(each.with_message)
         posted, found.posted_in_order = _in_order(posted)
         for message in posted:
             found.of[message.common.comm].posted.append(message)
@@ -221,6 +231,26 @@ class Ch4Traffic:
         for message in arrived:
             found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
         return found
+
+    def _active_messages(self, found: Sorted) -> Iterator[tuple[RequestKind, Ch4Message]]:
+        """Yield the active messages among the requests in use; add to ``found`` the requests that are none."""
+        requests = self._mpi.requests
+        of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}
+        for request in requests.live().values():
+            kind = requests.kind(request)
+            if kind in PARTITIONED and request.comm:
+                found.of[request.comm].partitioned.append(request)
+            if kind not in POINT_TO_POINT:
+                continue
+            try:
+                message = None if request.comm in of_size_1 else self._message(request)
+            except TargetReadError:
+                found.broken.append(request.handle)
+                continue
+            if message is not None:
+                yield kind, message
+            elif (comm := self.started.comm(request)) and not _is_hidden_half(request):
+                found.of[comm].others.append(request)
 
     def _message(self, request: views.MpirRequest) -> Ch4Message | None:
         """Return the request as that of an active message, None where it is none.
@@ -237,49 +267,27 @@ class Ch4Traffic:
         return Ch4Message(request, am, extension, half if half is not None and not half.cc else None)
 
 
-def _sort_receive(
-    message: Ch4Message,
-    found: Sorted,
-    posted: list[Ch4Message],
-    arrived: list[Ch4Message],
-    stands_for: dict[int, Ch4Message],
-) -> None:
-    comm, state = message.common.comm, message.state
-    if not comm:
-        if state & AM_UNEXPECTED and not state & (AM_DEQUEUED | AM_MATCHED):
-            arrived.append(message)
-    elif message.complete or state or message.by_network is not None:
-        found.of[comm].with_message.append(message)
-        if state & AM_MATCHED and message.extension is not None and message.extension.match_req:
-            stands_for[message.extension.match_req] = message
-    else:
-        posted.append(message)
+def _joined(receives: Sequence[Ch4Message]) -> list[Ch4Message]:
+    """Return the receives of a communicator, each as one with the unexpected message that it was matched with.
 
+    Until that is here, both have a request: the message's has the state, the receive's the handle that the program has.
 
-def _join(found: Sorted, stands_for: dict[int, Ch4Message]) -> None:
-    """Show a message and the receive that it was matched with as one, by the handle that the program has.
-
-    Args:
-        found: what was sorted so far.
-        stands_for: messages by the address of their receive.
+        message, match_req -> receive    joined: the message, under the receive's handle
     """
-    for comm in {message.common.comm for message in stands_for.values()}:
-        receives = found.of[comm].with_message
-        waiting = {
-            each.common.address: each.common
-            for each in receives
-            if each.common.address in stands_for and not each.complete
-        }
-        of_message = {
-            stands_for[address].common.address: common
-            for address, common in waiting.items()
-            if stands_for[address].common.comm == comm
-        }
-        receives[:] = [
-            Ch4Message(of_message.get(each.common.address, each.common), each.am, each.extension)
-            for each in receives
-            if each.common.address not in waiting
-        ]
+    message_of = {each.match_req: each for each in receives if each.match_req}
+    receive_of = {
+        message_of[each.common.address].common.address: each.common
+        for each in receives
+        if each.common.address in message_of and not each.complete
+    }
+    replaced = {receive.address for receive in receive_of.values()}
+    return [
+        Ch4Message(receive_of[each.common.address], each.am, each.extension)
+        if each.common.address in receive_of
+        else each
+        for each in receives
+        if each.common.address not in replaced
+    ]
 
 
 def _nothing() -> OfCommunicator:

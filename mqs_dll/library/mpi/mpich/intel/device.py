@@ -87,18 +87,20 @@ class Intel(Device):
         """
         traffic = self._traffic()
         own = self._own_receives(traffic, entry)
-        yield from self._network.receives(entry, own) if self._network else own
+        yield from self._network.receives(entry, own) if self._network else (each for _, each in own)
         if entry.receives_in in traffic.split or not traffic.proved:
             raise BrokenStructureError("the list of posted receives is broken: the order of the receives is not known")
         if traffic.remote:
             self._refuse_network("receives", traffic.remote)
 
-    def _own_receives(self, traffic: IntelTraffic, entry: MpichEntry) -> Iterator[Operation]:
+    def _own_receives(self, traffic: IntelTraffic, entry: MpichEntry) -> Iterator[tuple[int, Operation]]:
+        """Yield the receives over shared memory, each with the address of its request; 0 for partitioned ones."""
         for message in traffic.held[entry.view.address]:
-            yield self._held(message, entry)
+            yield message.common.address, self._held(message, entry)
         for message in traffic.with_message[entry.receives_in] + traffic.posted[entry.receives_in]:
-            yield self._receive(message, entry)
-        yield from self._partitioned.receives(traffic.partitioned[entry.view.address], entry)
+            yield message.common.address, self._receive(message, entry)
+        for each in self._partitioned.receives(traffic.partitioned[entry.view.address], entry):
+            yield 0, each
 
     def _receive(self, message: IntelMessage, entry: MpichEntry) -> Operation:
         peers = entry.peers()
