@@ -158,7 +158,7 @@ def _pause(job: Job) -> str:
     if not job.stopped:
         return "none: the ranks ran on while they were read, so that what they say may not fit together"
     samples = max((len(process.samples) for process in job.processes), default=0)
-    looks = f", {samples} looks, {job.interval:g} s apart" if samples > 1 else ""
+    sampled = f", {samples} samples, {job.interval:g} s apart" if samples > 1 else ""
     uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
     apart = f", all nodes within {job.apart * 1000:.1f} ms" if job.apart else ""
-    return f"{job.pause * 1000:.1f} ms{apart}{looks}{uncounted}"
+    return f"{job.pause * 1000:.1f} ms{apart}{sampled}{uncounted}"

@@ -1,4 +1,4 @@
-"""How far a long look is, on a terminal's standard error only: rich is imported for that alone, agents lack it."""
+"""How far a long sample is, on a terminal's standard error only: rich is imported for that alone, agents lack it."""
 
 from __future__ import annotations
 

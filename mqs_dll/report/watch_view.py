@@ -40,7 +40,7 @@ _STYLES = {Certainty.PROVED: "red", Certainty.SUSPECTED: "yellow"}
 
 
 class Screen(NamedTuple):
-    """What one look at a job showed, as a renderable that fills the screen it is printed on, and no more."""
+    """What one sample of a job showed, as a renderable that fills the screen it is printed on, and no more."""
 
     job: Job
     verdict: Verdict

@@ -51,9 +51,9 @@ class Analysis:
         """Processes that are proved or suspected to be stuck."""
 
     def stood_still(self, place: int) -> bool:
-        """Tell whether a process was surely in one and the same call from one look to the next.
+        """Tell whether a process was surely in one and the same call from one sample to the next.
 
-        A loop may make the same call again and again, and look the same in every look, with a message under way each
+        A loop may make the same call again and again, and look the same in every sample, with a message under way each
         time. That is ruled out where its returns were watched for, or where its operations are numbered.
         """
         if self.motions[place] is not Motion.SAME:

@@ -23,10 +23,10 @@ def add_missing(
 ) -> None:
     """Let each such call wait for all members of its communicator that are not in the same call.
 
-    Where it can't be told which communicator a call is on, it waits for those of one of them; and whoever is in such
-    a call counts as inside on all, which proves less. Who isn't in the call may have left it: then all have entered,
-    and those inside wait for what a member has still to pass on that has gone on in the call since the look before, or
-    for a message that is on its way.
+    Where it isn't known which communicator a call is on, it waits for the members of one of the candidates. Whoever is
+    in such a call counts as inside on all candidates, which proves less. A process that isn't in the call may have left
+    it: then all have entered, and those inside wait for what a member has still to pass on that has progressed in the
+    call since the last sample, or for a message that is on its way.
     """
     calls = _Calls(communicators, waits, went_on_in)
     for thread in calls.threads:

@@ -82,7 +82,7 @@ class Evaluator:
     def _turns(self, part: Sequence[int], unmet: dict[int, list[Need]]) -> bool:
         """Tell whether processes wait for each other only inside one collective call: that ends by itself.
 
-        What one look shows of it is a moment of its traffic, and a loop over such a call may look the same every time.
+        A sample shows one moment of the call's traffic, and a loop over such a call may look the same every time.
         """
         calls: set[tuple[str, int | None]] = set()
         within = {*part}

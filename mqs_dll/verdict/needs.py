@@ -58,8 +58,8 @@ class Need:
     perhaps: bool = False
     """It may be another request that the call waits for."""
     delivery_confirmed: bool = False
-    """No message that is under way could end it: also one look proves that. Of a send whose message has arrived; not of
-    a receive, whose message may have been sent before its peer exited."""
+    """No message that is under way could end it, so that one sample is a proof. True of a send whose message has
+    arrived; not of a receive, whose message may have been sent before its peer exited."""
 
 
 class Needs:

@@ -51,7 +51,7 @@ class Waits:
         self._doubt_those_who_just_ended()
 
     def _doubt_those_who_just_ended(self) -> None:
-        """Let what was sent by processes that ended since the look before be under way to those who wait for them."""
+        """Let what was sent by processes that ended since the sample before be under way to those who wait for them."""
         ended = {place for place in self.gone if _has_just_ended(self._joined.job.processes[place])}
         doubtful: dict[tuple[int | None, ...], bool] = {EVERYBODY: bool(ended)}
         for need in (
@@ -307,7 +307,7 @@ def _is_gone(process: JobProcess) -> bool:
 
 
 def _has_just_ended(process: JobProcess) -> bool:
-    """Tell whether a process that is in MPI_Finalize was not yet there in the look before."""
+    """Tell whether a process that is in MPI_Finalize was not yet there in the sample before."""
     stacks = process.samples[-2].stacks if len(process.samples) > 1 else ()
     return not isinstance(stacks, Hidden) and bool(stacks) and not _is_ending(in_mpi(stacks))
 

@@ -18,13 +18,13 @@ from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
-TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
+TWICE = "Take two samples, with --samples 2: a message that is under way in the first has arrived by the second."
 HELD = {
     CORE_FILES: "Core files are of different moments: what was under way then does not show in them.",
-    GDB: "gdb stopped the ranks at different moments: let them all go on for a second, interrupt them, and look again.",
+    GDB: "gdb stopped the ranks at different moments: continue all for a second, interrupt them, and sample again.",
 }
 LOOPS = (
-    "A loop may look like this twice: look again, or let mqs count what calls return "
+    "A loop may look like this twice: sample again, or let mqs count what calls return "
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
 )
 NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
@@ -38,7 +38,7 @@ MAX_ASKED = 32
 
 
 BY_NETWORK = (
-    "A message between nodes may be under way for longer than these looks: "
+    "A message between nodes may be under way for longer than the time between two samples: "
     f"with --interval {SECONDS_UNDER_WAY:g}s it can be proved."
 )
 
@@ -146,8 +146,8 @@ class Case:
             return CALLS
         if not job.stopped:
             return RUNNING
-        looks = max((len(process.samples) for process in job.processes), default=0)
-        if looks < 2:
+        samples = max((len(process.samples) for process in job.processes), default=0)
+        if samples < 2:
             return TWICE
         for place in processes:
             if guessed := [thread.call for thread in analysis.waits.of_process[place].threads if thread.guessed]:

@@ -70,10 +70,10 @@ class _Peers:
     def absent(self, need: Need) -> dict[Cause, frozenset[int]]:
         """Return them by cause; of several any of which would do, gone ones only when there is nobody else."""
         if need.peers not in self._known:
-            self._known[need.peers] = self._look(need)
+            self._known[need.peers] = self._by_cause(need)
         return self._known[need.peers]
 
-    def _look(self, need: Need) -> dict[Cause, frozenset[int]]:
+    def _by_cause(self, need: Need) -> dict[Cause, frozenset[int]]:
         by_cause: dict[Cause, set[int]] = {}
         stuck = 0
         for peer in need.peers:
@@ -227,10 +227,10 @@ def of_unexplained(case: Case) -> Iterator[Finding]:
     for call, places in by_call.items():
         at = case.names.at(places) if len(places) == 1 else ""
         sentence = (
-            f"{case.names.ranks(places)} {are(places)} in {call}{at}, and did not leave it between two looks; what it "
-            "waits for is in no queue."
+            f"{case.names.ranks(places)} {are(places)} in {call}{at}, and did not leave it between two samples; what "
+            "it waits for is in no queue."
         )
-        advice = "It may end by itself: look again, and at the ranks, files or nodes that it is about."
+        advice = "It may end by itself: sample again, and look at the ranks, files or nodes that it is about."
         yield case.finding(Cause.UNEXPLAINED, Certainty.SUSPECTED, sentence, advice, places)
 
 
@@ -300,7 +300,7 @@ def state_words(case: Case, peers: Collection[int]) -> str:
     if state is State.STOPPED and len(peers) > 1:
         return f"{verb} {names.halt(peers)}"
     at = names.at(peers) if len(peers) == 1 else ""
-    moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
+    moves = {Motion.SAME: ", and did not move between two samples", Motion.COMPUTES: ", and computes"}
     lock = names.lock(peer) if len(peers) == 1 else ""
     return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}{lock}"
 

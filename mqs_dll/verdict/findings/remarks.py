@@ -52,7 +52,7 @@ def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
 def of_turning(case: Case) -> Iterator[Finding]:
     """Yield the collective calls in which all wait, and nobody is missing: they end by themselves, if all is right.
 
-    Where all surely stood still between two looks nothing moves; else a loop over the call may look like this.
+    Where all surely stood still between two samples nothing moves; else a loop over the call may look like this.
     """
     analysis = case.analysis
     for part in analysis.suspected.turning:
@@ -65,7 +65,7 @@ def of_turning(case: Case) -> Iterator[Finding]:
         same = all(thread.communicator is not None for thread in threads)
         where = ": nobody is missing, but" if same else ", on what communicators can't be told, and"
         moves = "moves" if stood_still else "is seen to move"
-        sentence = f"{case.names.ranks(part)} are all in {what} in both looks{where} nothing {moves}"
+        sentence = f"{case.names.ranks(part)} are all in {what} in both samples{where} nothing {moves}"
         differing = case.differing(part, first.call) if stood_still else ""
         sentence += f"; they disagree about its arguments: {differing}." if differing else "."
         certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
