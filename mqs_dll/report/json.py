@@ -36,7 +36,7 @@ _JOB = (
     "sizes",
 )
 
-MOST_SNAPSHOTS = 1000
+MAX_SNAPSHOTS = 1000
 """Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""
 
 
@@ -54,7 +54,7 @@ def render(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> str:
 def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dict[str, Any]:
     """Return a job and its verdict in terms of JSON; the arguments are those of render()."""
     if snapshots is None:
-        snapshots = len(job.processes) <= MOST_SNAPSHOTS
+        snapshots = len(job.processes) <= MAX_SNAPSHOTS
 
     @cache  # thousands of waits may share one tuple of thousands
     def runs(places: tuple[int, ...]) -> list[list[int]]:

@@ -14,15 +14,15 @@ from mqs_dll.report.names import CommunicatorNames, name_many, titled
 from mqs_dll.report.words import GRAVITY, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind
 
-MOST_ARROWS = 150
+MAX_ARROWS = 150
 """More than that hide each other."""
 
-_MOST_LABELS = 2
+_MAX_LABELS = 2
 """Calls and communicators that one arrow names; of more their number is told."""
 
-_MOST_TAGS = 3
+_MAX_TAGS = 3
 
-_MOST_TARGETS = 3
+_MAX_TARGETS = 3
 """Arrows that one wait may have; for more it points at a node that stands for all of them."""
 
 
@@ -81,8 +81,8 @@ class Arrow:
         """Return the labels in few lines: those that differ in their tags alone are put together."""
         tags = grouped(((label.what, label.communicator), label.tag) for label in self.labels)
         blocks = [[what + _tags(known), name] for (what, name), known in tags.items()]
-        lines = [line for block in blocks[:_MOST_LABELS] for line in block if line]
-        return lines if len(blocks) <= _MOST_LABELS else [*lines, f"and {len(blocks) - _MOST_LABELS} more"]
+        lines = [line for block in blocks[:_MAX_LABELS] for line in block if line]
+        return lines if len(blocks) <= _MAX_LABELS else [*lines, f"and {len(blocks) - _MAX_LABELS} more"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class _Painter:
         remarks = []
         if len(self._groups) < len(self._job.processes):
             remarks.append("Ranks that do the same share a node.")
-        if len(arrows) > MOST_ARROWS:
-            remarks.append(f"{len(arrows) - MOST_ARROWS} of {len(arrows)} arrows are left out, the least grave ones.")
-        return Picture(tuple(self._nodes), tuple(arrows[:MOST_ARROWS]), tuple(remarks))
+        if len(arrows) > MAX_ARROWS:
+            remarks.append(f"{len(arrows) - MAX_ARROWS} of {len(arrows)} arrows are left out, the least grave ones.")
+        return Picture(tuple(self._nodes), tuple(arrows[:MAX_ARROWS]), tuple(remarks))
 
     # ------------------------------------------------------------ nodes
 
@@ -188,7 +188,7 @@ class _Painter:
             among = peers if wait.process in peers else peers | {wait.process}  # shared by all on a communicator
             return [self._stand_in(Shape.ANY, "any of", name, among)]
         nodes = {self._group_of[peer] for peer in peers}
-        if len(nodes) > _MOST_TARGETS:
+        if len(nodes) > _MAX_TARGETS:
             return [self._stand_in(Shape.ALL, "all of", name, peers)]
         return sorted(nodes)
 
@@ -225,8 +225,8 @@ def _tags(tags: Sequence[str]) -> str:
     """Return the tags of equal waits in words, to stand behind the call."""
     if tags in ([""], ["any"]):
         return ", any tag" if tags[0] else ""
-    shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MOST_TAGS]
-    more = f" and {len(tags) - _MOST_TAGS} more" if len(tags) > _MOST_TAGS else ""
+    shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MAX_TAGS]
+    more = f" and {len(tags) - _MAX_TAGS} more" if len(tags) > _MAX_TAGS else ""
     return f", tag{'s' if len(tags) > 1 else ''} {', '.join(shown)}{more}"
 
 

@@ -14,7 +14,7 @@ from mqs_dll.report.words import FROM_CALL, SURE, RankView, Tag, ranks_of, tag_o
 from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
-MOST_ROWS = 30_000
+MAX_ROWS = 30_000
 """Of one table: some megabytes of the page, and more than anybody reads."""
 
 
@@ -85,7 +85,7 @@ def waits(job: Job, verdict: Verdict, places: Places) -> PageTable:
     names = CommunicatorNames(job, verdict)
     merged = grouped((_alike(wait, places), wait) for wait in verdict.waits)
     weight = _weights(verdict)
-    kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MOST_ROWS]
+    kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MAX_ROWS]
     return PageTable(
         name="waits",
         title="Who waits for whom",
@@ -147,7 +147,7 @@ def activities(job: Job, verdict: Verdict, places: Places) -> PageTable:
     """Return what the processes do; those that do the same share a row."""
     merged = grouped((_activity_row(rank), rank.place) for rank in ranks_of(job, verdict))
     weight = _weights(verdict)
-    kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
+    kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MAX_ROWS]
     return PageTable(
         name="activities",
         title="What each rank does",
@@ -193,7 +193,7 @@ def communicators(job: Job, verdict: Verdict, places: Places) -> PageTable:
     used = {wait.communicator_id for wait in verdict.waits}
     listed = [(number, facts) for number, facts in enumerate(verdict.communicators) if facts.size > 1 or number in used]
     lonely = len(verdict.communicators) - len(listed)
-    kept = listed[:MOST_ROWS]
+    kept = listed[:MAX_ROWS]
     members = [[place for place in facts.members if place is not None] for _, facts in kept]
     remark = f"{lonely} communicators of one process each, on which nobody waits, are not listed."
     return PageTable(

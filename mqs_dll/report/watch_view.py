@@ -26,7 +26,7 @@ _PLAIN_HEIGHT = 60
 """Lines of a frame that no screen limits."""
 
 _WIDEST_RANKS = 20
-_MOST_PENDING = 4
+_MAX_PENDING = 4
 
 _AROUND_ROWS = 3
 """Lines besides the headline and the rows: the table's titles, how many more there are, and an empty last one."""
@@ -121,8 +121,8 @@ def _does(row: Row, processes: Iterable[JobProcess]) -> str:
     if different == [()]:
         return row.does
     phrases = list(different[0]) if len(different) == 1 else ["different things"]
-    if len(phrases) > _MOST_PENDING:
-        phrases[_MOST_PENDING - 1 :] = [f"and {len(phrases) - _MOST_PENDING + 1} more"]
+    if len(phrases) > _MAX_PENDING:
+        phrases[_MAX_PENDING - 1 :] = [f"and {len(phrases) - _MAX_PENDING + 1} more"]
     return f"{row.does}; pending: {'; '.join(phrases)}"
 
 

@@ -14,7 +14,7 @@ from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
 
-MOST_CANDIDATES = 16
+MAX_CANDIDATES = 16
 """Communicators that a call of which nothing else is known may be on; with more it proves nothing."""
 
 
@@ -35,7 +35,7 @@ def add_missing(
             if need is not None:
                 thread.also.append(need)
             continue
-        if len(thread.candidates) > MOST_CANDIDATES:
+        if len(thread.candidates) > MAX_CANDIDATES:
             continue
         needs = [calls.need(candidate, thread) for candidate in thread.candidates]
         if None not in needs:
@@ -81,7 +81,13 @@ class _Calls:
         if not missing:
             return None
         return Need(
-            WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, satisfied=unknown_if(self._goes_on[key])
+            WaitKind.COLLECTIVE,
+            call,
+            communicator,
+            None,
+            missing,
+            all_of=True,
+            satisfied=unknown_if(self._goes_on[key]),
         )
 
 

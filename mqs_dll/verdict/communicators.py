@@ -19,7 +19,7 @@ from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.verdict.results import CommunicatorFacts
 
-MOST_MEMBERS = 1 << 22
+MAX_MEMBERS = 1 << 22
 """Of all communicators and windows of a job: forty of each of a hundred thousand ranks. A few bytes of a file, or of a
 process, can name a group of millions again and again; whatever is beyond this has members that aren't known."""
 
@@ -72,11 +72,11 @@ class JobCommunicator:
 class MemberBudget:
     """How many members may still be listed."""
 
-    def __init__(self, most: int = MOST_MEMBERS) -> None:
+    def __init__(self, most: int = MAX_MEMBERS) -> None:
         self._left = most
 
-    def has(self, count: int) -> bool:
-        """Take room for so many; return False, and take none, where there is less."""
+    def charge(self, count: int) -> bool:
+        """Take so many from the budget; return False, and take none, where fewer are left."""
         if count > self._left:
             return False
         self._left -= count
@@ -86,16 +86,16 @@ class MemberBudget:
 class JobCommunicators:
     """All communicators of a job, and which process has which of them."""
 
-    def __init__(self, job: Job, places: dict[tuple[int, int], int], room: MemberBudget) -> None:
+    def __init__(self, job: Job, places: dict[tuple[int, int], int], budget: MemberBudget) -> None:
         """Join them.
 
         Args:
             job: the job.
             places: of processes, by MPI_COMM_WORLD and rank.
-            room: for members.
+            budget: of members.
         """
         self._job = job
-        self._room = room
+        self._budget = budget
         self._places = places
         self._by_key: dict[Hashable, int] = {}
         self._groups: dict[tuple[int, ...], tuple[int, bool]] = {}
@@ -134,7 +134,7 @@ class JobCommunicators:
 
     def _put(self, members: list[int | None], rank: int, place: int) -> None:
         beyond = rank + 1 - len(members)
-        if beyond > 0 and self._room.has(beyond):
+        if beyond > 0 and self._budget.charge(beyond):
             members += [None] * beyond
         if rank < len(members):
             members[rank] = place
@@ -167,7 +167,7 @@ class JobCommunicators:
         marks = snapshot.label
         known = None if isinstance(group, Hidden) else group
         members: list[int | None] = []
-        if known is not None and self._room.has(len(known)):
+        if known is not None and self._budget.charge(len(known)):
             members += [self._places.get((world, rank)) for rank in known]
         place = len(self.all)
         self.all.append(

@@ -67,11 +67,11 @@ def _doubtful(analysis: Analysis) -> set[int]:
 
     It may have left it and made it again.
     """
-    turning = {place for part in analysis.suspected.turning for place in part}
+    in_progress = {place for part in analysis.suspected.in_progress for place in part}
     return {
         place
         for place, wait in enumerate(analysis.waits.of_process)
-        if (place in turning or (wait.call is not None and what_ends(wait.call) is Blocks.UNKNOWN))
+        if (place in in_progress or (wait.call is not None and what_ends(wait.call) is Blocks.UNKNOWN))
         and analysis.motions[place] is not Motion.CHANGED
     }
 
@@ -145,7 +145,7 @@ def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
 def _telling(thread: ThreadWait) -> Iterator[Need]:
     """Yield what a thread waits for, but no message of a collective from anybody where it is known who is missing."""
     for need in thread.all_needs():
-        from_anybody = need.kind is WaitKind.COLLECTIVE and not need.every and len(need.peers) != 1
+        from_anybody = need.kind is WaitKind.COLLECTIVE and not need.all_of and len(need.peers) != 1
         if not (thread.also and from_anybody):
             yield need
 
@@ -160,7 +160,7 @@ def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: C
         communicator=None if communicator is None else names.communicators[communicator],
         communicator_id=communicator,
         peers=analysis.known_peers(need),
-        any_source=len(need.peers) > 1 and not need.every,
+        any_source=len(need.peers) > 1 and not need.all_of,
         peer_rank=None if pending is None else pending.peer_rank,
         tag=None if pending is None or need.kind is WaitKind.COLLECTIVE else pending.tag,
         any_tag=pending is not None and pending.any_tag,

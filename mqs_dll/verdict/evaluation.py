@@ -25,7 +25,7 @@ class Evaluation:
     """Processes that can't go on."""
     unmet: dict[int, list[Need]]
     """By stuck process, its needs that can't be met."""
-    turning: list[list[int]]
+    in_progress: list[list[int]]
     """Processes that wait for each other inside one collective call, in which nobody is missing."""
     frees: Callable[[Iterable[Need]], int]
     """Returns how many stuck processes could go on if some needs were met."""
@@ -58,7 +58,7 @@ class Evaluator:
         for place in candidates:
             self._need_nodes[place] = []
             self._graph.set(place, 1, [self._thread(place, thread) for thread in self._processes[place].threads])
-        turning: list[list[int]] = []
+        in_progress: list[list[int]] = []
         while True:
             live = self._graph.fixpoint(free)
             unmet = {
@@ -68,8 +68,8 @@ class Evaluator:
             }
             released = [part for part in Components(unmet, len(self._processes)).all if self._turns(part, unmet)]
             if not released:
-                return Evaluation({*unmet}, unmet, turning, partial(self._frees, free, unmet))
-            turning += released
+                return Evaluation({*unmet}, unmet, in_progress, partial(self._frees, free, unmet))
+            in_progress += released
             free.update(place for part in released for place in part)
 
     def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
@@ -91,7 +91,7 @@ class Evaluator:
             calls.update((need.what, thread.communicator) for thread in threads for need in thread.needs)
             for need in unmet[place]:
                 waits_for_other = len(need.peers) == 1 and need.peers[0] not in within
-                if need.kind is not WaitKind.COLLECTIVE or need.every or waits_for_other:
+                if need.kind is not WaitKind.COLLECTIVE or need.all_of or waits_for_other:
                     return False
         return len(calls) == 1 and len(part) > 1 and not self._analysis.disagree(part, calls.pop()[0])
 
@@ -110,16 +110,16 @@ class Evaluator:
         elif len(need.peers) == 1 and need.peers[0] is not None:
             node = self._graph.add(1, (need.peers[0],))
         else:
-            node = self._graph.add(1, (self._group(need.peers, need.every),))
+            node = self._graph.add(1, (self._group(need.peers, need.all_of),))
         self._need_nodes[place].append((need, node))
         return node
 
-    def _group(self, peers: tuple[int | None, ...], every: bool) -> int:
+    def _group(self, peers: tuple[int | None, ...], all_of: bool) -> int:
         """Return the node of a set of processes; one for all who wait for the same set."""
-        if (peers, every) not in self._shared:
+        if (peers, all_of) not in self._shared:
             known = [peer for peer in peers if peer is not None] if peers else range(len(self._processes))
-            self._shared[peers, every] = self._graph.add(len(known) if every else 1, known)
-        return self._shared[peers, every]
+            self._shared[peers, all_of] = self._graph.add(len(known) if all_of else 1, known)
+        return self._shared[peers, all_of]
 
     def _needs_all(self, thread: ThreadWait) -> bool:
         """Tell whether a thread needs all that it may wait for; where that isn't known, a proof lets one do."""

@@ -13,7 +13,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import JobCommunicators, MemberBudget
 from mqs_dll.verdict.matching import pair
-from mqs_dll.verdict.order import set_counterparts, set_standings
+from mqs_dll.verdict.order import set_other_ends, set_standings
 from mqs_dll.verdict.pending import Pending
 
 
@@ -44,7 +44,7 @@ class Joined:
         everything = [each for operations in self.operations for each in operations]
         self.under_way = set_standings(everything)
         """Senders, receivers and channels with messages under way that no queue has."""
-        set_counterparts(everything, self.whole)
+        set_other_ends(everything, self.whole)
         pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:

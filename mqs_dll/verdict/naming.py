@@ -28,7 +28,7 @@ _STATES = {
     State.IDLE: "perhaps outside MPI",
     State.GONE: "in MPI_Finalize",
 }
-_MOST_CALLS = 3
+_MAX_CALLS = 3
 _EVALUATES = ("PyEval", "_PyEval", "PyRun", "_PyRun")
 _OF_PYTHON = ("_Py", "Py")
 _GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
@@ -319,7 +319,7 @@ class Names:
 def _other_threads(wait: ProcessWait) -> str:
     """Return " (another thread in MPI_Send)", of a process several threads of which wait in MPI; else nothing."""
     others = [thread.call for thread in wait.threads[1:] if thread.call is not None]
-    listed = ", ".join([*dict.fromkeys(others)][:_MOST_CALLS])
+    listed = ", ".join([*dict.fromkeys(others)][:_MAX_CALLS])
     return listed and f" ({'another thread' if len(others) == 1 else 'other threads'} in {listed})"
 
 

@@ -42,7 +42,7 @@ class Need:
     """The operation; None where only the call is known."""
     peers: tuple[int | None, ...]
     """Processes that could end it, None for one that isn't known; Shared where they are many. EVERYBODY: any of all."""
-    every: bool = False
+    all_of: bool = False
     """All of the peers have to, not any one of them."""
     satisfied: Evidence = Evidence.NO
     """Whether it ends without its peers: YES where it is matched, or what matches is there. UNKNOWN where something is
@@ -84,14 +84,14 @@ class Needs:
             if each.status is Status.MATCHED and not each.words.held:
                 for tag in {each.tag, None}:
                     self._under_way[each.process, each.channel, each.words.internal, each.peer, tag] += 1
-            elif each.status is Status.PENDING and each.partner is None:
+            elif each.status is Status.PENDING and each.match is None:
                 source = ANY if each.any_source else each.peer
                 self._open_receives[each.process, each.channel, each.words.internal, source] += 1
         self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
         """Messages that no receive has matched and that don't tell their send, by target, channel, source and tag; and
         again with None for the tag."""
         for each in joined.pending(Queue.UNEXPECTED):
-            if each.partner is None and each.counterpart is None:
+            if each.match is None and each.other_end is None:
                 for tag in (each.tag, None):
                     self._arrived[each.process, each.channel, each.peer, tag] += 1
         self._behind: set[tuple[int, int, int]] = set()
@@ -104,14 +104,14 @@ class Needs:
         self._vague_sends: Counter[tuple[int, int, int]] = Counter()
         """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
         for each in joined.pending(Queue.SENDS):
-            vague = each.status is Status.PENDING and each.partner is None and each.tag is None
+            vague = each.status is Status.PENDING and each.match is None and each.tag is None
             if vague and each.peer is not None and not self._has_arrived(each):
                 for source in (each.process, ANY):
                     self._vague_sends[each.peer, each.channel, source] += 1
 
     def _has_arrived(self, send: Pending) -> bool:
         if send.words.message is not None:
-            return send.counterpart is not None and send.partner is None
+            return send.other_end is not None and send.match is None
         return send.peer is not None and self._arrived[send.peer, send.channel, send.process, send.tag] > 0
 
     def of(self, pending: Pending, what: str, kind: WaitKind | None = None) -> Need:
@@ -172,7 +172,7 @@ class Needs:
             *(each for each in self._joined.operations[receive.process] if each.queue is Queue.UNEXPECTED),
         )
         return any(
-            each.partner is None
+            each.match is None
             and each.status is not Status.MATCHED
             and each.words.internal == receive.words.internal
             and each.channel == receive.channel
@@ -184,19 +184,19 @@ class Needs:
         self._set_peers(need, send)
         channel, internal = send.channel, send.words.internal
         done = self._is_done(send) or (
-            send.counterpart is None
+            send.other_end is None
             and send.peer is not None
             and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
         )
         if not done and send.peer is not None:
             arrived = self._has_arrived(send)
-            done = send.standing is Standing.TAKEN and not arrived and send.kept is None
+            done = send.standing is Standing.TAKEN and not arrived and send.matched_message is None
             vague = send.tag is None and any(
                 self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
             )
             unclear = self._open_receives[send.peer, channel, internal, None] > 0
             # what a matched probe has may be another message with this envelope, and an answer to this one under way
-            need.satisfied |= unknown_if((vague and not arrived) or unclear or send.kept is not None)
+            need.satisfied |= unknown_if((vague and not arrived) or unclear or send.matched_message is not None)
             need.delivery_confirmed = arrived
         if done:
             need.satisfied = Evidence.YES
@@ -204,7 +204,7 @@ class Needs:
 
     def _is_done(self, pending: Pending) -> bool:
         if pending.status is Status.PENDING:
-            return pending.partner is not None
+            return pending.match is not None
         return pending.peer not in self._gone
 
     def _set_peers(self, need: Need, pending: Pending) -> None:

@@ -51,16 +51,16 @@ class Pending:
     arrived: int | None
     """Bytes of the message that a receive has got; None where there is none, or it isn't known."""
     words: Words
-    partner: Pending | None = None
-    """What matches it: they will meet."""
+    match: Pending | None = None
+    """The message that a receive will match; the receive that a message will match."""
     standing: Standing = Standing.UNKNOWN
     """Of a send."""
-    counterpart: Pending | None = None
+    other_end: Pending | None = None
     """Of a send, its message where that lies unexpected; of such a message, its send."""
-    kept: Pending | None = None
-    """Of a send: its message, where a matched probe of its receiver has that."""
+    matched_message: Pending | None = None
+    """Of a send: its message, where a matched probe of its receiver has taken it."""
     guessed: bool = False
-    """Of a receive: another one from any source may take its partner, or it may take another message."""
+    """Of a receive: another one from any source may take its match, or it may take another message."""
 
     origin: Origin = Origin.QUEUE
     is_hidden: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-MOST_RUNS = 12
+MAX_RUNS = 12
 """More parts than that are cut, and counted."""
 
 Interval = tuple[int, int]
@@ -14,7 +14,7 @@ SHORTEST_STRIDE = 5
 """Members of a progression that is worth "0-98:2"."""
 
 
-def ranges(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+def ranges(ranks: Iterable[int], most: int | None = MAX_RUNS) -> str:
     """Return ranks in brackets: "[0-3,7]", every second one "[0-98:2]"; each once, ascending.
 
     Args:
@@ -28,7 +28,7 @@ def ranges(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
     return f"[{','.join(map(_run_text, runs[:most]))},... {len(ordered)} in all]"
 
 
-def rank_words(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+def rank_words(ranks: Iterable[int], most: int | None = MAX_RUNS) -> str:
     """Return "rank 7" or "ranks [0-3,7]"."""
     distinct = {*ranks}
     if len(distinct) == 1:

@@ -18,7 +18,7 @@ from mqs_dll.verdict.pending import Pending
 AWAY = {"MPI_Bcast": Queue.SENDS, "MPI_Reduce": Queue.RECEIVES}
 """For each call, what a process does with those below it in the tree; it does the other with the one above it."""
 
-MOST_PROCESSES = 1 << 10
+MAX_PROCESSES = 1 << 10
 """Of a communicator whose trees are looked through."""
 
 SHORT = 2048
@@ -81,7 +81,7 @@ class Roots:
         communicator = self._communicators.all[where.pop()]
         members, size = communicator.members, communicator.size
         whole = self._communicators.all[self._communicators.whole(communicator.place)]
-        if not 1 < size <= MOST_PROCESSES or whole.size != size or None in members or place not in members:
+        if not 1 < size <= MAX_PROCESSES or whole.size != size or None in members or place not in members:
             return frozenset()
         below = frozenset(each.peer_rank for each in messages if each.peer_rank is not None)
         rank = members.index(place)

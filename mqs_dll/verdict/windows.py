@@ -66,7 +66,7 @@ class JobWindows:
         job: Job,
         places: dict[tuple[int, int], int],
         stacks_of: Sequence[tuple[CallStack, ...]],
-        room: MemberBudget,
+        budget: MemberBudget,
     ) -> None:
         """Join them.
 
@@ -74,9 +74,9 @@ class JobWindows:
             job: the job.
             places: of processes, by MPI_COMM_WORLD and rank.
             stacks_of: the stacks of each process; empty where they aren't known.
-            room: for members.
+            budget: of members.
         """
-        self._room = room
+        self._budget = budget
         self._job = job
         self._places = places
         self._calls = [{stack.call for stack in stacks if stack.call is not None} for stacks in stacks_of]
@@ -98,7 +98,7 @@ class JobWindows:
             number = self._by_key.setdefault((*alike, seen[alike]), len(self.all))
             if number == len(self.all):
                 members: list[int | None] = [None] * min(max(window.size, 0), 2)  # of several nobody knows
-                if window.ranks and self._room.has(len(window.ranks)):
+                if window.ranks and self._budget.charge(len(window.ranks)):
                     members = [self._places.get((process.world, rank)) for rank in window.ranks]
                 self.all.append(JobWindow(number, window.name, window.size, members))
             self.all[number].by_process[place] = window
@@ -185,7 +185,7 @@ class JobWindows:
             return need
         is_sure = bool(own) or len(known) == 1
         need = self._made(call, OneSided(window.place, missing="MPI_Win_post" if is_sure else ""), known, window)
-        need.every = bool(own) and len(known) > 1
+        need.all_of = bool(own) and len(known) > 1
         need.satisfied |= unknown_if(not known)
         return need
 
@@ -202,7 +202,7 @@ class JobWindows:
         inside = tuple(peer for peer in group if peer is not None and me in (self._said(peer, window, "started") or ()))
         if own and inside:
             need = self._made(call, OneSided(window.place, missing="MPI_Win_complete"), inside, window)
-            need.every = len(inside) > 1
+            need.all_of = len(inside) > 1
             return need
         known = tuple(peer for peer in group if peer is not None)
         missing = "MPI_Win_complete" if len(known) == 1 else ""

@@ -551,6 +551,6 @@ def test_rows_beyond_the_first_are_shown_when_asked_for(browser: Browser) -> Non
 
 def test_rows_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes missing without a sentence."""
-    monkeypatch.setattr(tables, "MOST_ROWS", 20)
+    monkeypatch.setattr(tables, "MAX_ROWS", 20)
     page = html.render(*large_job(60))
     assert "100 more rows are left out of this page; --csv and --json have them all." in page

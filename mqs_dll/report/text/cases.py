@@ -58,7 +58,7 @@ class WaitSummary(NamedTuple):
     tag: str
     any_source: bool
     inside: bool
-    """Of a collective: the peers are partners in its algorithm, who may well have entered it."""
+    """Of a collective: the peers are those of its algorithm, who may well have entered it."""
     peers: Peers
     peer_ranks: frozenset[int]
     """In the communicator; without those that aren't known."""
@@ -114,7 +114,7 @@ def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) ->
 
 
 def _telling(waits: Iterable[Wait]) -> list[Wait]:
-    """Return the waits without those for a partner in a collective that others have not entered: that is the cause."""
+    """Return the waits without those for a peer in a collective that others have not entered: that is the cause."""
     everything = list(waits)
     missed = {wait.communicator_id for wait in everything if wait.kind is WaitKind.COLLECTIVE and not _is_inside(wait)}
     return [wait for wait in everything if not _is_inside(wait) or wait.communicator_id not in missed]

@@ -12,13 +12,13 @@ from mqs_dll.report.text.cases import Peers, RankSummary, WaitSummary, cases
 from mqs_dll.report.words import FROM_CALL
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
-MOST_ROWS = 24
+MAX_ROWS = 24
 """That leaves room on a screen for what is wrong."""
 
-MOST_LINES = 4
+MAX_LINES = 4
 """Of one row: a process may wait for thousands of messages."""
 
-_MOST_VALUES = 3
+_MAX_VALUES = 3
 """Tags or names that are listed where the processes of a row differ in them."""
 
 _GRAVITY = {Certainty.PROVED: 0, Certainty.SUSPECTED: 1, Certainty.NOTED: 3, None: 3}
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     """The program's file and line; empty where not known."""
 
 
-def rows(job: Job, verdict: Verdict, most: int = MOST_ROWS) -> tuple[Row, ...]:
+def rows(job: Job, verdict: Verdict, most: int = MAX_ROWS) -> tuple[Row, ...]:
     """Return the processes in rows, the stuck ones first; more than ``most`` only where merging can't help."""
     names = CommunicatorNames(job, verdict)
     everyone = list(cases(job, verdict, names))
@@ -60,7 +60,7 @@ def rows(job: Job, verdict: Verdict, most: int = MOST_ROWS) -> tuple[Row, ...]:
     return _in_order(job, (_row(job, names, group) for group in groups.values()))
 
 
-def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MOST_LINES) -> tuple[Row, ...]:
+def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MAX_LINES) -> tuple[Row, ...]:
     """Return one row for each process, in the order of the job; with at most so many things that it waits for."""
     names = CommunicatorNames(job, verdict)
     return tuple(_row(job, names, [case], most_lines) for case in cases(job, verdict, names))
@@ -116,7 +116,7 @@ _LEVELS: tuple[Callable[[RankSummary], Hashable], ...] = (
 # ---------------------------------------------------------------- a row in words
 
 
-def _row(job: Job, names: CommunicatorNames, group: Sequence[RankSummary], most_lines: int | None = MOST_LINES) -> Row:
+def _row(job: Job, names: CommunicatorNames, group: Sequence[RankSummary], most_lines: int | None = MAX_LINES) -> Row:
     """Return the row of processes, which may have no more in common than the call."""
     first = group[0]
     places = tuple(case.place for case in group)
@@ -188,6 +188,6 @@ def _distance(place: int, peers: Peers) -> int | Peers:
 def _listed(values: Iterable[str]) -> str:
     """Return the different values, or how many there are."""
     different = list(dict.fromkeys(values))
-    if len(different) > _MOST_VALUES:
+    if len(different) > _MAX_VALUES:
         return f"{len(different)} different ones"
     return ", ".join(value or "not known" for value in different) if len(different) > 1 else different[0]

@@ -13,7 +13,7 @@ from mqs_dll.job.records import Job
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import columns, indented
-from mqs_dll.report.text.rows import MOST_ROWS, Row, row_for_each, rows
+from mqs_dll.report.text.rows import MAX_ROWS, Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict
 
 _WIDE = 110
@@ -29,7 +29,7 @@ def parts(job: Job, verdict: Verdict, *, everything: bool = False) -> Iterator[R
     if not job.processes:
         return
     found = row_for_each(job, verdict, None) if everything else rows(job, verdict)
-    shown = found if everything else found[:MOST_ROWS]
+    shown = found if everything else found[:MAX_ROWS]
     yield Text("\nRanks of MPI_COMM_WORLD", style="bold")
     yield _Fitting(job, shown)
     rest = [place for row in found[len(shown) :] for place in row.places]

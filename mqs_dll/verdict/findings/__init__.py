@@ -1,6 +1,6 @@
-"""Findings: what is wrong with a job, in sentences. ``find`` asks the rooms, one for each kind.
+"""Findings: what is wrong with a job, in sentences. ``find`` asks the modules, one for each kind.
 
-- ``common``: what all rooms need
+- ``common``: what all modules need
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
 - ``counts``: calls that some have left without what others wait for; ``left_out``: those that a stuck rank is behind
 - ``partners``: calls that need others than those of their communicator, and a launcher that isn't the MPI's
@@ -18,7 +18,7 @@ from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
 from mqs_dll.verdict.findings.cycles import behind, of_circles
-from mqs_dll.verdict.findings.delivery import of_kept, of_parts, of_undelivered
+from mqs_dll.verdict.findings.delivery import of_matched_probes, of_parts, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.partners import of_launchers, of_partners
@@ -27,7 +27,7 @@ from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
-MOST_OF_A_KIND = 5
+MAX_OF_A_KIND = 5
 _CERTAINTIES = tuple(Certainty)
 
 _GRAVEST_FIRST = (
@@ -80,9 +80,9 @@ def _rank(finding: Finding) -> tuple[int, int, int]:
 
 def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
     """Return findings of one kind so that they fit a screen: the first ones, and one that counts the others."""
-    if len(same) <= MOST_OF_A_KIND:
+    if len(same) <= MAX_OF_A_KIND:
         return same
-    shown, others = same[: MOST_OF_A_KIND - 1], same[MOST_OF_A_KIND - 1 :]
+    shown, others = same[: MAX_OF_A_KIND - 1], same[MAX_OF_A_KIND - 1 :]
     places = [place for finding in others for place in finding.processes]
     sentence = f"{len(others)} more of this kind ({same[0].cause.value}), among {case.names.ranks(places)}."
     rest = Finding(same[0].cause, same[0].certainty, sentence, same[0].advice, tuple(places), None, others[0].frees)
@@ -99,7 +99,16 @@ def _all(case: Case) -> Iterator[Finding]:
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     left_out = list(of_left_out(case))
-    named = [*partners, *of_epochs(case), *collectives, *undelivered, *of_kept(case), *circles, *peers, *mismatches]
+    named = [
+        *partners,
+        *of_epochs(case),
+        *collectives,
+        *undelivered,
+        *of_matched_probes(case),
+        *circles,
+        *peers,
+        *mismatches,
+    ]
     named += (finding for finding in left_out if finding.certainty is not Certainty.NOTED)
     named += of_finalize(case)
     named += of_init(case)

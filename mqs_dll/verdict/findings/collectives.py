@@ -112,7 +112,7 @@ def _calls(case: Case) -> dict[Entered, _Call]:
     for key, needs in needs_of:
         call = calls[key]
         call.needs += needs
-        exact = [need for need in needs if need.every]
+        exact = [need for need in needs if need.all_of]
         if exact:
             if key not in done:
                 call.missing.update(peer for need in exact for peer in need.peers if peer is not None)

@@ -1,4 +1,4 @@
-"""What all rooms of findings need."""
+"""What all modules of findings need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALLS = "No queue of this MPI can be read: this stands on the calls that the ran
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
 
 
-_MOST_THREADS = 3
+_MAX_THREADS = 3
 MAX_ASKED = 32
 """Findings of which it is asked whom they keep: each takes as long as to solve the graph."""
 
@@ -172,7 +172,7 @@ class Case:
     def _of_threads(self, place: int, others: Sequence[CallStack]) -> str:
         """Return what threads outside MPI may do, and where they are: the first ones that can be told."""
         where = dict.fromkeys(filter(None, map(self.names.where, others)))
-        listed = ", ".join(f"at {each}" for each in list(where)[:_MOST_THREADS])
+        listed = ", ".join(f"at {each}" for each in list(where)[:_MAX_THREADS])
         threads = "threads" if len(others) > 1 else "a thread"
         return (
             f"{self.names.ranks([place])} has {threads} outside MPI{listed and f', {listed}'}, and it isn't known what "

@@ -10,7 +10,7 @@ from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.pending import Pending
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 
-LONGEST_LISTED = 4
+MAX_LISTED = 4
 """Ranks of a cycle that are named one by one."""
 
 _CYCLE_ADVICE = {
@@ -77,7 +77,7 @@ def _cycle(case: Case, cycle: list[int]) -> Finding:
     communicators = {need.communicator for need in needs}
     communicator = communicators.pop() if len(communicators) == 1 else None
     advice = (_CYCLE_ADVICE.get(kind, "") if kind else "") or _one_sided_advice(needs) or _MIXED_ADVICE
-    sentence = _listed(case, cycle, needs, kind) if len(cycle) <= LONGEST_LISTED else _ring(case, cycle, needs)
+    sentence = _listed(case, cycle, needs, kind) if len(cycle) <= MAX_LISTED else _ring(case, cycle, needs)
     return case.finding(Cause.CYCLE, case.certainty(cycle), sentence, advice, cycle, communicator, ends=needs)
 
 

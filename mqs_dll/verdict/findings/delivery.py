@@ -37,14 +37,15 @@ def of_undelivered(case: Case) -> Iterator[Finding]:
         yield case.finding(Cause.UNDELIVERED, case.certainty(places), sentence, advice, places, on, ends=ends)
 
 
-def of_kept(case: Case) -> Iterator[Finding]:
+def of_matched_probes(case: Case) -> Iterator[Finding]:
     """Yield who is stuck in a send because a matched probe took its message, and nobody has received it since."""
     names, analysis = case.names, case.analysis
     for place in analysis.stuck:
         for need in analysis.unmet(place):
-            keeper = None if need.pending is None or need.pending.kept is None else need.pending.kept.process
-            if keeper is None:
+            message = None if need.pending is None else need.pending.matched_message
+            if message is None:
                 continue
+            keeper = message.process
             sentence = (
                 f"{names.ranks([place])} waits in {names.need(need)}: {names.ranks([keeper])} has matched its message "
                 f"by MPI_Mprobe or MPI_Improbe, and has not received it with MPI_Mrecv; it "

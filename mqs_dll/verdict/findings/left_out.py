@@ -41,7 +41,7 @@ def _left_out(case: Case, place: int) -> dict[tuple[str, int], list[int]]:
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for each in case.analysis.joined.operations[place]:
         what, sender = each.words.collective, each.sender
-        if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.partner is not None:
+        if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.match is not None:
             continue
         call = case.analysis.waits.of_process[sender].call
         if call is None or what_ends(call) not in COLLECTIVE:

@@ -64,23 +64,23 @@ class Mismatches:
 
     def _waits(self, receive: Pending) -> bool:
         pending = receive.queue is Queue.RECEIVES and receive.status is Status.PENDING
-        return pending and receive.partner is None and not receive.words.held
+        return pending and receive.match is None and not receive.words.held
 
     def _loose(self, receiver: int) -> list[Pending]:
         """Return the messages to a process that nothing has matched: those that arrived, and sends that did not yet."""
         arrived = [
             each
             for each in users(self._joined.operations[receiver])
-            if each.queue is Queue.UNEXPECTED and not each.partner
+            if each.queue is Queue.UNEXPECTED and not each.match
         ]
         seen = {(each.peer, each.channel, each.tag) for each in arrived}
         sends = [
             each
             for each in users(self._joined.to_process[receiver])
             if each.status is Status.PENDING
-            and not each.partner
-            and not each.counterpart
-            and not each.kept
+            and not each.match
+            and not each.other_end
+            and not each.matched_message
             and each.tag is not None
             and each.standing not in (Standing.BEHIND, Standing.TAKEN)
             and not self._may_be_taken(each)
@@ -211,7 +211,7 @@ class Mismatches:
         Its own message is known where it has come, or where no other one can be under way before it: numbers tell, or
         that one of both ranks surely stood still, while the other had all the time to go on.
         """
-        message = receive.partner if receive.status is Status.PENDING else None
+        message = receive.match if receive.status is Status.PENDING else None
         if message is None or self._is_next(receive, message):
             return self._case.certainty([receive.process])
         motions = {self._analysis.motions[place] for place in (receive.process, message.process)}
@@ -253,7 +253,7 @@ def _message_size(receive: Pending) -> int | None:
         return None
     if receive.status is not Status.PENDING:
         return receive.arrived
-    return None if receive.partner is None else receive.partner.length
+    return None if receive.match is None else receive.match.length
 
 
 class _Nearby:

@@ -57,7 +57,7 @@ _PARTNERS = {
 }
 """By the calls that reach beyond their communicator (job.calls), large counts aside."""
 
-MOST_LEADERS = 4
+MAX_LEADERS = 4
 """Processes whose arguments are told one by one."""
 
 _TOLD = ("remote_leader", "tag")
@@ -129,7 +129,7 @@ def _leaders(case: Case, call: str, places: list[int]) -> str:
         values = ", ".join(f"{name} {each.called or each.value}" for name, each in known if each is not None)
         if values:
             told.append(f"{case.names.ranks([place])} has {values}")
-    return f": {'; '.join(told)}" if 1 < len(told) <= MOST_LEADERS else ""
+    return f": {'; '.join(told)}" if 1 < len(told) <= MAX_LEADERS else ""
 
 
 def of_launchers(case: Case) -> Iterator[Finding]:

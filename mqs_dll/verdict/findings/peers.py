@@ -94,7 +94,7 @@ def of_peers(case: Case) -> Iterator[Finding]:
     peers_of = _Peers(case)
     for place in case.analysis.stuck:
         for need in case.analysis.unmet(place):
-            is_kept = need.pending is not None and need.pending.kept is not None  # a finding of its own
+            is_kept = need.pending is not None and need.pending.matched_message is not None  # a finding of its own
             if need.kind is WaitKind.COLLECTIVE or not need.peers or is_kept:
                 continue
             for cause, peers in peers_of.absent(need).items():

@@ -24,7 +24,7 @@ _FLOOD = (
     "Each takes memory of the receiver's, and receives look through them: let the sender "
     "wait now and then (MPI_Ssend, MPI_Barrier), or post the receives that are left out."
 )
-_MOST_QUEUED = 3
+_MAX_QUEUED = 3
 _OUR_BUG = (
     "This is a bug of libmqs's. Please report it with the file that `mqs job --save` writes, what `mqs doctor PID` says"
     " of that rank, and its MPI's library."
@@ -55,7 +55,7 @@ def of_turning(case: Case) -> Iterator[Finding]:
     Where all surely stood still between two samples nothing moves; else a loop over the call may look like this.
     """
     analysis = case.analysis
-    for part in analysis.suspected.turning:
+    for part in analysis.suspected.in_progress:
         if any(analysis.motions[place] is not Motion.SAME for place in part):
             continue
         threads = [thread for place in part for thread in analysis.waits.of_process[place].threads]
@@ -79,7 +79,7 @@ def of_disputes(case: Case) -> Iterator[Finding]:
     for dispute in case.analysis.joined.disputes:
         if not case.analysis.stood_still(dispute.process):
             continue
-        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MOST_QUEUED])
+        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MAX_QUEUED])
         sentence = (
             f"{names.ranks([dispute.process])} is in {dispute.stack.call} {_asked(case, dispute.called)} by the call's "
             f"arguments, but {queued} by its queue: neither is believed."
