@@ -84,6 +84,13 @@ class Waits:
         return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
 
     def _thread(self, place: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
+        """Return what a thread waits for in its call, by the best source that there is.
+
+        collective or one-sided call    rules of their own
+        marks of Open MPI               the requests that a thread waits for
+        arguments of the call           its requests, where the queues have all of them or surely lack one
+        queues                          all operations that such a call may wait for
+        """
         blocks = calls.polled(call)
         if blocks in calls.COLLECTIVE:
             return self._collective(place, call, stack)
@@ -91,40 +98,54 @@ class Waits:
             return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, stack)])
         pending = [each for each in users(self._open(place)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
-        unseen = self._has_unseen_request(place, stack, blocks)
-        unknown = calls.takes_requests(blocks) and not stack.requests
+        has_unseen = self._has_unseen_request(place, stack, blocks)
         if marked and alone and calls.takes_requests(blocks):
-            return self._marked(
-                place, call, marked, _MODES[blocks], unseen=unseen or (unknown and blocks is Blocks.SOME)
-            )
-        if unseen:
-            found = self._of_requests(place, stack)
-            needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
-            part = self._part_of_message(place, call)
-            other = part or self.windows.requested(place, call) or self._needs.of_call(place, call)
-            return ThreadWait(call, _REQUESTED[blocks], True, [*needs, other])
+            may_have_unseen = has_unseen or (blocks is Blocks.SOME and not stack.requests)
+            return self._marked(place, call, marked, _MODES[blocks], unseen=may_have_unseen)
+        if has_unseen:
+            return self._with_unseen_request(place, stack, call, blocks)
         if waited := self._requested(place, stack, blocks):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
-        told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
-        candidates = told or self._candidates(place, call, blocks, pending, alone=alone)
+        named = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
+        candidates = named or [*self._candidates(place, call, blocks, pending, alone=alone)]
+        return self._of_candidates(place, call, candidates, guessed=calls.takes_requests(blocks) and not stack.requests)
+
+    def _with_unseen_request(self, place: int, stack: CallStack, call: str, blocks: Blocks) -> ThreadWait:
+        """Return the wait for the requests of a call of which no queue has one: for that one, and for the others."""
+        open_ones = [each for each in self._of_requests(place, stack) if each.status is not Status.COMPLETE]
+        part = self._part_of_message(place, call)
+        unseen = part or self.windows.requested(place, call) or self._needs.of_call(place, call)
+        needs = [self._needs.of(each, call) for each in open_ones]
+        return ThreadWait(call, _REQUESTED[blocks], True, [*needs, unseen])
+
+    def _of_candidates(self, place: int, call: str, candidates: Iterable[Pending], *, guessed: bool) -> ThreadWait:
+        """Return the wait of a call for operations that it may wait for, and for those that may be missing from them.
+
+        Args:
+            place: of the process.
+            call: the call.
+            candidates: the sends and receives that it may wait for; nonblocking collective operations are added.
+            guessed: whether it isn't known which requests the call was given.
+        """
+        blocks = calls.polled(call)
+        takes_requests, may_miss = calls.takes_requests(blocks), self._may_miss(place, blocks)
         needs = [self._needs.of(each, call) for each in candidates]
         for need in needs:
             need.satisfied |= unknown_if(place in self._disputed)
-        parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
-        collectives = {(each.number, each.communicator) for each in parts}
-        if not needs and len(collectives) == 1 and not self._may_miss(place, blocks):
+        parts = self._parts_of_collectives(place) if takes_requests else []
+        if not needs and not may_miss and len({(each.number, each.communicator) for each in parts}) == 1:
             return ThreadWait(call, Mode.ALL, True, parts, communicator=parts[0].communicator)
         needs += parts
-        if not needs or (calls.takes_requests(blocks) and self._may_miss(place, blocks)):
-            moves_data = blocks is not Blocks.PROBE or self._may_miss(place, blocks)
+        if not needs or (takes_requests and may_miss):
+            moves_data = blocks is not Blocks.PROBE or may_miss
             needs.append(self._needs.of_call(place, call, moves_data=moves_data))
         mode = Mode.ALL if len(needs) == 1 else _MODES[blocks]
         sure = len(needs) == 1 or blocks is Blocks.SOME
         for need in needs:
-            need.perhaps = calls.takes_requests(blocks) and not sure
-            need.satisfied |= unknown_if(unknown)
-        return ThreadWait(call, mode, sure, needs, guessed=unknown)
+            need.perhaps = takes_requests and not sure
+            need.satisfied |= unknown_if(guessed)
+        return ThreadWait(call, mode, sure, needs, guessed=guessed)
 
     def _marked(
         self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode, *, unseen: bool = False
