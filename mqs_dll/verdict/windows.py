@@ -16,7 +16,8 @@ from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.needs import EVERYBODY, Need, OneSided
 from mqs_dll.verdict.results import WaitKind
 
-LOCK, START, WAIT = ("MPI_Win_lock", "MPI_Win_lock_all"), ("MPI_Win_start",), ("MPI_Win_wait",)
+LOCK, LOCK_ALL = "MPI_Win_lock", "MPI_Win_lock_all"
+START, WAIT = "MPI_Win_start", "MPI_Win_wait"
 MOVING_LOCKED = (
     "MPI_Win_unlock",
     "MPI_Win_unlock_all",
@@ -112,68 +113,82 @@ class JobWindows:
         call, numbers = stack.call or "", self.of_process[place]
         if numbers is None:
             return Need(WaitKind.CALL, call, None, None, EVERYBODY, satisfied=Evidence.UNKNOWN)
+        known = window_of(stack, [self.all[number].by_process[place].handle for number in numbers])
+        windows = [self.all[number] for number in (numbers if known is None else [numbers[known]])]
         argument = stack.argument("rank") or stack.argument("target_rank")
-        rank = None if argument is None else argument.value
-        makers: dict[tuple[str, ...], Callable[[int, str, JobWindow], Need | None]] = {
-            LOCK: partial(self._lock, rank=rank),
-            START: self._start,
-            WAIT: self._wait,
-            MOVING_LOCKED: partial(self._data, epochs=("locked",), rank=rank),
-            ACCESS: partial(self._data, epochs=("locked", "started"), rank=rank),
-        }
-        data = partial(self._data, epochs=("started",), rank=None)
-        make = next((make for calls, make in makers.items() if call.removesuffix("_c") in calls), data)
-        told = window_of(stack, [self.all[number].by_process[place].handle for number in numbers])
-        windows = [self.all[number] for number in (numbers if told is None else numbers[told : told + 1])]
+        make = self._maker(call.removesuffix("_c"), None if argument is None else argument.value)
         needs = [need for window in windows if len(window.members) > 1 and (need := make(place, call, window))]
-        if len(needs) == 1:
-            return needs[0]
-        everyone = tuple(dict.fromkeys(peer for need in needs for peer in need.peers))
+        return needs[0] if len(needs) == 1 else self._any_of(needs, call, windows)
+
+    def _maker(self, call: str, rank: int | None) -> Callable[[int, str, JobWindow], Need | None]:
+        """Return what makes the need of a call, for the rank in the window that it names."""
+        if call in (LOCK, LOCK_ALL):
+            return partial(self._lock, rank=rank)
+        if call == START:
+            return self._start
+        if call == WAIT:
+            return self._wait
+        if call in MOVING_LOCKED:
+            return partial(self._data, epochs=("locked",), rank=rank)
+        if call in ACCESS:
+            return partial(self._data, epochs=("locked", "started"), rank=rank)
+        return partial(self._data, epochs=("started",), rank=None)
+
+    @staticmethod
+    def _any_of(needs: Sequence[Need], call: str, windows: Sequence[JobWindow]) -> Need:
+        """Return the need of a call that may be on any of several windows, or on none with a need of its own."""
+        peers = tuple(dict.fromkeys(peer for need in needs for peer in need.peers))
         known = {need.satisfied if need.peers else need.satisfied | Evidence.UNKNOWN for need in needs}
         satisfied = known.pop() if len(known) == 1 else Evidence.UNKNOWN
         about = OneSided(windows[0].place) if len(windows) == 1 else None
-        return Need(WaitKind.CALL, call, None, None, everyone, satisfied=satisfied, one_sided=about)
+        return Need(WaitKind.CALL, call, None, None, peers, satisfied=satisfied, one_sided=about)
 
     def _lock(self, place: int, call: str, window: JobWindow, rank: int | None) -> Need | None:
-        """Wait for whoever holds a lock, and for those outside MPI, who may have to pass it on; None without any.
+        """Return the need for a lock, or None where nobody is known to be in its way.
+
+        Other processes of the window may be in its way:
+
+            holders     those that have locked a wanted part of the window
+            unread      those of which it isn't known what they have locked
+            granting    targets outside MPI, whose MPI may have to grant the lock
 
         Args:
-            place: who wants it.
+            place: the process that wants it.
             call: the call.
-            window: whose lock it is.
-            rank: for which rank's part of the window, as the call has it.
+            window: the window.
+            rank: the rank whose part of the window is to be locked, as the call has it.
         """
-        own, others = self._job.processes[place].rank, self._others(place, window)
-        called = self._member(window, rank)
-        targets = (
-            {called}
-            if called is not None
-            else {peer for peer in others if own in (self._said(peer, window, "queued") or ())}
-        )
+        target = self._member(window, rank)
+        targets = self._asked_for_lock(place, window) if target is None else {target}
         if not targets and any(self._is_queued(place, each) for each in self.all):
             return None
-        held = {peer: self._locked(peer, window) for peer in others}
-        holders = [peer for peer, locked in held.items() if locked and (not targets or targets.intersection(locked))]
-        unknown = [peer for peer, locked in held.items() if locked is None]
-        # the MPI of a target may have to grant it; of a free lock nothing else is known to be in the way
-        idle = [] if holders and targets else self._idle(place, targets or others)
-        peers = tuple(sorted({*holders, *unknown, *idle}))
+        others = self._others(place, window)
+        locked = {peer: self._locked(peer, window) for peer in others}
+        holders = [peer for peer, parts in locked.items() if parts and (not targets or targets.intersection(parts))]
+        unread = [peer for peer, parts in locked.items() if parts is None]
+        granting = () if holders and targets else self._idle(place, targets or others)
+        peers = tuple(sorted({*holders, *unread, *granting}))
         if not peers:
             return None
-        is_sure = bool(holders) and not unknown and not idle
-        wanted = targets or {target for peer in holders for target in held[peer] or ()}
-        is_told = called is not None or (is_sure and len(wanted) == 1 and call not in LOCK[1:])
-        target = next(iter(wanted)) if is_told else None
+        is_sure = bool(holders) and not unread and not granting
+        wanted = targets or {part for peer in holders for part in locked[peer] or ()}
+        if target is None and is_sure and len(wanted) == 1 and call != LOCK_ALL:
+            target = next(iter(wanted))
         return self._made(call, OneSided(window.place, target, "MPI_Win_unlock" if is_sure else ""), peers, window)
+
+    def _asked_for_lock(self, place: int, window: JobWindow) -> set[int]:
+        """Return the processes of a window at which a process is queued for a lock."""
+        own = self._job.processes[place].rank
+        return {peer for peer in self._others(place, window) if own in (self._epoch(peer, window, "queued") or ())}
 
     def _start(self, place: int, call: str, window: JobWindow) -> Need | None:
         """Wait for those of the group of MPI_Win_start who have not posted for this process."""
-        own = self._said(place, window, "started")
+        own = self._epoch(place, window, "started")
         if not own and self._elsewhere(place, window, "started"):
             return None
         group = self._places_of(place, own) if own else self._others(place, window)
         me = self._job.processes[place].rank
-        posted = {peer: None if peer is None else self._said(peer, window, "posted") for peer in group}
+        posted = {peer: None if peer is None else self._epoch(peer, window, "posted") for peer in group}
         missing = [peer for peer, ranks in posted.items() if ranks is None or me not in ranks]
         unknown = [peer for peer in missing if peer is None or posted[peer] is None]
         known = tuple(peer for peer in missing if peer is not None)
@@ -194,12 +209,14 @@ class JobWindows:
 
         Of those who are not, some may have called both, with data that is still under way: that proves nothing.
         """
-        own = self._said(place, window, "posted")
+        own = self._epoch(place, window, "posted")
         if not own and self._elsewhere(place, window, "posted"):
             return None
         group = self._places_of(place, own) if own else self._others(place, window)
         me = self._job.processes[place].rank
-        inside = tuple(peer for peer in group if peer is not None and me in (self._said(peer, window, "started") or ()))
+        inside = tuple(
+            peer for peer in group if peer is not None and me in (self._epoch(peer, window, "started") or ())
+        )
         if own and inside:
             need = self._made(call, OneSided(window.place, missing="MPI_Win_complete"), inside, window)
             need.all_of = len(inside) > 1
@@ -225,8 +242,8 @@ class JobWindows:
             epochs: in which of a process's epochs it may be.
             rank: of the target in the window, where the call names one.
         """
-        said = [self._said(place, window, epoch) for epoch in epochs]
-        own = next(filter(None, said), None)
+        known = [self._epoch(place, window, epoch) for epoch in epochs]
+        own = next(filter(None, known), None)
         if not own and any(self._elsewhere(place, window, epoch) for epoch in epochs):
             return None
         target = self._member(window, rank)
@@ -235,7 +252,7 @@ class JobWindows:
         need = self._made(call, OneSided(window.place, target), idle, window)
         need.moves = call.removesuffix("_c") in ACCESS
         need.satisfied = Evidence.UNKNOWN if idle and not need.moves else Evidence.YES
-        if not need.moves and not idle and target is not None and None in said:
+        if not need.moves and not idle and target is not None and None in known:
             need.peers = tuple(self._others(place, window))
             need.moves = True
         return need
@@ -247,7 +264,7 @@ class JobWindows:
         """
         windows = [self.all[number] for number in self.of_process[place] or ()]
         for window in windows:
-            locked = self._said(place, window, "locked")
+            locked = self._epoch(place, window, "locked")
             targets = self._others(place, window) if locked is None else self._places_of(place, locked)
             if idle := self._idle(place, targets):
                 need = self._made(call, OneSided(window.place), idle, window)
@@ -275,27 +292,27 @@ class JobWindows:
     def _others(self, place: int, window: JobWindow) -> list[int]:
         return [peer for peer in window.members if peer is not None and peer != place]
 
-    def _said(self, place: int, window: JobWindow, what: str) -> tuple[int, ...] | None:
-        """Return what a process says of its ``started``, ``posted``, ``locked`` or ``queued``."""
-        said = window.by_process.get(place)
-        ranks: tuple[int, ...] | None = None if said is None else getattr(said, what)
+    def _epoch(self, place: int, window: JobWindow, kind: str) -> tuple[int, ...] | None:
+        """Return the ranks in a process's ``started``, ``posted``, ``locked`` or ``queued``; None if not known."""
+        own = window.by_process.get(place)
+        ranks: tuple[int, ...] | None = None if own is None else getattr(own, kind)
         return ranks
 
     def _locked(self, place: int, window: JobWindow) -> Collection[int] | None:
         """Return the processes whose parts of a window a process has locked; one in MPI_Win_lock_all has none yet."""
-        if self._calls[place].intersection(LOCK[1:]):
+        if self._calls[place].intersection((LOCK_ALL,)):
             return ()
-        ranks = self._said(place, window, "locked")
+        ranks = self._epoch(place, window, "locked")
         return None if ranks is None else [peer for peer in self._places_of(place, ranks) if peer is not None]
 
     def _elsewhere(self, place: int, window: JobWindow, epoch: str) -> bool:
         """Tell whether a process surely has an epoch of some kind on another window, and so not on one without."""
         numbers = self.of_process[place] or ()
-        return any(self._said(place, self.all[number], epoch) for number in numbers if number != window.place)
+        return any(self._epoch(place, self.all[number], epoch) for number in numbers if number != window.place)
 
     def _is_queued(self, place: int, window: JobWindow) -> bool:
         own = self._job.processes[place].rank
-        return any(own in (said.queued or ()) for said in window.by_process.values())
+        return any(own in (each.queued or ()) for each in window.by_process.values())
 
     def _places_of(self, place: int, ranks: Sequence[int]) -> list[int | None]:
         """Return the processes that a process knows by their MPI_COMM_WORLD ranks."""
