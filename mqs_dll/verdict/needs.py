@@ -80,34 +80,46 @@ class Needs:
         """Receives that have their message, by target, channel, kind, source and tag; again with None for the tag."""
         self._open_receives: Counter[tuple[int, int, bool, int | None]] = Counter()
         """Receives that wait, by target, channel, kind and source (ANY; None where it isn't known)."""
-        for each in joined.pending(Queue.RECEIVES):
-            if each.status is Status.MATCHED and not each.words.held:
-                for tag in {each.tag, None}:
-                    self._under_way[each.process, each.channel, each.words.internal, each.peer, tag] += 1
-            elif each.status is Status.PENDING and each.match is None:
-                source = ANY if each.any_source else each.peer
-                self._open_receives[each.process, each.channel, each.words.internal, source] += 1
         self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
-        """Messages that no receive has matched and that don't tell their send, by target, channel, source and tag; and
-        again with None for the tag."""
-        for each in joined.pending(Queue.UNEXPECTED):
-            if each.match is None and each.other_end is None:
-                for tag in (each.tag, None):
-                    self._arrived[each.process, each.channel, each.peer, tag] += 1
+        """Unexpected messages without a match or a known send, by target, channel, source and tag; again with None for
+        the tag."""
         self._behind: set[tuple[int, int, int]] = set()
         """By target, channel and source (or ANY): a message is under way that can't be seen, by its number."""
-        for sender, target, channel in joined.under_way:
-            self._behind |= {(target, channel, source) for source in (sender, ANY)}
-        for each in joined.pending(Queue.SENDS):
-            if each.standing is Standing.BEHIND and each.peer is not None:
-                self._behind |= {(each.peer, each.channel, source) for source in (each.process, ANY)}
         self._vague_sends: Counter[tuple[int, int, int]] = Counter()
-        """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
-        for each in joined.pending(Queue.SENDS):
-            vague = each.status is Status.PENDING and each.match is None and each.tag is None
-            if vague and each.peer is not None and not self._has_arrived(each):
-                for source in (each.process, ANY):
-                    self._vague_sends[each.peer, each.channel, source] += 1
+        """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source (and
+        ANY)."""
+        for each in joined.pending(Queue.RECEIVES):
+            self._index_receive(each)
+        for each in joined.pending(Queue.UNEXPECTED):
+            self._index_message(each)
+        for sender, target, channel in joined.under_way:
+            self._behind |= {(target, channel, sender), (target, channel, ANY)}
+        for each in joined.pending(Queue.SENDS):  # after the messages: whether one has arrived is asked
+            self._index_send(each)
+
+    def _index_receive(self, receive: Pending) -> None:
+        target, channel, internal = receive.process, receive.channel, receive.words.internal
+        if receive.status is Status.MATCHED and not receive.words.held:
+            for tag in {receive.tag, None}:
+                self._under_way[target, channel, internal, receive.peer, tag] += 1
+        elif receive.status is Status.PENDING and receive.match is None:
+            self._open_receives[target, channel, internal, ANY if receive.any_source else receive.peer] += 1
+
+    def _index_message(self, message: Pending) -> None:
+        if message.match is None and message.other_end is None:
+            for tag in (message.tag, None):
+                self._arrived[message.process, message.channel, message.peer, tag] += 1
+
+    def _index_send(self, send: Pending) -> None:
+        if send.peer is None:
+            return
+        is_vague = send.status is Status.PENDING and send.match is None and send.tag is None
+        is_vague = is_vague and not self._has_arrived(send)
+        for source in (send.process, ANY):
+            if send.standing is Standing.BEHIND:
+                self._behind.add((send.peer, send.channel, source))
+            if is_vague:
+                self._vague_sends[send.peer, send.channel, source] += 1
 
     def _has_arrived(self, send: Pending) -> bool:
         if send.words.message is not None:
