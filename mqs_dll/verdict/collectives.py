@@ -56,12 +56,12 @@ class _Calls:
         self.threads: list[ThreadWait] = []
         self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
         self._missing: dict[tuple[int, str], Shared[int]] = {}
-        for place, wait in enumerate(waits):
+        for process, wait in enumerate(waits):
             for thread in wait.threads:
                 if thread.call is not None and what_ends(thread.call) is Blocks.TOGETHER:
                     self.threads.append(thread)
                     for candidate in thread.candidates:
-                        self._inside[candidate, thread.call].add(place)
+                        self._inside[candidate, thread.call].add(process)
                     if any(need.satisfied is Evidence.YES or need.coming for need in thread.needs):
                         self._coming.update((candidate, thread.call) for candidate in thread.candidates)
 
@@ -114,4 +114,4 @@ class Begun:
         One that has begun has traffic of it pending, or something that others wait for: who is waited for, and isn't
         among these, has not begun.
         """
-        return {place for place, last in self._last[communicator].items() if last >= number}
+        return {process for process, last in self._last[communicator].items() if last >= number}

@@ -46,10 +46,10 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
     """
     sends: dict[Envelope, Need] = {}
     receives: dict[Envelope, Need] = {}
-    for place in still:
-        if waits[place].state is not State.BLOCKED or _is_busy(joined.operations[place]):
+    for process in still:
+        if waits[process].state is not State.BLOCKED or _is_busy(joined.operations[process]):
             continue
-        for need in (need for thread in waits[place].threads for need in thread.needs):
+        for need in (need for thread in waits[process].threads for need in thread.needs):
             envelope = _envelope(need)
             if envelope is not None:
                 (sends if need.kind is WaitKind.SEND else receives).setdefault(envelope, need)

@@ -61,11 +61,11 @@ class Evaluator:
               ^                                                                          |
               +------------------------------- released ---------------------------------+
         """
-        free = {place for place in range(len(self._processes)) if self._holds(self._analysis.goes_on(place))}
-        candidates = [place for place, wait in enumerate(self._processes) if place not in free and _waits(wait)]
-        for place in candidates:
-            self._need_nodes[place] = []
-            self._graph.set(place, 1, [self._thread(place, thread) for thread in self._processes[place].threads])
+        free = {process for process in range(len(self._processes)) if self._holds(self._analysis.goes_on(process))}
+        candidates = [process for process, wait in enumerate(self._processes) if process not in free and _waits(wait)]
+        for process in candidates:
+            self._need_nodes[process] = []
+            self._graph.set(process, 1, [self._thread(process, thread) for thread in self._processes[process].threads])
         in_progress: list[list[int]] = []
         while True:
             unmet = self._unmet(candidates, free)
@@ -74,23 +74,23 @@ class Evaluator:
             if not released:
                 return Evaluation({*unmet}, unmet, in_progress, partial(self._frees, free, unmet))
             in_progress += released
-            free.update(place for component in released for place in component)
+            free.update(process for component in released for process in component)
 
     def _unmet(self, candidates: Iterable[int], free: Collection[int]) -> dict[int, list[Need]]:
         """Return the needs that can't be met of those candidates that can't go on, if some processes are free."""
         live = self._graph.fixpoint(free)
         return {
-            place: [need for need, node in self._need_nodes[place] if not live[node]]
-            for place in candidates
-            if not live[place]
+            process: [need for need, node in self._need_nodes[process] if not live[node]]
+            for process in candidates
+            if not live[process]
         }
 
     def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
         """Return how many of the processes with unmet needs could go on if some needs were met."""
         met = {*met}
-        nodes = [node for place in unmet for need, node in self._need_nodes[place] if need in met]
+        nodes = [node for process in unmet for need, node in self._need_nodes[process] if need in met]
         live = self._graph.fixpoint([*free, *nodes])
-        return sum(live[place] for place in unmet)
+        return sum(live[process] for process in unmet)
 
     def _is_in_progress(self, component: Sequence[int], unmet: Mapping[int, list[Need]]) -> bool:
         """Tell whether processes wait for each other only inside one collective call: that ends by itself.
@@ -98,31 +98,34 @@ class Evaluator:
         A sample shows one moment of the call's traffic, and a loop over such a call may look the same every time.
         """
         within = {*component}
-        if len(within) == 1 or not all(_is_inside(need, within) for place in component for need in unmet[place]):
+        if len(within) == 1 or not all(_is_inside(need, within) for process in component for need in unmet[process]):
             return False
         waits = [
-            (thread, need) for place in component for thread in self._processes[place].threads for need in thread.needs
+            (thread, need)
+            for process in component
+            for thread in self._processes[process].threads
+            for need in thread.needs
         ]
         calls = {(need.what, thread.communicator) for thread, need in waits}
         return len(calls) == 1 and not self._analysis.disagree(component, calls.pop()[0])
 
-    def _thread(self, place: int, thread: ThreadWait) -> int:
-        needs = [self._need(place, need) for need in thread.needs]
-        also = [self._need(place, need) for need in thread.also]
+    def _thread(self, process: int, thread: ThreadWait) -> int:
+        needs = [self._need(process, need) for need in thread.needs]
+        also = [self._need(process, need) for need in thread.also]
         count = len(needs) if self._needs_all(thread) else 1
         parts = [self._graph.add(count, needs), *also]
         if thread.either:
-            parts.append(self._graph.add(1, [self._need(place, need) for need in thread.either]))
+            parts.append(self._graph.add(1, [self._need(process, need) for need in thread.either]))
         return self._graph.add(len(parts), parts)
 
-    def _need(self, place: int, need: Need) -> int:
-        if self._holds(self._analysis.satisfied(place, need)):
+    def _need(self, process: int, need: Need) -> int:
+        if self._holds(self._analysis.satisfied(process, need)):
             node = self._graph.add(0, ())
         elif len(need.peers) == 1 and need.peers[0] is not None:
             node = self._graph.add(1, (need.peers[0],))
         else:
             node = self._graph.add(1, (self._group(need.peers, need.all_of),))
-        self._need_nodes[place].append((need, node))
+        self._need_nodes[process].append((need, node))
         return node
 
     def _group(self, peers: tuple[int | None, ...], all_of: bool) -> int:

@@ -22,7 +22,7 @@ class OneSided:
     """What a one-sided call is about, as far as it is known."""
 
     window: int
-    """Its place in Windows.all."""
+    """Its index in JobWindows.all."""
     target: int | None = None
     """Of a lock, the process whose part of the window it is for."""
     missing: str = ""
@@ -70,7 +70,7 @@ class Needs:
 
         Args:
             joined: the job's operations.
-            gone: places of processes that never act again.
+            gone: the processes that never act again.
         """
         self._joined = joined
         self._gone = gone
@@ -239,7 +239,7 @@ class Needs:
 
     def sees_strangers(self, process: int) -> bool:
         """Tell whether a process has a communicator with members that the job's records don't have."""
-        return any(self.has_strangers(place) for place in self._communicators.of_process[process])
+        return any(self.has_strangers(each) for each in self._communicators.of_process[process])
 
     def has_strangers(self, communicator: int) -> bool:
         """Tell whether it isn't known of all members of a communicator which processes they are."""

@@ -1,4 +1,4 @@
-"""What a verdict says: frozen records. Processes are named by their places in Job.processes."""
+"""What a verdict says: frozen records. Processes are indices into Job.processes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Wait:
     communicator: str | None
     """Its name as the program gave it, made printable; None where it can't be told."""
     communicator_id: int | None
-    """Its place in Verdict.communicators; None where it can't be told."""
+    """Its index in Verdict.communicators; None where it can't be told."""
     peers: tuple[int, ...]
     """The processes that could end it; empty when nothing tells which."""
     any_source: bool
@@ -161,7 +161,7 @@ class Finding:
     processes: tuple[int, ...]
     """Whom it is about; of a cycle, in its order."""
     communicator_id: int | None
-    """Its place in Verdict.communicators; None where it is about none or several."""
+    """Its index in Verdict.communicators; None where it is about none or several."""
     frees: int = 0
     """How many of the stuck ranks could go on if this alone were otherwise; 0 also where that wasn't asked."""
 
@@ -178,7 +178,7 @@ class CommunicatorFacts:
     members: tuple[int | None, ...]
     """By local rank; None where it isn't known which process that is."""
     remote: int | None
-    """For one side of an inter-communicator, the place of the other side where it is known."""
+    """For one side of an inter-communicator, the index of the other side where it is known."""
     description: str = ""
     """Printable; of one without a name, in libmqs's words: "dup of halo exchange"."""
 

@@ -90,7 +90,7 @@ def causes(verdict: Verdict) -> list[Cause]:
 
 def stuck(verdict: Verdict, certainty: Certainty) -> list[int]:
     """Return the processes that are stuck, as sure as that."""
-    return [place for place, activity in enumerate(verdict.activities) if activity.certainty is certainty]
+    return [process for process, activity in enumerate(verdict.activities) if activity.certainty is certainty]
 
 
 # ---------------------------------------------------------------- cycles and knots
@@ -330,7 +330,7 @@ def test_all_may_ask_for_ever() -> None:
 
 def test_who_has_not_called_mpi_finalize_is_named() -> None:
     """It ends when all have called it; who computes for all the while is suspected to keep the others there."""
-    ended = [still(place, call="MPI_Finalize") for place in range(2)]
+    ended = [still(rank, call="MPI_Finalize") for rank in range(2)]
     verdict = conclude(job(*ended, still(2)))
     assert verdict.outcome is Outcome.SUSPECTED
     assert verdict.headline.startswith(

@@ -57,7 +57,7 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
 
 def _proved(small: Small, collective: int | None = None) -> set[int]:
     verdict = conclude(made_up.job(*(_rank(small, process, collective) for process in range(len(small.does)))))
-    return {place for place, each in enumerate(verdict.activities) if each.certainty is Certainty.PROVED}
+    return {process for process, each in enumerate(verdict.activities) if each.certainty is Certainty.PROVED}
 
 
 def _with_collective(small: Small) -> Small:

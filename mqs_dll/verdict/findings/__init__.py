@@ -23,7 +23,7 @@ from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
 from mqs_dll.verdict.findings.partners import of_launchers, of_partners
 from mqs_dll.verdict.findings.peers import of_epochs, of_finalize, of_init, of_peers, of_stopped, of_unexplained
-from mqs_dll.verdict.findings.remarks import of_disputes, of_floods, of_progress, of_turning, of_unread
+from mqs_dll.verdict.findings.remarks import of_collectives_in_progress, of_disputes, of_floods, of_progress, of_unread
 from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
@@ -83,18 +83,18 @@ def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
     if len(same) <= MAX_OF_A_KIND:
         return same
     shown, others = same[: MAX_OF_A_KIND - 1], same[MAX_OF_A_KIND - 1 :]
-    places = [place for finding in others for place in finding.processes]
-    sentence = f"{len(others)} more of this kind ({same[0].cause.value}), among {case.names.ranks(places)}."
-    rest = Finding(same[0].cause, same[0].certainty, sentence, same[0].advice, tuple(places), None, others[0].frees)
+    processes = [process for finding in others for process in finding.processes]
+    sentence = f"{len(others)} more of this kind ({same[0].cause.value}), among {case.names.ranks(processes)}."
+    rest = Finding(same[0].cause, same[0].certainty, sentence, same[0].advice, tuple(processes), None, others[0].frees)
     return [*shown, rest]
 
 
 def _all(case: Case) -> Iterator[Finding]:
     partners = [*of_launchers(case), *of_partners(case)]
-    without = {place for finding in partners for place in finding.processes}
+    without = {process for finding in partners for process in finding.processes}
     collectives = [each for each in of_collectives(case) if not without.issuperset(each.processes)]
     undelivered = [*of_undelivered(case), *of_parts(case)]
-    explained = {place for finding in (*partners, *collectives, *undelivered) for place in finding.processes}
+    explained = {process for finding in (*partners, *collectives, *undelivered) for process in finding.processes}
     circles = [each for each in of_circles(case, explained) if not without.issuperset(each.processes)]
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
@@ -113,11 +113,11 @@ def _all(case: Case) -> Iterator[Finding]:
     named += of_finalize(case)
     named += of_init(case)
     named += of_unexplained(case)
-    named += of_stopped(case, {place for finding in named for place in finding.processes})
+    named += of_stopped(case, {process for finding in named for process in finding.processes})
     yield from named
-    yield from behind(case, {place for finding in named for place in finding.processes})
+    yield from behind(case, {process for finding in named for process in finding.processes})
     yield from (finding for finding in left_out if finding.certainty is Certainty.NOTED)
-    yield from (each for each in of_turning(case) if not without.issuperset(each.processes))
+    yield from (each for each in of_collectives_in_progress(case) if not without.issuperset(each.processes))
     yield from of_disputes(case)
     yield from of_floods(case)
     yield from of_unread(case)

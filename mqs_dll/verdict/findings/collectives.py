@@ -57,16 +57,16 @@ def of_collectives(case: Case) -> Iterator[Finding]:
         if communicator is not None and left:
             yield from of_counts(case, what, communicator, left)
             call.missing.difference_update(left)
-            waiting_for_left.update(place for places in left.values() for place in places)
-    entered = {place: key for key, call in calls.items() for place in call.inside}
+            waiting_for_left.update(process for processes in left.values() for process in processes)
+    entered = {process: key for key, call in calls.items() for process in call.inside}
     reported: set[frozenset[Entered]] = set()
     for key, call in calls.items():
         call.missing -= waiting_for_left
-        for cause, places in _missing_by_cause(case, calls, key, entered).items():
+        for cause, processes in _missing_by_cause(case, calls, key, entered).items():
             if cause is not Cause.COLLECTIVE_ORDER:
-                yield _missing(case, key, call, cause, places)
+                yield _missing(case, key, call, cause, processes)
                 continue
-            for other in sorted({entered[place] for place in places}, key=str):
+            for other in sorted({entered[process] for process in processes}, key=str):
                 pair = frozenset({key, other})
                 if pair not in reported:
                     reported.add(pair)
@@ -85,15 +85,15 @@ def _missing_by_cause(
     """
     by_cause: defaultdict[Cause, list[int]] = defaultdict(list)
     call, component_of = calls[key], case.graph.components.of_process
-    components = {component_of.get(place) for place in call.inside}
-    for place in sorted(call.missing):
-        cause = cause_of(case, place)
-        if cause is None and component_of.get(place) in components:
-            elsewhere = entered.get(place)
+    components = {component_of.get(process) for process in call.inside}
+    for process in sorted(call.missing):
+        cause = cause_of(case, process)
+        if cause is None and component_of.get(process) in components:
+            elsewhere = entered.get(process)
             is_mutual = elsewhere is not None and not calls[elsewhere].missing.isdisjoint(call.inside)
             cause = Cause.COLLECTIVE_ORDER if is_mutual else Cause.COLLECTIVE_MISSING
         if cause is not None:
-            by_cause[cause].append(place)
+            by_cause[cause].append(process)
     return by_cause
 
 
@@ -111,13 +111,13 @@ def _different(case: Case, key: Entered, call: _Call, other_key: Entered, other:
 def _calls(case: Case) -> dict[Entered, _Call]:
     """Return the collective calls in which processes are stuck, with those that they wait for."""
     calls: dict[Entered, _Call] = {}
-    for place in case.analysis.stuck:
-        collective = [need for need in case.analysis.unmet(place) if need.kind is WaitKind.COLLECTIVE]
+    for process in case.analysis.stuck:
+        collective = [need for need in case.analysis.unmet(process) if need.kind is WaitKind.COLLECTIVE]
         if not collective:
             continue
         first = collective[0]
-        call = calls.setdefault(_entered(case, place, first), _Call())
-        call.inside.append(place)
+        call = calls.setdefault(_entered(case, process, first), _Call())
+        call.inside.append(process)
         if first.number is not None and first.communicator is not None and not call.begun:
             call.begun = case.begun.by(first.communicator, first.number)
         _add_missing(case, call, [need for need in collective if need.what == first.what])
@@ -126,9 +126,9 @@ def _calls(case: Case) -> dict[Entered, _Call]:
     return calls
 
 
-def _entered(case: Case, place: int, need: Need) -> Entered:
+def _entered(case: Case, process: int, need: Need) -> Entered:
     """Return the call that a process with a need is in, or the nonblocking operation that it waits for."""
-    thread = _thread_of(case, place, need)
+    thread = _thread_of(case, process, need)
     is_of_call = thread.call is not None and need.number is None
     return need.what, thread.communicator if is_of_call else need.communicator
 
@@ -147,51 +147,51 @@ def _add_missing(case: Case, call: _Call, needs: Sequence[Need]) -> None:
         call.missing.update(peer for peer in peers if peer is not None)
 
 
-def _thread_of(case: Case, place: int, need: Need) -> ThreadWait:
-    threads = case.analysis.waits.of_process[place].threads
+def _thread_of(case: Case, process: int, need: Need) -> ThreadWait:
+    threads = case.analysis.waits.of_process[process].threads
     return next(thread for thread in threads if need in thread.all_needs())
 
 
-def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[int]) -> Finding:
+def _missing(case: Case, key: Entered, call: _Call, cause: Cause, processes: list[int]) -> Finding:
     """Return that processes are missing in a call, for one cause."""
-    communicator = _communicator_with(case, key, places)
-    certainty = case.certainty([*call.inside, *(places if cause is Cause.COLLECTIVE_MISSING else ())])
+    communicator = _communicator_with(case, key, processes)
+    certainty = case.certainty([*call.inside, *(processes if cause is Cause.COLLECTIVE_MISSING else ())])
     if cause in (Cause.OUTSIDE, Cause.NOT_READ, Cause.STOPPED):
         certainty = Certainty.SUSPECTED
     if cause is Cause.COLLECTIVE_MISSING:
-        _, compare = _or_left(case, key, call, places) or ("", "")
+        _, compare = _or_left(case, key, call, processes) or ("", "")
         advice = _ADVICE + compare
     else:
-        advice = advice_on(case, cause, places)
-    sentence = _missing_sentence(case, key, call, communicator, cause, places)
-    everybody = (*call.inside, *places)
+        advice = advice_on(case, cause, processes)
+    sentence = _missing_sentence(case, key, call, communicator, cause, processes)
+    everybody = (*call.inside, *processes)
     return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
 
 
-def _communicator_with(case: Case, key: Entered, places: list[int]) -> int | None:
+def _communicator_with(case: Case, key: Entered, processes: list[int]) -> int | None:
     """Return the communicator of a call; None where processes are not in it, as a leader of MPI_Intercomm_create."""
     what, communicator = key
     members = () if communicator is None else case.analysis.communicators.all[communicator].members
-    return None if reaches_beyond(what) and not {*places} <= {*members} else communicator
+    return None if reaches_beyond(what) and not {*processes} <= {*members} else communicator
 
 
 def _missing_sentence(
-    case: Case, key: Entered, call: _Call, communicator: int | None, cause: Cause, places: list[int]
+    case: Case, key: Entered, call: _Call, communicator: int | None, cause: Cause, processes: list[int]
 ) -> str:
     """Return who is in a call, who isn't, and what these do; of stopped ones only that the call waits for them."""
-    names, absent = case.names, case.names.ranks(places, communicator)
+    names, absent = case.names, case.names.ranks(processes, communicator)
     if cause is Cause.STOPPED:  # they may have entered the call before
         inside, on = names.ranks(call.inside, communicator), names.on(communicator)
         waited_for = f"for {key[0]}{on}, and so for" if call.begun else f"in {key[0]}{on} for"
-        return f"{inside} {waits(call.inside)} {waited_for} {absent}, which {state_words(case, places)}."
+        return f"{inside} {waits(call.inside)} {waited_for} {absent}, which {state_words(case, processes)}."
     if cause is Cause.COLLECTIVE_MISSING:
-        absence = f"{'it is' if len(places) == 1 else 'they are'} {names.do(places)}"
+        absence = f"{'it is' if len(processes) == 1 else 'they are'} {names.do(processes)}"
     else:
-        absence = f"{'it' if len(places) == 1 else 'they'} {state_words(case, places)}"
+        absence = f"{'it' if len(processes) == 1 else 'they'} {state_words(case, processes)}"
     if call.begun:
         rest = f"begun by {names.ranks(call.begun, communicator)}, not by {absent}: {absence}"
     else:
-        rest = f"{absent} {are(places)} not: {absence}"
+        rest = f"{absent} {are(processes)} not: {absence}"
     return f"{_inside(case, key, call, names.on(communicator))}, {rest}."
 
 
@@ -214,15 +214,15 @@ def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Ca
     for what, inside in ((key[0], call.inside), (other_key[0], other.inside)):
         if differing := case.differing(inside, what):
             sentence += f" {names.ranks(inside).capitalize()} disagree about the arguments of {what}: {differing}."
-    places = (*call.inside, *other.inside)
+    processes = (*call.inside, *other.inside)
     on, ends = communicator if same else None, (*call.needs, *other.needs)
     advice = _ORDER_ADVICE + compare
-    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, advice, places, on, ends=ends)
+    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(processes), sentence, advice, processes, on, ends=ends)
 
 
 def _or_left(case: Case, key: Entered, call: _Call, others: Sequence[int]) -> tuple[str, str] | None:
     """Return of a call that ranks which are missing may have made and left that they may, and what to compare then."""
-    missing = [place for place in others if place in call.missing]
+    missing = [process for process in others if process in call.missing]
     compare = to_compare(case, *key, call.inside[0], missing[0]) if missing else ""
     if not compare:
         return None

@@ -36,10 +36,10 @@ def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
         finding = _circle(case, part)
         if finding is not None:
             yield finding
-    for place in case.analysis.stuck:
-        for need in case.analysis.unmet(place):
-            if len(need.peers) == 1 and need.peers[0] == place:
-                yield _self(case, place, need)
+    for process in case.analysis.stuck:
+        for need in case.analysis.unmet(process):
+            if len(need.peers) == 1 and need.peers[0] == process:
+                yield _self(case, process, need)
                 break
 
 
@@ -49,10 +49,10 @@ def _circle(case: Case, part: list[int]) -> Finding | None:
     None where only a way out that isn't stuck keeps it from being a knot: findings on peers tell of that.
     """
     within = {*part}
-    for place in part:
-        if case.graph.single_peers(place):
+    for process in part:
+        if case.graph.single_peers(process):
             cycle = shortest_cycle(
-                [place, *part], lambda node: [peer for peer in case.graph.single_peers(node) if peer in within]
+                [process, *part], lambda node: [peer for peer in case.graph.single_peers(node) if peer in within]
             )
             if len(cycle) > 1:
                 return _cycle(case, cycle)
@@ -70,8 +70,8 @@ def _next(case: Case, node: int, within: Collection[int]) -> int | None:
 
 def _cycle(case: Case, cycle: list[int]) -> Finding:
     needs = []
-    for place, following in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
-        needs.append(next(need for need in case.graph.firm(place) if need.peers[0] == following))
+    for process, following in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
+        needs.append(next(need for need in case.graph.firm(process) if need.peers[0] == following))
     kinds = {need.kind for need in needs}
     kind = kinds.pop() if len(kinds) == 1 else None
     communicators = {need.communicator for need in needs}
@@ -94,8 +94,8 @@ def _one_sided_advice(needs: Sequence[Need]) -> str:
 def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | None) -> str:
     names = case.names
     parts = [
-        f"{names.ranks([place])} {'waits ' if number == 0 else ''}in {names.need(need)}"
-        for number, (place, need) in enumerate(zip(cycle, needs, strict=True))
+        f"{names.ranks([process])} {'waits ' if number == 0 else ''}in {names.need(need)}"
+        for number, (process, need) in enumerate(zip(cycle, needs, strict=True))
     ]
     whom = "the other" if len(cycle) == 2 else "the next"
     deed = {WaitKind.SEND: " to receive", WaitKind.RECEIVE: " to send"}.get(kind, "") if kind else ""
@@ -105,8 +105,8 @@ def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | No
 def _ring(case: Case, cycle: list[int], needs: list[Need]) -> str:
     names = case.names
     steps = [
-        f"{names.ranks([place])} for {names.ranks([following])}"
-        for place, following in ((cycle[0], cycle[1]), (cycle[1], cycle[2]), (cycle[-1], cycle[0]))
+        f"{names.ranks([process])} for {names.ranks([following])}"
+        for process, following in ((cycle[0], cycle[1]), (cycle[1], cycle[2]), (cycle[-1], cycle[0]))
     ]
     envelopes = {names.envelope(need) for need in needs}
     envelope = envelopes.pop() if len(envelopes) == 1 else ""
@@ -136,26 +136,28 @@ def _knot(case: Case, part: list[int]) -> Finding:
     return case.finding(Cause.KNOT, case.certainty(part), sentence, advice, part, communicator, ends=needs)
 
 
-def _self(case: Case, place: int, need: Need) -> Finding:
+def _self(case: Case, process: int, need: Need) -> Finding:
     if need.pending is not None and need.pending.words.forgotten:
-        return _forgotten(case, place, need, need.pending)
+        return _forgotten(case, process, need, need.pending)
     deed = "receive" if need.kind is WaitKind.SEND else "send"
     sentence = (
-        f"{case.names.ranks([place])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
+        f"{case.names.ranks([process])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
     )
     advice = "Use a nonblocking call for messages of a process to itself, or MPI_Sendrecv."
-    return case.finding(Cause.SELF, case.certainty([place]), sentence, advice, [place], need.communicator, ends=[need])
+    return case.finding(
+        Cause.SELF, case.certainty([process]), sentence, advice, [process], need.communicator, ends=[need]
+    )
 
 
-def _forgotten(case: Case, place: int, need: Need, receive: Pending) -> Finding:
+def _forgotten(case: Case, process: int, need: Need, receive: Pending) -> Finding:
     sender = "" if receive.peer is None else f" from {case.names.ranks([receive.peer], need.communicator)}"
     sentence = (
-        f"{case.names.ranks([place], need.communicator)} waits in {need.what}{case.names.envelope(need)}, for a message"
-        f"{sender} that is here: the MPI has lost sight of it, and doesn't end the call."
+        f"{case.names.ranks([process], need.communicator)} waits in {need.what}{case.names.envelope(need)}, for a "
+        f"message{sender} that is here: the MPI has lost sight of it, and doesn't end the call."
     )
     advice = "That is a fault of the MPI's: a receive that names its source, another transport or release may help."
     return case.finding(
-        Cause.FORGOTTEN, case.certainty([place]), sentence, advice, [place], need.communicator, ends=[need]
+        Cause.FORGOTTEN, case.certainty([process]), sentence, advice, [process], need.communicator, ends=[need]
     )
 
 
