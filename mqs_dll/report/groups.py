@@ -1,4 +1,4 @@
-"""Equal things in one place; and which processes are drawn as one node, so that 10,000 ranks fit a picture."""
+"""Equal things together; and which processes are drawn as one node, so that 10,000 ranks fit a picture."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def grouped(pairs: Iterable[tuple[Key, Each]]) -> dict[Key, list[Each]]:
 
 
 def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]:
-    """Return the places of a job's processes in few groups, in the order of their first ones.
+    """Return a job's processes in few groups, in the order of their first ones.
 
     What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
     """
@@ -66,7 +66,7 @@ def _alone(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
         together = alone.union(finding.processes)
         if len(finding.processes) <= _most_named(finding) and len(together) <= _MAX_ALONE:
             alone = together
-    return [place if place in alone else None for place in range(len(ranks))]
+    return [process if process in alone else None for process in range(len(ranks))]
 
 
 def _most_named(finding: Finding) -> int:
@@ -112,8 +112,8 @@ def _named_by(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
     """Return for each process the findings that name it."""
     named: list[list[int]] = [[] for _ in ranks]
     for number, finding in enumerate(verdict.findings):
-        for place in finding.processes:
-            named[place].append(number)
+        for process in finding.processes:
+            named[process].append(number)
     return [tuple(numbers) for numbers in named]
 
 
@@ -139,5 +139,5 @@ def _numbered(values: Iterable[Hashable]) -> list[int]:
 
 
 def _members(group_of: Sequence[int]) -> list[tuple[int, ...]]:
-    members = grouped((number, place) for place, number in enumerate(group_of))
-    return [tuple(places) for places in members.values()]
+    members = grouped((number, process) for process, number in enumerate(group_of))
+    return [tuple(processes) for processes in members.values()]

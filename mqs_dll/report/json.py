@@ -1,7 +1,7 @@
 """A job and its verdict for machines: what docs/json-schema.md describes and job-schema-1.json holds it to.
 
-Processes are named by their places in ``processes``, communicators by theirs in ``communicators``. Where there may be
-as many as a job has processes, places stand in runs: [[0, 3], [7, 7]].
+Processes are indices into ``processes``, communicators indices into ``communicators``. Where there may be as many as a
+job has processes, they stand in runs: [[0, 3], [7, 7]].
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dic
         snapshots = len(job.processes) <= MAX_SNAPSHOTS
 
     @cache  # thousands of waits may share one tuple of thousands
-    def runs(places: tuple[int, ...]) -> list[list[int]]:
-        return [[*run] for run in intervals(places)]
+    def runs(processes: tuple[int, ...]) -> list[list[int]]:
+        return [[*run] for run in intervals(processes)]
 
     return {
         "schema": SCHEMA,

@@ -49,7 +49,7 @@ class Node:
     certainty: Certainty | None
     """PROVED when they can never go on, SUSPECTED when it seems so; None when they aren't blocked."""
     processes: tuple[int, ...]
-    """Their places in Job.processes; empty where they aren't known."""
+    """Their indices in Job.processes; empty where they aren't known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ArrowLabel:
     communicator: str
     """ 'on "halo"'; empty where an MPI call is all that is known."""
     waits: tuple[int, ...]
-    """Their places in Verdict.waits."""
+    """Their indices in Verdict.waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Arrow:
     """All waits of one certainty between two nodes."""
 
     source: int
-    """The place in Picture.nodes of those that wait."""
+    """The index in Picture.nodes of those that wait."""
     target: int
-    """The place in Picture.nodes of those that they wait for."""
+    """The index in Picture.nodes of those that they wait for."""
     certainty: Certainty
     labels: tuple[ArrowLabel, ...]
 
@@ -118,9 +118,9 @@ class _Painter:
         self._names = CommunicatorNames(job, verdict)
         self._ranks = ranks_of(job, verdict)
         self._groups = groups(self._ranks, verdict)
-        self._group_of = {place: number for number, places in enumerate(self._groups) for place in places}
+        self._group_of = {index: number for number, processes in enumerate(self._groups) for index in processes}
         self._several_programs = len({process.program for process in job.processes} - {""}) > 1
-        self._nodes = [self._node(places) for places in self._groups]
+        self._nodes = [self._node(processes) for processes in self._groups]
         self._stand_ins: dict[tuple[Shape, str, frozenset[int]], int] = {}
         self._among: dict[tuple[int, ...], frozenset[int]] = {}
 
@@ -136,14 +136,14 @@ class _Painter:
 
     # ------------------------------------------------------------ nodes
 
-    def _node(self, places: tuple[int, ...]) -> Node:
-        ranks = [self._ranks[place] for place in places]
+    def _node(self, processes: tuple[int, ...]) -> Node:
+        ranks = [self._ranks[process] for process in processes]
         return Node(
             shape=_SHAPES.get(ranks[0].process.state, Shape.RANK),
-            title=titled(self._job, places),
+            title=titled(self._job, processes),
             lines=tuple(self._node_lines(ranks)),
             certainty=ranks[0].activity.certainty,
-            processes=places,
+            processes=processes,
         )
 
     def _node_lines(self, ranks: Sequence[RankView]) -> Iterable[str]:

@@ -65,7 +65,7 @@ def _is_closed(verdict: Verdict, processes: tuple[int, ...]) -> bool:
 
 def _chain(job: Job, processes: tuple[int, ...]) -> str:
     """Return a cycle: "0 -> 2 -> 1 -> 0"."""
-    names = [name_one(job, place) for place in processes[:_MAX_LINKS]]
+    names = [name_one(job, process) for process in processes[:_MAX_LINKS]]
     left_out = len(processes) - len(names)
     if left_out:
         names += [f"... {left_out} more ..."]

@@ -35,14 +35,14 @@ def _lines(job: Job) -> Iterator[str]:
 
 def _tests(job: Job) -> Iterator[str]:
     """Yield which tests of pytest's the ranks are in."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, process in enumerate(job.processes):
+    by_test: defaultdict[str, list[int]] = defaultdict(list)
+    for index, process in enumerate(job.processes):
         if process.test:
-            places[process.test].append(place)
-    for test, those in islice(places.items(), MAX_TESTS):
+            by_test[process.test].append(index)
+    for test, those in islice(by_test.items(), MAX_TESTS):
         yield f"pytest: {'rank' if len(those) == 1 else 'ranks'} {name_many(job, those)} in {test}"
-    if len(places) > MAX_TESTS:
-        yield f"pytest: {len(places) - MAX_TESTS} more tests (--json has them all)"
+    if len(by_test) > MAX_TESTS:
+        yield f"pytest: {len(by_test) - MAX_TESTS} more tests (--json has them all)"
 
 
 MAX_TESTS = 5

@@ -32,7 +32,7 @@ class _Obstacle(NamedTuple):
 
 
 class _Affected(NamedTuple):
-    places: list[int]
+    processes: list[int]
     communicators: dict[str, None]
     """Their names in the order in which they were met."""
 
@@ -52,23 +52,23 @@ def parts(job: Job) -> Iterator[RenderableType]:
 
 
 def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:
-    one = len(affected.places) == 1
+    one = len(affected.processes) == 1
     names = list(affected.communicators)
     more = f" and {len(names) - _MAX_COMMUNICATORS} more" if len(names) > _MAX_COMMUNICATORS else ""
     on = f" on {', '.join(names[:_MAX_COMMUNICATORS])}{more}" if names else ""
-    ranks = name_many(job, affected.places)
+    ranks = name_many(job, affected.processes)
     what = f"{obstacle.part}{on}: " if obstacle.part else ""
-    where = f" on {nodes_of(job, affected.places)}" if several(job) and nodes_of(job, affected.places) else ""
+    where = f" on {nodes_of(job, affected.processes)}" if several(job) and nodes_of(job, affected.processes) else ""
     return visible(f"{'rank' if one else 'ranks'} {ranks}{where}: {what}{obstacle.why or 'no reason is known'}")
 
 
 def _merged(job: Job) -> dict[_Obstacle, _Affected]:
     merged: dict[_Obstacle, _Affected] = {}
-    for place, process in enumerate(job.processes):
+    for index, process in enumerate(job.processes):
         for obstacle, communicator in _obstacles(process):
             affected = merged.setdefault(obstacle, _Affected([], {}))
-            if affected.places[-1:] != [place]:
-                affected.places.append(place)
+            if affected.processes[-1:] != [index]:
+                affected.processes.append(index)
             if communicator:
                 affected.communicators.setdefault(communicator)
     return merged
