@@ -66,7 +66,7 @@ class _Calls:
                         self._coming.update((candidate, thread.call) for candidate in thread.candidates)
 
     def need(self, communicator: int, thread: ThreadWait) -> Need | None:
-        """Return what a call waits for if it is on a communicator; None where nobody is missing, or can be told."""
+        """Return what a call waits for if it is on a communicator; None where nobody is known to be missing."""
         call = thread.call
         facts = self._communicators.all[communicator]
         if call is None or facts.remote_size is not None:

@@ -61,7 +61,7 @@ def strongly_connected(nodes: Iterable[int], successors: Callable[[int], Sequenc
     By Tarjan's algorithm, without recursion.
 
     Args:
-        nodes: where to begin.
+        nodes: where to start.
         successors: the nodes that a node leads to.
     """
     index: dict[int, int] = {}
@@ -222,8 +222,8 @@ class StuckGraph:
         self._outside: dict[tuple[int | None, ...], bool] = {}
         self.components = Components(unmet, processes)
 
-    def circles(self) -> list[list[int]]:
-        """Return the processes of each component in which each waits for others of the same component."""
+    def cyclic_components(self) -> list[list[int]]:
+        """Return the components of more than one process: in each of them, all wait for others of it."""
         return [component for component in self.components.all if len(component) > 1]
 
     def leads_out(self, component: Sequence[int]) -> bool:

@@ -68,12 +68,12 @@ class Pending:
 
     @property
     def sender(self) -> int | None:
-        """The process that a message is from, whether it lies unexpected or is a send; None where it can't be told."""
+        """The process that a message is from, whether it lies unexpected or is a send; None where it isn't known."""
         return self.peer if self.queue is Queue.UNEXPECTED else self.process
 
     @property
     def asks_unknown(self) -> bool:
-        """Whether it can't be told what would match it."""
+        """Whether it isn't known what would match it."""
         source_open = self.peer_rank is None and not self.any_source
         return source_open or (self.tag is None and not self.any_tag)
 

@@ -109,11 +109,11 @@ class Wait:
     what: str
     """The MPI call or operation: "MPI_Recv", "MPI_Isend", "MPI_Barrier"."""
     communicator: str | None
-    """Its name as the program gave it, made printable; None where it can't be told."""
+    """Its name as the program gave it, made printable; None where it isn't known."""
     communicator_id: int | None
-    """Its index in Verdict.communicators; None where it can't be told."""
+    """Its index in Verdict.communicators; None where it isn't known."""
     peers: tuple[int, ...]
-    """The processes that could end it; empty when nothing tells which."""
+    """The processes that could end it; empty where they aren't known."""
     any_source: bool
     """Whether any one of the peers will do."""
     peer_rank: int | None
@@ -126,7 +126,7 @@ class Wait:
     certainty: Certainty
     """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
     window: str | None = None
-    """Of a one-sided call, the window: "window 'halo'"; None where it can't be told."""
+    """Of a one-sided call, the window: "window 'halo'"; None where it isn't known."""
     from_call: bool = False
     """Whether it is known from the arguments of the call alone: no queue has it."""
 

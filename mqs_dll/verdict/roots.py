@@ -65,7 +65,7 @@ class Roots:
         return None
 
     def taken(self, process: int, call: str) -> frozenset[int]:
-        """Return the processes that one may take for the root; none where nothing tells."""
+        """Return the processes that one may take for the root; none where it isn't known."""
         given = self.given(process, call)
         return self._by_tree(process, call) if given is None else frozenset({given})
 
@@ -133,13 +133,13 @@ def _chains(process: int, size: int) -> int:
     """Return the process before it: the first chains are one longer where there are some left over."""
     chains = min(CHAINS, size - 1)
     length, longer = divmod(size - 1, chains)
-    begin = 1
+    start = 1
     for chain in range(chains):
-        end = begin + length + (chain < longer)
+        end = start + length + (chain < longer)
         if process < end:
             break
-        begin = end
-    return 0 if process == begin else process - 1
+        start = end
+    return 0 if process == start else process - 1
 
 
 def _binary(process: int, size: int) -> int:

@@ -84,7 +84,7 @@ class JobWindows:
         self._by_key: dict[Hashable, int] = {}
         self.all: list[JobWindow] = []
         self.of_process: list[list[int] | None] = [self._of(process) for process in range(len(job.processes))]
-        """By process, the indices of its windows in ``all``; None where they weren't asked for, or can't be told."""
+        """By process, the indices of its windows in ``all``; None where they weren't asked for, or aren't known."""
 
     def _of(self, index: int) -> list[int] | None:
         process = self._job.processes[index]

@@ -61,7 +61,7 @@ def _ranks(job: Job) -> str:
 
 
 def _hosts(job: Job) -> str:
-    """Return where the ranks run; empty where nothing tells, as in core files."""
+    """Return where the ranks run; empty where it isn't known, as in core files."""
     hosts = sorted({process.host for process in job.processes if process.host} or {job.host})
     if len(hosts) < 2:
         return f"on {hosts[0]}" if hosts[0] else ""

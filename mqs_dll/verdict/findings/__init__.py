@@ -4,7 +4,7 @@
 - ``collectives``: calls that some entered and some did not; ``roots``: those with different roots
 - ``counts``: calls that some have left without what others wait for; ``left_out``: those that a stuck rank is behind
 - ``partners``: calls that need others than those of their communicator, and a launcher that isn't the MPI's
-- ``cycles``: circles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
+- ``cycles``: cycles, and who waits behind them; ``peers``: who never comes; ``mismatches``: messages that nearly match
 - ``delivery``: messages that match, and don't come
 - ``remarks``: what is worth a line without being wrong
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.findings.collectives import of_collectives
 from mqs_dll.verdict.findings.common import Case
-from mqs_dll.verdict.findings.cycles import behind, of_circles
+from mqs_dll.verdict.findings.cycles import behind, of_cycles
 from mqs_dll.verdict.findings.delivery import of_matched_probes, of_parts, of_undelivered
 from mqs_dll.verdict.findings.left_out import of_left_out
 from mqs_dll.verdict.findings.mismatches import Mismatches
@@ -95,7 +95,7 @@ def _all(case: Case) -> Iterator[Finding]:
     collectives = [each for each in of_collectives(case) if not without.issuperset(each.processes)]
     undelivered = [*of_undelivered(case), *of_parts(case)]
     explained = {process for finding in (*partners, *collectives, *undelivered) for process in finding.processes}
-    circles = [each for each in of_circles(case, explained) if not without.issuperset(each.processes)]
+    in_cycles = [each for each in of_cycles(case, explained) if not without.issuperset(each.processes)]
     peers = list(of_peers(case))
     mismatches = list(Mismatches(case).findings())
     left_out = list(of_left_out(case))
@@ -105,7 +105,7 @@ def _all(case: Case) -> Iterator[Finding]:
         *collectives,
         *undelivered,
         *of_matched_probes(case),
-        *circles,
+        *in_cycles,
         *peers,
         *mismatches,
     ]

@@ -35,7 +35,7 @@ class _Call:
     inside: list[int] = field(default_factory=list)
     missing: set[int] = field(default_factory=set)
     has_all_missing: bool = False
-    """Whether ``missing`` has all members that have not entered: processes inside share these, so one of them tells."""
+    """Whether ``missing`` has all members that have not entered; processes inside share these: they are added once."""
     begun: set[int] = field(default_factory=set)
     """Of a nonblocking one: who has begun it; empty for a blocking one."""
     needs: list[Need] = field(default_factory=list)
@@ -48,7 +48,7 @@ def of_collectives(case: Case) -> Iterator[Finding]:
     """
     calls = _calls(case)
     for (what, communicator), call in calls.items():
-        components = (each for each in case.graph.circles() if {*call.inside}.issuperset(each))
+        components = (each for each in case.graph.cyclic_components() if {*call.inside}.issuperset(each))
         if any(case.analysis.disagree(component, what) for component in components):
             yield of_disagreement(case, what, communicator, call.inside)
     waiting_for_left: set[int] = set()

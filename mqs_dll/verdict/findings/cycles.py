@@ -20,20 +20,20 @@ _CYCLE_ADVICE = {
 _MIXED_ADVICE = "Change the order of their calls, so that one of them comes to what another waits for."
 
 
-def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
-    """Yield a finding for each circle of processes that wait for each other, and for each that waits for itself.
+def of_cycles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
+    """Yield a finding for each cycle of processes that wait for each other, and for each that waits for itself.
 
     Nobody but the process itself could end a call whose message is there already.
 
     Args:
         case: the job.
-        explained: processes of which a finding on a collective call tells already.
+        explained: processes that a finding on a collective call has already.
     """
     known = {*explained}
-    for part in case.graph.circles():
-        if not known.isdisjoint(part):
+    for component in case.graph.cyclic_components():
+        if not known.isdisjoint(component):
             continue
-        finding = _circle(case, part)
+        finding = _of_component(case, component)
         if finding is not None:
             yield finding
     for process in case.analysis.stuck:
@@ -43,24 +43,24 @@ def of_circles(case: Case, explained: Collection[int]) -> Iterator[Finding]:
                 break
 
 
-def _circle(case: Case, part: list[int]) -> Finding | None:
+def _of_component(case: Case, component: list[int]) -> Finding | None:
     """Return a cycle where one can be named in which each needs the next, else a knot of all.
 
-    None where only a way out that isn't stuck keeps it from being a knot: findings on peers tell of that.
+    None where it isn't a knot since some wait for a process that isn't stuck: that is a finding on peers.
     """
-    within = {*part}
-    for process in part:
+    within = {*component}
+    for process in component:
         if case.graph.single_peers(process):
             cycle = shortest_cycle(
-                [process, *part], lambda node: [peer for peer in case.graph.single_peers(node) if peer in within]
+                [process, *component], lambda node: [peer for peer in case.graph.single_peers(node) if peer in within]
             )
             if len(cycle) > 1:
                 return _cycle(case, cycle)
             break
-    cycle = any_cycle(part, lambda node: _next(case, node, within))
+    cycle = any_cycle(component, lambda node: _next(case, node, within))
     if cycle:
         return _cycle(case, cycle)
-    return None if case.graph.leads_out(part) else _knot(case, part)
+    return None if case.graph.leads_out(component) else _knot(case, component)
 
 
 def _next(case: Case, node: int, within: Collection[int]) -> int | None:
@@ -97,9 +97,9 @@ def _listed(case: Case, cycle: list[int], needs: list[Need], kind: WaitKind | No
         f"{names.ranks([process])} {'waits ' if number == 0 else ''}in {names.need(need)}"
         for number, (process, need) in enumerate(zip(cycle, needs, strict=True))
     ]
-    whom = "the other" if len(cycle) == 2 else "the next"
-    deed = {WaitKind.SEND: " to receive", WaitKind.RECEIVE: " to send"}.get(kind, "") if kind else ""
-    return f"{'; '.join(parts)}: each waits for {whom}{deed}."
+    other = "the other" if len(cycle) == 2 else "the next"
+    action = {WaitKind.SEND: " to receive", WaitKind.RECEIVE: " to send"}.get(kind, "") if kind else ""
+    return f"{'; '.join(parts)}: each waits for {other}{action}."
 
 
 def _ring(case: Case, cycle: list[int], needs: list[Need]) -> str:
@@ -114,15 +114,15 @@ def _ring(case: Case, cycle: list[int], needs: list[Need]) -> str:
     return f"{names.ranks(cycle)} wait in a circle, in {calls}{envelope}: {steps[0]}, {steps[1]}, ..., {steps[2]}."
 
 
-def _knot(case: Case, part: list[int]) -> Finding:
+def _knot(case: Case, component: list[int]) -> Finding:
     names = case.names
-    needs = case.unmet(part)
+    needs = case.unmet(component)
     envelopes = {(names.envelope(need)) for need in needs}
     envelope = envelopes.pop() if len(envelopes) == 1 else ""
     communicators = {need.communicator for need in needs}
     communicator = communicators.pop() if len(communicators) == 1 else None
     calls = " or ".join(sorted({need.what for need in needs})[:3])
-    who = names.ranks(part, communicator)
+    who = names.ranks(component, communicator)
     advice = ""
     if all(need.pending is not None and need.pending.any_source for need in needs):
         gone = any(not case.analysis.waits.gone.isdisjoint(need.peers) for need in needs[:1])
@@ -133,15 +133,15 @@ def _knot(case: Case, part: list[int]) -> Finding:
         sentence = f"{who} wait in {calls}{envelope}, for what can't be seen, and nobody is left to end that."
     else:
         sentence = f"{who} wait for each other, in {calls}{envelope}: all who could end one of their waits wait too."
-    return case.finding(Cause.KNOT, case.certainty(part), sentence, advice, part, communicator, ends=needs)
+    return case.finding(Cause.KNOT, case.certainty(component), sentence, advice, component, communicator, ends=needs)
 
 
 def _self(case: Case, process: int, need: Need) -> Finding:
     if need.pending is not None and need.pending.words.forgotten:
         return _forgotten(case, process, need, need.pending)
-    deed = "receive" if need.kind is WaitKind.SEND else "send"
+    action = "receive" if need.kind is WaitKind.SEND else "send"
     sentence = (
-        f"{case.names.ranks([process])} waits in {case.names.need(need)}: for itself, which can't {deed} meanwhile."
+        f"{case.names.ranks([process])} waits in {case.names.need(need)}: for itself, which can't {action} meanwhile."
     )
     advice = "Use a nonblocking call for messages of a process to itself, or MPI_Sendrecv."
     return case.finding(

@@ -71,11 +71,11 @@ def of_parts(case: Case) -> Iterator[Finding]:
                 waits[key].append((process, need))
     for (sender, receiver), both in waits.items():
         waiting, calls = [process for process, _ in both], " and ".join(sorted({need.what for _, need in both}))
-        way = f"of {names.ranks([sender])} to {names.ranks([receiver])}"
+        between = f"of {names.ranks([sender])} to {names.ranks([receiver])}"
         last = both[-1][1]
         envelope = "" if last.communicator is None else names.envelope(last)
         sentence = (
-            f"{names.ranks(waiting)} {waits_in(waiting)} in {calls} for a partitioned message {way}{envelope}: not "
+            f"{names.ranks(waiting)} {waits_in(waiting)} in {calls} for a partitioned message {between}{envelope}: not "
             "all of its parts have come."
         )
         advice = (

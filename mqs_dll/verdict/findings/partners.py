@@ -127,14 +127,14 @@ def _started(case: Case) -> str:
 
 def _leaders(case: Case, call: str, processes: list[int]) -> str:
     """Return ": rank 0 has remote_leader 1, tag 0, rank 1 has remote_leader 0, tag 1", where their arguments tell."""
-    told = []
+    given = []
     for process in processes if call == "MPI_Intercomm_create" else ():
         stack = next((each for each in stacks_of(case.analysis.job.processes[process]) if each.call == call), None)
         known = [(name, stack.argument(name)) for name in _TOLD] if stack is not None else []
         values = ", ".join(f"{name} {each.called or each.value}" for name, each in known if each is not None)
         if values:
-            told.append(f"{case.names.ranks([process])} has {values}")
-    return f": {'; '.join(told)}" if 1 < len(told) <= MAX_LEADERS else ""
+            given.append(f"{case.names.ranks([process])} has {values}")
+    return f": {'; '.join(given)}" if 1 < len(given) <= MAX_LEADERS else ""
 
 
 def of_launchers(case: Case) -> Iterator[Finding]:

@@ -206,12 +206,12 @@ def _seconds_of_start(process: JobProcess) -> float:
 
 
 def _before_init(case: Case, processes: Sequence[int]) -> str:
-    """Return ": it is in nanosleep at solver.c:42", where all of them are at one place; else nothing."""
-    told = set()
+    """Return ": it is in nanosleep at solver.c:42", where all are at one line; else an empty string."""
+    found = set()
     for process in processes:
         stack = case.analysis.job.processes[process].starts[-1].stack
-        told.add("" if stack is None else f"{in_function(stack)}{case.names.at([process])}")
-    words = told.pop() if len(told) == 1 else ""
+        found.add("" if stack is None else f"{in_function(stack)}{case.names.at([process])}")
+    words = found.pop() if len(found) == 1 else ""
     return words and f": {'it is' if len(processes) == 1 else 'they are'}{words}"
 
 
@@ -269,9 +269,9 @@ def _finding(case: Case, absence: _Absence) -> Finding:
     names, need = case.names, absence.needs[0]
     certainty = case.certainty(absence.waiters)
     any_source = need.pending is not None and need.pending.any_source
-    whom = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
+    peer = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
     who_could = "of those who could send, " if any_source else ""
-    waiting = names.need(need) if need.pending is None else f"{need.what}{whom}{names.envelope(need)}"
+    waiting = names.need(need) if need.pending is None else f"{need.what}{peer}{names.envelope(need)}"
     sentence = (
         f"{names.ranks(absence.waiters, need.communicator)} {waits(absence.waiters)} in {waiting}, "
         f"but {who_could}{names.ranks(absence.peers)} {state_words(case, absence.peers)}."

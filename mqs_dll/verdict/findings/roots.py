@@ -66,7 +66,7 @@ def of_several_roots(
 
 
 def _told(case: Case, call: str, communicator: int | None, processes: Sequence[int]) -> str:
-    """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where nothing tells."""
+    """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where it isn't known."""
     return ", ".join(
         f"{case.names.ranks(who, communicator)} {'takes' if len(who) == 1 else 'take'} {_one_of(case, roots)} for it"
         for roots, who in _taken(case, call, processes).items()
