@@ -48,7 +48,8 @@ def of_collectives(case: Case) -> Iterator[Finding]:
     """
     calls = _calls(case)
     for (what, communicator), call in calls.items():
-        components = (each for each in case.graph.cyclic_components() if {*call.inside}.issuperset(each))
+        inside = {*call.inside}
+        components = (each for each in case.graph.cyclic_components() if inside.issuperset(each))
         if any(case.analysis.disagree(component, what) for component in components):
             yield of_disagreement(case, what, communicator, call.inside)
     waiting_for_left: set[int] = set()

@@ -24,10 +24,10 @@ def of_disagreement(case: Case, call: str, communicator: int | None, processes: 
     names = case.names
     sure = has_several_roots(case, call, processes)
     about = "" if sure else ", or about how much is sent"
-    told = _told(case, call, communicator, processes)
+    disagreement = _roots_words(case, call, communicator, processes)
     sentence = (
         f"{names.ranks(processes, communicator)} {are(processes)} in {call}{names.on(communicator)}, "
-        f"and disagree about its root{about}{f': {told}' if told else ''}."
+        f"and disagree about its root{about}{f': {disagreement}' if disagreement else ''}."
     )
     advice = _ADVICE if sure else _ADVICE_ON_ALL
     return case.finding(
@@ -51,7 +51,7 @@ def of_several_roots(
     names = case.names
     sentence = (
         f"{names.ranks(processes, communicator)} {are(processes)} in {call}{names.on(communicator)} with different "
-        f"roots: {_told(case, call, communicator, processes)}; {rest}."
+        f"roots: {_roots_words(case, call, communicator, processes)}; {rest}."
     )
     everybody = (*processes, *others)
     return case.finding(
@@ -65,7 +65,7 @@ def of_several_roots(
     )
 
 
-def _told(case: Case, call: str, communicator: int | None, processes: Sequence[int]) -> str:
+def _roots_words(case: Case, call: str, communicator: int | None, processes: Sequence[int]) -> str:
     """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where it isn't known."""
     return ", ".join(
         f"{case.names.ranks(who, communicator)} {'takes' if len(who) == 1 else 'take'} {_one_of(case, roots)} for it"
