@@ -26,8 +26,9 @@ def of_left_out(case: Case) -> Iterator[Finding]:
         call = analysis.waits.of_process[process].call
         if call is None or what_ends(call) in COLLECTIVE:
             continue
-        awaited = {peer for need in analysis.unmet(process) for peer in need.peers}
-        for (what, communicator), senders in _left_out(case, process).items():
+        left_out = _left_out(case, process)
+        awaited = {peer for need in analysis.unmet(process) for peer in need.peers} if left_out else set()
+        for (what, communicator), senders in left_out.items():
             explains = not awaited.isdisjoint(senders)
             yield _finding(case, process, what, communicator, senders, explains=explains)
 

@@ -120,8 +120,10 @@ def of_epochs(case: Case) -> Iterator[Finding]:
     names, analysis = case.names, case.analysis
     for process in analysis.stuck:
         for need in analysis.unmet(process):
+            if need.one_sided is None or not need.one_sided.missing:
+                continue
             peers = [peer for peer in need.peers if peer is not None and _is_in_collective(case, peer)]
-            if need.one_sided is None or not need.one_sided.missing or not peers:
+            if not peers:
                 continue
             without = f"{names.ranks(peers)} went without that into {names.do(peers).removeprefix('in ')}"
             sentence = f"{names.ranks([process])} waits in {names.need(need)}; {without}."
