@@ -1,7 +1,7 @@
 """Time what `mqs job` does with a saved job of 10,000 ranks that hang: load it, conclude, write the report.
 
-The jobs are made up (tests/support/synthetic_job.py): two looks at each rank, two communicators of all ranks and one of
-each. That time grows in line with the ranks is seen by the same job with a tenth of them.
+The jobs are made up (tests/support/synthetic_job.py): two samples of each rank, two communicators of all ranks and one
+of each. That time grows in line with the ranks is seen by the same job with a tenth of them.
 
     python -m benchmarks.verdict [--ranks 10000]
 """
@@ -87,7 +87,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 str(figures.lines),
                 figures.outcome.name.lower().replace("_", " "),
             )
-    Console().print(f"{ranks} ranks, two looks at each; the goal is {GOAL:.0f} s for 10,000 ranks, on one core")
+    Console().print(f"{ranks} ranks, two samples of each; the goal is {GOAL:.0f} s for 10,000 ranks, on one core")
     Console().print(table)
     return 0
 

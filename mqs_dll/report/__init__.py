@@ -4,7 +4,7 @@
   ``nodes``: where they run
 - ``text``: a job and its verdict; ``process_text``: one process; ``diff_text``: what differs between two jobs
 - ``watch_view``: a job while it runs; ``pending``: what has begun in its ranks; ``listing``: the jobs there are
-- ``terminal``: the console, and what texts are made of; ``progress``: how far a long look is
+- ``terminal``: the console, and what texts are made of; ``progress``: how far a long sample is
 - ``fields``: records in terms of JSON; ``json``: a job and its verdict; ``process_json``: one process;
   ``diff_json``: what differs between two jobs
 - ``csv``: a job for spreadsheets

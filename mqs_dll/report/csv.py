@@ -69,8 +69,8 @@ def render(job: Job, verdict: Verdict) -> str:
 
 def _rows(job: Job, verdict: Verdict) -> Iterator[Row]:
     @cache
-    def named(places: tuple[int, ...]) -> str:
-        return name_many(job, places)
+    def named(processes: tuple[int, ...]) -> str:
+        return name_many(job, processes)
 
     for _, process, activity, waits in ranks_of(job, verdict):
         found = [*(_wait(wait, verdict, named(wait.peers)) for wait in waits), *_operations(process)]

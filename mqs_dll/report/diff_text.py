@@ -22,7 +22,7 @@ from mqs_dll.report.groups import grouped
 from mqs_dll.report.process_text import length_words, tag_words
 from mqs_dll.verdict.ranges import rank_words
 
-_MOST_LINES = 40
+_MAX_LINES = 40
 """Of one kind of difference; of more it is said how many there are."""
 
 _PEERS = {Queue.SENDS: "send to", Queue.RECEIVES: "receive from", Queue.UNEXPECTED: "message from"}
@@ -80,10 +80,10 @@ def _titled(title: str, lines: list[str]) -> Iterator[RenderableType]:
     if not lines:
         return
     yield Text(f"\n{title}", style="bold")
-    for line in lines[:_MOST_LINES]:
+    for line in lines[:_MAX_LINES]:
         yield Text(f"  {line}")
-    if len(lines) > _MOST_LINES:
-        yield Text(f"  and {len(lines) - _MOST_LINES} more (--json has them all)", style="dim")
+    if len(lines) > _MAX_LINES:
+        yield Text(f"  and {len(lines) - _MAX_LINES} more (--json has them all)", style="dim")
 
 
 def _named(ranks: Iterable[RankName]) -> str:

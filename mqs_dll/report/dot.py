@@ -54,7 +54,7 @@ _CENTRED, _LEFT = r"\n", r"\l"
 """How a line of a label ends, and where it stands."""
 
 
-_MOST_COLUMNS = 6
+_MAX_COLUMNS = 6
 """With their labels between them that is about the width of a screen."""
 
 
@@ -81,7 +81,7 @@ def _statements(drawn: Picture, verdict: Verdict) -> Iterator[str]:
 def _direction(drawn: Picture) -> str:
     """Return where arrows go: to the right, which leaves room for labels, but down where that would be too long."""
     rows = rows_of_boxes(len(drawn.nodes), [Edge(arrow.source, arrow.target, (0, 0)) for arrow in drawn.arrows])
-    return "TB" if len({*rows}) > _MOST_COLUMNS else "LR"
+    return "TB" if len({*rows}) > _MAX_COLUMNS else "LR"
 
 
 def _node(number: int, node: Node) -> str:

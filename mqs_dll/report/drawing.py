@@ -30,7 +30,7 @@ _CORNER = 9.0
 SAMPLE: Size = (52.0, 18.0)
 """Of an arrow or a box in the legend."""
 
-_LONGEST = 40
+_MAX_LENGTH = 40
 """Characters of a label's line; the rest is seen when the mouse is over it."""
 
 
@@ -99,7 +99,7 @@ def size_of(lines: Sequence[str]) -> Size:
 
 
 def _label(arrow: Arrow) -> list[str]:
-    return [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in arrow.lines()]
+    return [line if len(line) <= _MAX_LENGTH else line[: _MAX_LENGTH - 1] + "…" for line in arrow.lines()]
 
 
 def texts(lines: Iterable[str], corner: Point, anchor: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Equal things in one place; and which processes are drawn as one node, so that 10,000 ranks fit a picture."""
+"""Equal things together; and which processes are drawn as one node, so that 10,000 ranks fit a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from mqs_dll.report.words import RankView
 from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
 
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 """Of processes that aren't drawn alone: more nodes than that, with their arrows, nobody wants to follow."""
 
 _ENOUGH_GROUPS = 8
@@ -19,16 +19,16 @@ _ENOUGH_GROUPS = 8
 SMALL_JOB = 8
 """In a job of so many processes those alone share a node that are equal in all that is known of them."""
 
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 """A finding about more processes than that is about a crowd: its ranks are merged, though not with others."""
 
 _OF_CROWDS = frozenset({Cause.COLLECTIVE_MISSING, Cause.COLLECTIVE_ORDER, Cause.BEHIND, Cause.PROGRESS, Cause.NOT_READ})
 """Findings in which ranks that do the same are as good as one."""
 
-_LONGEST_CYCLE = 24
+_MAX_CYCLE_LENGTH = 24
 """In a cycle each process waits for another one: every one is worth a node, as long as one can follow it."""
 
-_MOST_ALONE = 24
+_MAX_ALONE = 24
 """Processes that all findings together keep alone."""
 
 
@@ -45,7 +45,7 @@ def grouped(pairs: Iterable[tuple[Key, Each]]) -> dict[Key, list[Each]]:
 
 
 def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]:
-    """Return the places of a job's processes in few groups, in the order of their first ones.
+    """Return a job's processes in few groups, in the order of their first ones.
 
     What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
     """
@@ -53,7 +53,7 @@ def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]
     if len(ranks) <= SMALL_JOB:
         return _members(_numbered(zip(group_of, _all_of(ranks, verdict), strict=True)))
     alone = max(group_of, default=0)
-    for most, traits in ((MOST_GROUPS, _traits(ranks, verdict)), (_ENOUGH_GROUPS, _details(ranks))):
+    for most, traits in ((MAX_GROUPS, _traits(ranks, verdict)), (_ENOUGH_GROUPS, _details(ranks))):
         for trait in traits:
             group_of = _split(group_of, trait(group_of), alone + most)
     return _members(group_of)
@@ -64,15 +64,15 @@ def _alone(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
     alone: set[int] = set()
     for finding in verdict.findings:
         together = alone.union(finding.processes)
-        if len(finding.processes) <= _most_named(finding) and len(together) <= _MOST_ALONE:
+        if len(finding.processes) <= _most_named(finding) and len(together) <= _MAX_ALONE:
             alone = together
-    return [place if place in alone else None for place in range(len(ranks))]
+    return [process if process in alone else None for process in range(len(ranks))]
 
 
 def _most_named(finding: Finding) -> int:
     if finding.cause in _OF_CROWDS:
         return 1
-    return _LONGEST_CYCLE if finding.cause is Cause.CYCLE else _MOST_NAMED
+    return _MAX_CYCLE_LENGTH if finding.cause is Cause.CYCLE else _MAX_NAMED
 
 
 def _all_of(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Hashable]:
@@ -112,8 +112,8 @@ def _named_by(ranks: Sequence[RankView], verdict: Verdict) -> list[Hashable]:
     """Return for each process the findings that name it."""
     named: list[list[int]] = [[] for _ in ranks]
     for number, finding in enumerate(verdict.findings):
-        for place in finding.processes:
-            named[place].append(number)
+        for process in finding.processes:
+            named[process].append(number)
     return [tuple(numbers) for numbers in named]
 
 
@@ -139,5 +139,5 @@ def _numbered(values: Iterable[Hashable]) -> list[int]:
 
 
 def _members(group_of: Sequence[int]) -> list[tuple[int, ...]]:
-    members = grouped((number, place) for place, number in enumerate(group_of))
-    return [tuple(places) for places in members.values()]
+    members = grouped((number, process) for process, number in enumerate(group_of))
+    return [tuple(processes) for processes in members.values()]

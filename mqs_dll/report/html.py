@@ -20,7 +20,7 @@ from mqs_dll.report.names import titled
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.picture import picture
-from mqs_dll.report.tables import PageTable, Places, activities, communicators, waits
+from mqs_dll.report.tables import PageTable, ProcessSets, activities, communicators, waits
 from mqs_dll.report.text.facts import NOT_COUNTED
 from mqs_dll.verdict.results import Finding, Outcome, Verdict
 
@@ -41,8 +41,8 @@ _CLASSES = {
 def render(job: Job, verdict: Verdict) -> str:
     """Return the page: the verdict, the graph, and tables of who waits for whom and what each rank does."""
     drawn = picture(job, verdict)
-    places = Places()
-    tables = [make(job, verdict, places) for make in (waits, activities, communicators)]
+    sets = ProcessSets()
+    tables = [make(job, verdict, sets) for make in (waits, activities, communicators)]
     style, script = asset("page.css") + asset("graph.css"), asset("page.js")
     return Template(asset("page.html")).substitute(
         style=style,
@@ -61,7 +61,7 @@ def render(job: Job, verdict: Verdict) -> str:
         remarks="".join(f'<p class="hint">{_text(remark)}</p>' for remark in drawn.remarks),
         tables="\n".join(map(_table, tables)),
         job=_job(job),
-        data=embedded(job, verdict, drawn, tables, places),
+        data=embedded(job, verdict, drawn, tables, sets),
     )
 
 
@@ -100,8 +100,8 @@ def _advice(advice: str) -> str:
 def _warnings(job: Job) -> str:
     """Return a box about the ranks of which nothing is known, which may be what all others wait for."""
     unread = grouped(
-        ((process.why, process.way_out), place)
-        for place, process in enumerate(job.processes)
+        ((process.why, process.way_out), index)
+        for index, process in enumerate(job.processes)
         if process.state is RankState.UNREADABLE
     )
     if not unread:
@@ -158,7 +158,7 @@ def _pause(job: Job) -> str:
     if not job.stopped:
         return "none: the ranks ran on while they were read, so that what they say may not fit together"
     samples = max((len(process.samples) for process in job.processes), default=0)
-    looks = f", {samples} looks, {job.interval:g} s apart" if samples > 1 else ""
+    sampled = f", {samples} samples, {job.interval:g} s apart" if samples > 1 else ""
     uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
     apart = f", all nodes within {job.apart * 1000:.1f} ms" if job.apart else ""
-    return f"{job.pause * 1000:.1f} ms{apart}{looks}{uncounted}"
+    return f"{job.pause * 1000:.1f} ms{apart}{sampled}{uncounted}"

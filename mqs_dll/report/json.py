@@ -1,7 +1,7 @@
 """A job and its verdict for machines: what docs/json-schema.md describes and job-schema-1.json holds it to.
 
-Processes are named by their places in ``processes``, communicators by theirs in ``communicators``. Where there may be
-as many as a job has processes, places stand in runs: [[0, 3], [7, 7]].
+Processes are indices into ``processes``, communicators indices into ``communicators``. Where there may be as many as a
+job has processes, they stand in runs: [[0, 3], [7, 7]].
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _JOB = (
     "sizes",
 )
 
-MOST_SNAPSHOTS = 1000
+MAX_SNAPSHOTS = 1000
 """Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""
 
 
@@ -54,11 +54,11 @@ def render(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> str:
 def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dict[str, Any]:
     """Return a job and its verdict in terms of JSON; the arguments are those of render()."""
     if snapshots is None:
-        snapshots = len(job.processes) <= MOST_SNAPSHOTS
+        snapshots = len(job.processes) <= MAX_SNAPSHOTS
 
     @cache  # thousands of waits may share one tuple of thousands
-    def runs(places: tuple[int, ...]) -> list[list[int]]:
-        return [[*run] for run in intervals(places)]
+    def runs(processes: tuple[int, ...]) -> list[list[int]]:
+        return [[*run] for run in intervals(processes)]
 
     return {
         "schema": SCHEMA,

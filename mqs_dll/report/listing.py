@@ -27,8 +27,8 @@ _ADVICE = "mqs job PID says what is wrong with one of them; mqs watch PID shows 
 
 _NOTHING_DONE = "Nothing was stopped or read: without --dry-run they would be."
 
-_LONGEST_TITLE = 60
-_MOST_PROGRAMS = 3
+_MAX_TITLE = 60
+_MAX_PROGRAMS = 3
 _NOT_KNOWN = "?"
 
 
@@ -96,8 +96,8 @@ def _programs(job: FoundJob) -> str:
     programs = Counter(rank.program.rpartition("/")[2] for rank in job.ranks if rank.program).most_common()
     if len(programs) == 1:
         return programs[0][0]
-    names = [f"{name} ({count})" for name, count in programs[:_MOST_PROGRAMS]]
-    more = [f"{len(programs) - _MOST_PROGRAMS} more"] if len(programs) > _MOST_PROGRAMS else []
+    names = [f"{name} ({count})" for name, count in programs[:_MAX_PROGRAMS]]
+    more = [f"{len(programs) - _MAX_PROGRAMS} more"] if len(programs) > _MAX_PROGRAMS else []
     return ", ".join((*names, *more)) or _NOT_KNOWN
 
 
@@ -112,4 +112,4 @@ def _title(job: FoundJob) -> str:
         return "no launcher"
     launcher, blank, arguments = job.title.partition(" ")
     title = f"{launcher.rpartition('/')[2]}{blank}{arguments}"
-    return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}..."
+    return title if len(title) <= _MAX_TITLE else f"{title[:_MAX_TITLE]}..."

@@ -13,17 +13,17 @@ from mqs_dll.verdict.results import Verdict, Wait, WaitKind
 _WORLD = "MPI_COMM_WORLD"
 
 
-def name_one(job: Job, place: int) -> str:
+def name_one(job: Job, process: int) -> str:
     """Return how a process is called: "3", "3 of world 1" of several, "PID 4711" where no rank is known."""
-    return name_many(job, (place,))
+    return name_many(job, (process,))
 
 
-def name_many(job: Job, places: Iterable[int]) -> str:
+def name_many(job: Job, processes: Iterable[int]) -> str:
     """Return how processes are called: "[0-3,7]", one alone "3"."""
     by_world: dict[int, list[int]] = {}
     others = []
-    for place in places:
-        process = job.processes[place]
+    for index in processes:
+        process = job.processes[index]
         if process.rank is None:
             others.append(process.pid)
         else:
@@ -33,10 +33,10 @@ def name_many(job: Job, places: Iterable[int]) -> str:
     return ", ".join((*named, *([f"PID {brief_ranges(others)}"] if others else [])))
 
 
-def titled(job: Job, places: Sequence[int]) -> str:
+def titled(job: Job, processes: Sequence[int]) -> str:
     """Return "rank 3", "ranks [0-3,7]", or "PID 4711" where no rank is known."""
-    name = name_many(job, places)
-    return name if name.startswith("PID") else f"rank {name}" if len(places) == 1 else f"ranks {name}"
+    name = name_many(job, processes)
+    return name if name.startswith("PID") else f"rank {name}" if len(processes) == 1 else f"ranks {name}"
 
 
 def brief_ranges(ranks: Sequence[int]) -> str:
@@ -52,7 +52,8 @@ class CommunicatorNames:
         self._job = job
         self._facts = verdict.communicators
         self._local = [
-            {place: local for local, place in enumerate(facts.members) if place is not None} for facts in self._facts
+            {process: local for local, process in enumerate(facts.members) if process is not None}
+            for facts in self._facts
         ]
         ids: dict[str, set[int]] = {}
         for facts in self._facts:
@@ -77,29 +78,29 @@ class CommunicatorNames:
         return f"{name} id {facts.unique_id:#x}"
 
     def ranks_there(
-        self, communicator: int | None, places: Sequence[int], peers: Iterable[tuple[Sequence[int], Iterable[int]]]
+        self, communicator: int | None, processes: Sequence[int], peers: Iterable[tuple[Sequence[int], Iterable[int]]]
     ) -> str:
         """Return the ranks that processes, and those that they wait for, have in a communicator.
 
         Empty where these are their ranks in MPI_COMM_WORLD, or aren't known.
 
         Args:
-            communicator: its place in the verdict.
-            places: of the processes.
-            peers: whom each of them waits for: their places, and their ranks in the communicator where they are known.
+            communicator: its index in the verdict.
+            processes: of the processes.
+            peers: whom each of them waits for, and their ranks in the communicator where they are known.
         """
         if communicator is None:
             return ""
-        own = [rank for place in places if (rank := self._local[communicator].get(place)) is not None]
+        own = [rank for process in processes if (rank := self._local[communicator].get(process)) is not None]
         there = sorted({rank for _, ranks in peers for rank in ranks})
-        if len(own) < len(places) or (
-            self._are_world_ranks(places, own) and all(self._are_world_ranks(*each) for each in peers if each[1])
+        if len(own) < len(processes) or (
+            self._are_world_ranks(processes, own) and all(self._are_world_ranks(*each) for each in peers if each[1])
         ):
             return ""
-        own_words, wait = brief_ranges(own), "waits" if len(places) == 1 else "wait"
+        own_words, wait = brief_ranges(own), "waits" if len(processes) == 1 else "wait"
         if self._facts[communicator].remote is None:
             return f" (there {own_words}{f' {wait} for {brief_ranges(there)}' if there else ''})"
         return f" ({own_words} of its group{f' {wait} for {brief_ranges(there)} of the remote one' if there else ''})"
 
-    def _are_world_ranks(self, places: Iterable[int], ranks: Iterable[int]) -> bool:
-        return sorted(self._job.processes[place].rank or 0 for place in places) == sorted(ranks)
+    def _are_world_ranks(self, processes: Iterable[int], ranks: Iterable[int]) -> bool:
+        return sorted(self._job.processes[process].rank or 0 for process in processes) == sorted(ranks)

@@ -40,6 +40,6 @@ def several(job: Job) -> bool:
     return len({process.host for process in job.processes if process.host}) > 1
 
 
-def nodes_of(job: Job, places: Iterable[int]) -> str:
+def nodes_of(job: Job, processes: Iterable[int]) -> str:
     """Return the nodes of processes; empty where none is known."""
-    return fold(host for place in places if (host := job.processes[place].host))
+    return fold(host for process in processes if (host := job.processes[process].host))

@@ -10,7 +10,7 @@ from mqs_dll.job.records import Job
 from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
-from mqs_dll.report.tables import Facts, PageTable, Places
+from mqs_dll.report.tables import Facts, PageTable, ProcessSets
 from mqs_dll.report.words import Tag, tag_of
 from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict
@@ -24,7 +24,7 @@ _NOT_KNOWN = -1
 _OF_RANKS = frozenset({Shape.RANK, Shape.GONE, Shape.UNREAD})
 
 
-def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[PageTable], places: Places) -> str:
+def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[PageTable], sets: ProcessSets) -> str:
     """Return the data as JSON in ASCII without <, > and &.
 
     Texts of tables are numbers of ``strings``, and sets of processes numbers of ``sets``: most occur often.
@@ -34,9 +34,9 @@ def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[PageTa
         "rows_shown": ROWS_SHOWN,
         "ranks": _ranks(job),
         "communicators": [*_communicators(job, verdict)],
-        "nodes": [places.number(node.processes) for node in drawn.nodes],
+        "nodes": [sets.number(node.processes) for node in drawn.nodes],
         "node_ranks": [_filter_by(job, node) for node in drawn.nodes],
-        "arrows": [[arrow.source, arrow.target, _arrow_facts(verdict, arrow, places)] for arrow in drawn.arrows],
+        "arrows": [[arrow.source, arrow.target, _arrow_facts(verdict, arrow, sets)] for arrow in drawn.arrows],
         "tables": {
             table.name: {
                 "rows": [[strings.setdefault(cell, len(strings)) for cell in row] for row in table.rows],
@@ -45,7 +45,7 @@ def embedded(job: Job, verdict: Verdict, drawn: Picture, tables: Iterable[PageTa
             for table in tables
         },
         "strings": [*strings],
-        "sets": places.intervals,
+        "sets": sets.intervals,
     }
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -56,7 +56,7 @@ def _facts(facts: Facts) -> list[Tag]:
 
 
 def _ranks(job: Job) -> list[int | None] | None:
-    """Return the rank at each place; None where they are equal, as in a job without spawned or missing ranks."""
+    """Return the rank of each process; None where they are equal, as in a job without spawned or missing ranks."""
     ranks = [process.rank for process in job.processes]
     return None if ranks == [*range(len(ranks))] else ranks
 
@@ -68,7 +68,7 @@ def _communicators(job: Job, verdict: Verdict) -> Iterator[tuple[int, str]]:
     unknown = found.pop(None, None)
     counts = Counter(found.values())
     for number, label in sorted((number, label) for number, label in found.items() if number is not None):
-        members = [place for place in verdict.communicators[number].members if place is not None]
+        members = [process for process in verdict.communicators[number].members if process is not None]
         yield number, label if counts[label] == 1 else f"{label} of {name_many(job, members)}"
     if unknown is not None:
         yield _NOT_KNOWN, "not known"
@@ -76,13 +76,13 @@ def _communicators(job: Job, verdict: Verdict) -> Iterator[tuple[int, str]]:
 
 def _filter_by(job: Job, node: Node) -> str | None:
     """Return what finds the ranks of a node when it is put into the filter."""
-    ranks = [job.processes[place].rank for place in node.processes]
+    ranks = [job.processes[process].rank for process in node.processes]
     if node.shape not in _OF_RANKS or None in ranks:
         return None
     return ranges([rank for rank in ranks if rank is not None], most=None).strip("[]")
 
 
-def _arrow_facts(verdict: Verdict, arrow: Arrow, places: Places) -> list[list[Tag]]:
+def _arrow_facts(verdict: Verdict, arrow: Arrow, sets: ProcessSets) -> list[list[Tag]]:
     """Return the facts of the waits of an arrow, those of one communicator and tag put together."""
     numbers = [number for label in arrow.labels for number in label.waits]
     alike = grouped(((verdict.waits[each].communicator_id, tag_of(verdict.waits[each])), each) for each in numbers)
@@ -90,14 +90,14 @@ def _arrow_facts(verdict: Verdict, arrow: Arrow, places: Places) -> list[list[Ta
         [
             communicator,
             tag,
-            places.number(verdict.waits[number].process for number in waits),
-            _peers(verdict, waits, places),
+            sets.number(verdict.waits[number].process for number in waits),
+            _peers(verdict, waits, sets),
         ]
         for (communicator, tag), waits in alike.items()
     ]
 
 
-def _peers(verdict: Verdict, waits: Sequence[int], places: Places) -> int:
+def _peers(verdict: Verdict, waits: Sequence[int], sets: ProcessSets) -> int:
     """Return the number of all peers of some waits, among which thousands may share one tuple."""
     shared = {verdict.waits[number].peers for number in waits}
-    return places.number(peer for peers in shared for peer in peers)
+    return sets.number(peer for peers in shared for peer in peers)

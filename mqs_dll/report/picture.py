@@ -14,15 +14,15 @@ from mqs_dll.report.names import CommunicatorNames, name_many, titled
 from mqs_dll.report.words import GRAVITY, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind
 
-MOST_ARROWS = 150
+MAX_ARROWS = 150
 """More than that hide each other."""
 
-_MOST_LABELS = 2
+_MAX_LABELS = 2
 """Calls and communicators that one arrow names; of more their number is told."""
 
-_MOST_TAGS = 3
+_MAX_TAGS = 3
 
-_MOST_TARGETS = 3
+_MAX_TARGETS = 3
 """Arrows that one wait may have; for more it points at a node that stands for all of them."""
 
 
@@ -49,7 +49,7 @@ class Node:
     certainty: Certainty | None
     """PROVED when they can never go on, SUSPECTED when it seems so; None when they aren't blocked."""
     processes: tuple[int, ...]
-    """Their places in Job.processes; empty where they aren't known."""
+    """Their indices in Job.processes; empty where they aren't known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ArrowLabel:
     communicator: str
     """ 'on "halo"'; empty where an MPI call is all that is known."""
     waits: tuple[int, ...]
-    """Their places in Verdict.waits."""
+    """Their indices in Verdict.waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Arrow:
     """All waits of one certainty between two nodes."""
 
     source: int
-    """The place in Picture.nodes of those that wait."""
+    """The index in Picture.nodes of those that wait."""
     target: int
-    """The place in Picture.nodes of those that they wait for."""
+    """The index in Picture.nodes of those that they wait for."""
     certainty: Certainty
     labels: tuple[ArrowLabel, ...]
 
@@ -81,8 +81,8 @@ class Arrow:
         """Return the labels in few lines: those that differ in their tags alone are put together."""
         tags = grouped(((label.what, label.communicator), label.tag) for label in self.labels)
         blocks = [[what + _tags(known), name] for (what, name), known in tags.items()]
-        lines = [line for block in blocks[:_MOST_LABELS] for line in block if line]
-        return lines if len(blocks) <= _MOST_LABELS else [*lines, f"and {len(blocks) - _MOST_LABELS} more"]
+        lines = [line for block in blocks[:_MAX_LABELS] for line in block if line]
+        return lines if len(blocks) <= _MAX_LABELS else [*lines, f"and {len(blocks) - _MAX_LABELS} more"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,9 @@ class _Painter:
         self._names = CommunicatorNames(job, verdict)
         self._ranks = ranks_of(job, verdict)
         self._groups = groups(self._ranks, verdict)
-        self._group_of = {place: number for number, places in enumerate(self._groups) for place in places}
+        self._group_of = {index: number for number, processes in enumerate(self._groups) for index in processes}
         self._several_programs = len({process.program for process in job.processes} - {""}) > 1
-        self._nodes = [self._node(places) for places in self._groups]
+        self._nodes = [self._node(processes) for processes in self._groups]
         self._stand_ins: dict[tuple[Shape, str, frozenset[int]], int] = {}
         self._among: dict[tuple[int, ...], frozenset[int]] = {}
 
@@ -130,20 +130,20 @@ class _Painter:
         remarks = []
         if len(self._groups) < len(self._job.processes):
             remarks.append("Ranks that do the same share a node.")
-        if len(arrows) > MOST_ARROWS:
-            remarks.append(f"{len(arrows) - MOST_ARROWS} of {len(arrows)} arrows are left out, the least grave ones.")
-        return Picture(tuple(self._nodes), tuple(arrows[:MOST_ARROWS]), tuple(remarks))
+        if len(arrows) > MAX_ARROWS:
+            remarks.append(f"{len(arrows) - MAX_ARROWS} of {len(arrows)} arrows are left out, the least grave ones.")
+        return Picture(tuple(self._nodes), tuple(arrows[:MAX_ARROWS]), tuple(remarks))
 
     # ------------------------------------------------------------ nodes
 
-    def _node(self, places: tuple[int, ...]) -> Node:
-        ranks = [self._ranks[place] for place in places]
+    def _node(self, processes: tuple[int, ...]) -> Node:
+        ranks = [self._ranks[process] for process in processes]
         return Node(
             shape=_SHAPES.get(ranks[0].process.state, Shape.RANK),
-            title=titled(self._job, places),
+            title=titled(self._job, processes),
             lines=tuple(self._node_lines(ranks)),
             certainty=ranks[0].activity.certainty,
-            processes=places,
+            processes=processes,
         )
 
     def _node_lines(self, ranks: Sequence[RankView]) -> Iterable[str]:
@@ -188,7 +188,7 @@ class _Painter:
             among = peers if wait.process in peers else peers | {wait.process}  # shared by all on a communicator
             return [self._stand_in(Shape.ANY, "any of", name, among)]
         nodes = {self._group_of[peer] for peer in peers}
-        if len(nodes) > _MOST_TARGETS:
+        if len(nodes) > _MAX_TARGETS:
             return [self._stand_in(Shape.ALL, "all of", name, peers)]
         return sorted(nodes)
 
@@ -225,8 +225,8 @@ def _tags(tags: Sequence[str]) -> str:
     """Return the tags of equal waits in words, to stand behind the call."""
     if tags in ([""], ["any"]):
         return ", any tag" if tags[0] else ""
-    shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MOST_TAGS]
-    more = f" and {len(tags) - _MOST_TAGS} more" if len(tags) > _MOST_TAGS else ""
+    shown = sorted(tags, key=lambda tag: (len(tag), tag))[:_MAX_TAGS]
+    more = f" and {len(tags) - _MAX_TAGS} more" if len(tags) > _MAX_TAGS else ""
     return f", tag{'s' if len(tags) > 1 else ''} {', '.join(shown)}{more}"
 
 

@@ -1,4 +1,4 @@
-"""How far a long look is, on a terminal's standard error only: rich is imported for that alone, agents lack it."""
+"""How far a long sample is, on a terminal's standard error only: rich is imported for that alone, agents lack it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def communicators_done() -> Iterator[Callable[[int], None] | None]:
     from rich.console import Console
 
     status = Console(stderr=True).status("")
-    began = time.monotonic()
+    started = time.monotonic()
 
-    def tell(done: int) -> None:
-        if time.monotonic() - began > _PATIENCE:
+    def show(done: int) -> None:
+        if time.monotonic() - started > _PATIENCE:
             status.update(f"{done} communicators read; Ctrl-C ends it and lets the process go on")
             status.start()
 
     try:
-        yield tell
+        yield show
     finally:
         status.stop()
 
@@ -49,18 +49,18 @@ def ranks_done(words: str = "ranks read") -> Iterator[Callable[[int, int], None]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
     task = progress.add_task(f"{words} (Ctrl-C ends it and lets them go on)", total=None)
-    began = time.monotonic()
+    started = time.monotonic()
 
-    def tell(done: int, total: int) -> None:
-        if time.monotonic() - began > _PATIENCE:
+    def show(done: int, total: int) -> None:
+        if time.monotonic() - started > _PATIENCE:
             progress.update(task, completed=done, total=total)
             progress.start()
             progress.refresh()
 
     try:
-        yield tell
+        yield show
     finally:
-        began = math.inf  # who goes on calling it has other things on the screen by now
+        started = math.inf  # who goes on calling it has other things on the screen by now
         progress.stop()
 
 

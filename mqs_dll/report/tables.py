@@ -14,7 +14,7 @@ from mqs_dll.report.words import FROM_CALL, SURE, RankView, Tag, ranks_of, tag_o
 from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
-MOST_ROWS = 30_000
+MAX_ROWS = 30_000
 """Of one table: some megabytes of the page, and more than anybody reads."""
 
 
@@ -23,10 +23,10 @@ class Facts:
     """What a filter has to know of equal waits, of a process, or of a communicator."""
 
     communicator: int | None
-    """Its place in Verdict.communicators."""
+    """Its index in Verdict.communicators."""
     tag: Tag
     processes: int
-    """Places in Job.processes, as a number that Places gave out."""
+    """ProcessSets in Job.processes, as a number that ProcessSets gave out."""
     peers: int
 
 
@@ -44,48 +44,48 @@ class PageTable:
     """Sentences on what isn't in it."""
 
 
-class Places:
-    """Sets of processes as intervals of their places in Job.processes; equal ones get the same number."""
+class ProcessSets:
+    """Sets of processes as intervals of their indices in Job.processes; equal ones get the same number."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Start without any."""
         self.intervals: list[tuple[Interval, ...]] = []
         self._numbers: dict[tuple[Interval, ...], int] = {}
         self._known: dict[tuple[int, ...], int] = {}
 
-    def number(self, places: Iterable[int]) -> int:
+    def number(self, processes: Iterable[int]) -> int:
         """Return the number of a set of processes."""
-        found = tuple(intervals(places))
+        found = tuple(intervals(processes))
         if found not in self._numbers:
             self._numbers[found] = len(self.intervals)
             self.intervals.append(found)
         return self._numbers[found]
 
-    def number_of(self, places: tuple[int, ...]) -> int:
-        """Return the same of a tuple that thousands of waits may share, and look at it once."""
-        if places not in self._known:
-            self._known[places] = self.number(places)
-        return self._known[places]
+    def number_of(self, processes: tuple[int, ...]) -> int:
+        """Return the same of a tuple that thousands of waits may share, and go through it once."""
+        if processes not in self._known:
+            self._known[processes] = self.number(processes)
+        return self._known[processes]
 
 
 def _weights(verdict: Verdict) -> list[int]:
     """Return for each process the first finding that names it: its rows come first."""
     weights = [len(verdict.findings)] * len(verdict.activities)
     for number, finding in reversed([*enumerate(verdict.findings)]):
-        for place in finding.processes:
-            weights[place] = number
+        for process in finding.processes:
+            weights[process] = number
     return weights
 
 
 # ---------------------------------------------------------------- who waits for whom
 
 
-def waits(job: Job, verdict: Verdict, places: Places) -> PageTable:
+def waits(job: Job, verdict: Verdict, sets: ProcessSets) -> PageTable:
     """Return the waits; those of several processes for the same share a row."""
     names = CommunicatorNames(job, verdict)
-    merged = grouped((_alike(wait, places), wait) for wait in verdict.waits)
+    merged = grouped((_alike(wait, sets), wait) for wait in verdict.waits)
     weight = _weights(verdict)
-    kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MOST_ROWS]
+    kept = sorted(merged.values(), key=lambda alike: weight[alike[0].process])[:MAX_ROWS]
     return PageTable(
         name="waits",
         title="Who waits for whom",
@@ -95,8 +95,8 @@ def waits(job: Job, verdict: Verdict, places: Places) -> PageTable:
             Facts(
                 alike[0].communicator_id,
                 tag_of(alike[0]),
-                places.number(wait.process for wait in alike),
-                places.number_of(alike[0].peers),
+                sets.number(wait.process for wait in alike),
+                sets.number_of(alike[0].peers),
             )
             for alike in kept
         ],
@@ -104,9 +104,9 @@ def waits(job: Job, verdict: Verdict, places: Places) -> PageTable:
     )
 
 
-def _alike(wait: Wait, places: Places) -> Hashable:
+def _alike(wait: Wait, sets: ProcessSets) -> Hashable:
     kind = (wait.kind, wait.what, wait.communicator, wait.communicator_id, wait.window, wait.any_source, wait.certainty)
-    return (*kind, wait.from_call, tag_of(wait), _length(wait), places.number_of(wait.peers))
+    return (*kind, wait.from_call, tag_of(wait), _length(wait), sets.number_of(wait.peers))
 
 
 def _wait_row(job: Job, names: CommunicatorNames, alike: Sequence[Wait]) -> tuple[str, ...]:
@@ -143,11 +143,11 @@ def _several(job: Job, processes: Iterable[int]) -> str:
 # ---------------------------------------------------------------- what each rank does
 
 
-def activities(job: Job, verdict: Verdict, places: Places) -> PageTable:
+def activities(job: Job, verdict: Verdict, sets: ProcessSets) -> PageTable:
     """Return what the processes do; those that do the same share a row."""
-    merged = grouped((_activity_row(rank), rank.place) for rank in ranks_of(job, verdict))
+    merged = grouped((_activity_row(rank), rank.process_index) for rank in ranks_of(job, verdict))
     weight = _weights(verdict)
-    kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MOST_ROWS]
+    kept = sorted(merged.items(), key=lambda row: weight[row[1][0]])[:MAX_ROWS]
     return PageTable(
         name="activities",
         title="What each rank does",
@@ -156,7 +156,7 @@ def activities(job: Job, verdict: Verdict, places: Places) -> PageTable:
             (name_many(job, members), *map(visible, row), visible(nodes_of(job, members)), _pids(job, members))
             for row, members in kept
         ],
-        facts=[Facts(None, None, places.number(members), places.number(())) for _, members in kept],
+        facts=[Facts(None, None, sets.number(members), sets.number(())) for _, members in kept],
         remarks=_too_many(len(merged) - len(kept)),
     )
 
@@ -173,11 +173,11 @@ def _does(rank: RankView) -> str:
     return f"{does}, {rank.needs} of its waits" if rank.needs else does
 
 
-def _pids(job: Job, places: Sequence[int]) -> str:
+def _pids(job: Job, processes: Sequence[int]) -> str:
     """Return the PIDs of processes; nothing where they are of several nodes."""
-    if len({job.processes[place].host for place in places}) > 1:
+    if len({job.processes[process].host for process in processes}) > 1:
         return ""
-    pids = [job.processes[place].pid for place in places if job.processes[place].pid]
+    pids = [job.processes[process].pid for process in processes if job.processes[process].pid]
     return ranges(pids) if len(pids) > 1 else "".join(map(str, pids))
 
 
@@ -188,13 +188,13 @@ def _called(facts: CommunicatorFacts) -> str:
     return visible(facts.name or (facts.description and f"[{facts.description}]"))
 
 
-def communicators(job: Job, verdict: Verdict, places: Places) -> PageTable:
+def communicators(job: Job, verdict: Verdict, sets: ProcessSets) -> PageTable:
     """Return the communicators, each with the ranks of MPI_COMM_WORLD that are in it."""
     used = {wait.communicator_id for wait in verdict.waits}
     listed = [(number, facts) for number, facts in enumerate(verdict.communicators) if facts.size > 1 or number in used]
     lonely = len(verdict.communicators) - len(listed)
-    kept = listed[:MOST_ROWS]
-    members = [[place for place in facts.members if place is not None] for _, facts in kept]
+    kept = listed[:MAX_ROWS]
+    members = [[process for process in facts.members if process is not None] for _, facts in kept]
     remark = f"{lonely} communicators of one process each, on which nobody waits, are not listed."
     return PageTable(
         name="communicators",
@@ -206,7 +206,7 @@ def communicators(job: Job, verdict: Verdict, places: Places) -> PageTable:
             for unknown in (max(facts.size, len(facts.members)) - len(known),)
         ],
         facts=[
-            Facts(number, None, places.number(known), places.number(()))
+            Facts(number, None, sets.number(known), sets.number(()))
             for (number, _), known in zip(kept, members, strict=True)
         ],
         remarks=(*((remark,) if lonely else ()), *_too_many(len(listed) - len(kept))),

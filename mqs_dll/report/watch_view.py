@@ -26,7 +26,7 @@ _PLAIN_HEIGHT = 60
 """Lines of a frame that no screen limits."""
 
 _WIDEST_RANKS = 20
-_MOST_PENDING = 4
+_MAX_PENDING = 4
 
 _AROUND_ROWS = 3
 """Lines besides the headline and the rows: the table's titles, how many more there are, and an empty last one."""
@@ -40,7 +40,7 @@ _STYLES = {Certainty.PROVED: "red", Certainty.SUSPECTED: "yellow"}
 
 
 class Screen(NamedTuple):
-    """What one look at a job showed, as a renderable that fills the screen it is printed on, and no more."""
+    """What one sample of a job showed, as a renderable that fills the screen it is printed on, and no more."""
 
     job: Job
     verdict: Verdict
@@ -65,7 +65,7 @@ class Screen(NamedTuple):
         whole = self._table(found[:room], Text)
         has_room = len(console.render_lines(whole, options.update(height=None))) <= room + 1
         yield whole if has_room else self._table(found[:room], Clipped)
-        rest = [place for row in found[room:] for place in row.places]
+        rest = [process for row in found[room:] for process in row.processes]
         if rest:
             yield Clipped(f"and {len(rest)} more ranks: {name_many(self.job, rest)}")
 
@@ -79,12 +79,12 @@ class Screen(NamedTuple):
             table.add_column(number, no_wrap=True, justify="right")
         table.add_column("does", overflow="fold")
         for row in shown:
-            processes = [self.job.processes[place] for place in row.places]
+            processes = [self.job.processes[process] for process in row.processes]
             table.add_row(
-                Clipped(name_many(self.job, row.places)),
-                *([Clipped(visible(nodes_of(self.job, row.places)))] if on_nodes else []),
+                Clipped(name_many(self.job, row.processes)),
+                *([Clipped(visible(nodes_of(self.job, row.processes)))] if on_nodes else []),
                 *(_counts(processes, queue) for queue in Queue),
-                _span(self.unchanged[place] for place in row.places),
+                _span(self.unchanged[process] for process in row.processes),
                 cell(_does(row, processes), "" if row.certainty is None else _STYLES.get(row.certainty, "")),
             )
         return table
@@ -121,8 +121,8 @@ def _does(row: Row, processes: Iterable[JobProcess]) -> str:
     if different == [()]:
         return row.does
     phrases = list(different[0]) if len(different) == 1 else ["different things"]
-    if len(phrases) > _MOST_PENDING:
-        phrases[_MOST_PENDING - 1 :] = [f"and {len(phrases) - _MOST_PENDING + 1} more"]
+    if len(phrases) > _MAX_PENDING:
+        phrases[_MAX_PENDING - 1 :] = [f"and {len(phrases) - _MAX_PENDING + 1} more"]
     return f"{row.does}; pending: {'; '.join(phrases)}"
 
 

@@ -44,7 +44,7 @@ GRAVITY = tuple(Certainty)
 class RankView(NamedTuple):
     """One process of a job with what a verdict says of it."""
 
-    place: int
+    process_index: int
     process: JobProcess
     activity: Activity
     waits: list[Wait]
@@ -78,7 +78,7 @@ def ranks_of(job: Job, verdict: Verdict) -> list[RankView]:
     for wait in verdict.waits:
         waits[wait.process].append(wait)
     together = zip(job.processes, verdict.activities, waits, strict=True)
-    return [RankView(place, *each) for place, each in enumerate(together)]
+    return [RankView(process, *each) for process, each in enumerate(together)]
 
 
 def tag_of(wait: Wait) -> Tag:

@@ -28,8 +28,8 @@ class Analysis:
         self.roots = Roots(self.joined)
         self.motions = [motion(process) for process in job.processes]
         self.cut = {
-            place
-            for place, process in enumerate(job.processes)
+            index
+            for index, process in enumerate(job.processes)
             if process.samples and process.samples[-1].snapshot.is_broken
         }
         """Processes of which a list breaks off: what is missing may match anything that others have."""
@@ -38,11 +38,11 @@ class Analysis:
         self._quiet: dict[int, bool] = {}
         self._arrived: dict[tuple[int | None, ...] | None, bool] = {}
         self._known_peers: dict[tuple[int | None, ...], Shared[int]] = {}
-        still = [place for place, each in enumerate(job.processes) if self.stood_still(place) and stayed(each)]
+        still = [index for index, each in enumerate(job.processes) if self.stood_still(index) and stayed(each)]
         self.undelivered = undelivered(self.joined, self.waits.of_process, still)
         self.unmoved = {need for each in self.undelivered for need in (each.send, each.receive)}
         """Needs that are satisfied as soon as something moves, which it didn't in any sample."""
-        of_still = (need for place in still for thread in self.waits.of_process[place].threads for need in thread.needs)
+        of_still = (need for index in still for thread in self.waits.of_process[index].threads for need in thread.needs)
         self.unmoved.update(need for need in of_still if (need.moves and need.peers) or waits_for_parts(need))
         self.proved = Evaluator(self, unknown=True).solve()
         self.suspected = Evaluator(self, unknown=False).solve()
@@ -50,24 +50,24 @@ class Analysis:
         self.stuck = sorted(self.proved.stuck | self.suspected.stuck)
         """Processes that are proved or suspected to be stuck."""
 
-    def stood_still(self, place: int) -> bool:
-        """Tell whether a process was surely in one and the same call from one look to the next.
+    def stood_still(self, process: int) -> bool:
+        """Tell whether a process was surely in one and the same call from one sample to the next.
 
-        A loop may make the same call again and again, and look the same in every look, with a message under way each
+        A loop may make the same call again and again, and look the same in every sample, with a message under way each
         time. That is ruled out where its returns were watched for, or where its operations are numbered.
         """
-        if self.motions[place] is not Motion.SAME:
+        if self.motions[process] is not Motion.SAME:
             return False
-        return self.job.processes[place].samples[-1].watched or self._is_counted(place)
+        return self.job.processes[process].samples[-1].watched or self._is_counted(process)
 
-    def _is_counted(self, place: int) -> bool:
+    def _is_counted(self, process: int) -> bool:
         """Tell whether each call that a process is in has an operation with a number of its own."""
         return all(
             any(need.pending is not None and need.pending.words.counted for need in thread.needs)
-            for thread in self.waits.of_process[place].threads
+            for thread in self.waits.of_process[process].threads
         )
 
-    def has_arrived(self, place: int, need: Need) -> bool:
+    def has_arrived(self, process: int, need: Need) -> bool:
         """Tell whether no message for a need can be under way any more: network and all, who could send stood too long.
 
         A process that has exited is taken for one that did long ago: nothing of it is known since.
@@ -78,31 +78,31 @@ class Analysis:
         if key not in self._arrived:
             peers = range(len(self.motions)) if key is None else self.known_peers(need)
             self._arrived[key] = all(map(self._is_quiet, peers))
-        return self._is_quiet(place) and self._arrived[key]
+        return self._is_quiet(process) and self._arrived[key]
 
-    def _is_quiet(self, place: int) -> bool:
+    def _is_quiet(self, index: int) -> bool:
         """Tell whether a process has sent nothing for as long as a message may take to another one."""
-        process = self.job.processes[place]
+        process = self.job.processes[index]
         if not process.samples:
             return True
-        if place not in self._quiet:
-            watched = not self._is_counted(place)
-            self._quiet[place] = standing(process, watched=watched) >= SECONDS_UNDER_WAY
-        return self._quiet[place]
+        if index not in self._quiet:
+            watched = not self._is_counted(index)
+            self._quiet[index] = standing(process, watched=watched) >= SECONDS_UNDER_WAY
+        return self._quiet[index]
 
     # ------------------------------------------------------------ evidence
 
-    def goes_on(self, place: int) -> Evidence:
+    def goes_on(self, process: int) -> Evidence:
         """Return whether a process goes on whatever it waits for: NO where only what satisfies its needs helps."""
-        wait = self.waits.of_process[place]
+        wait = self.waits.of_process[process]
         if wait.state is State.GONE:
             return Evidence.NO
-        if self.motions[place] is Motion.CHANGED:
+        if self.motions[process] is Motion.CHANGED:
             return Evidence.YES
-        is_known = self.job.stopped and not self.sees_calls_only(place) and place not in self.cut
+        is_known = self.job.stopped and not self.sees_calls_only(process) and process not in self.cut
         return unknown_if(not is_known or wait.state is not State.BLOCKED or wait.free_thread)
 
-    def satisfied(self, place: int, need: Need) -> Evidence:
+    def satisfied(self, process: int, need: Need) -> Evidence:
         """Return whether a need of a process is satisfied without its peers, as all samples together tell.
 
         What is under way may satisfy it where nobody knows that it has come. A send to a process that is stopped
@@ -113,14 +113,14 @@ class Analysis:
                 peer is not None and self.state(peer) is State.STOPPED for peer in need.peers[:1]
             )
             return Evidence.UNKNOWN if to_stopped or need in self.unmoved else Evidence.YES
-        has_come = need.delivery_confirmed or (self.stood_still(place) and self.has_arrived(place, need))
+        has_come = need.delivery_confirmed or (self.stood_still(process) and self.has_arrived(process, need))
         return need.satisfied | unknown_if(not has_come)
 
     # ------------------------------------------------------------ what else is known of processes
 
-    def sees_calls_only(self, place: int) -> bool:
+    def sees_calls_only(self, process: int) -> bool:
         """Tell whether no library could read a process: its call alone proves nothing."""
-        samples = self.job.processes[place].samples
+        samples = self.job.processes[process].samples
         return bool(samples) and samples[-1].snapshot.calls_only
 
     def disagree(self, part: Sequence[int], call: str) -> bool:
@@ -130,19 +130,19 @@ class Analysis:
         """
         if not all(map(self.stood_still, part)):
             return False
-        given = {self.roots.given(place, call) for place in part}
+        given = {self.roots.given(process, call) for process in part}
         several = len(given - {None}) > 1
-        return several or all(self.roots.is_in_tree(place, call) for place in part)
+        return several or all(self.roots.is_in_tree(process, call) for process in part)
 
-    def certainty(self, place: int) -> Certainty | None:
+    def certainty(self, process: int) -> Certainty | None:
         """Return PROVED or SUSPECTED for a process that is stuck, else None."""
-        if place in self.proved.stuck:
+        if process in self.proved.stuck:
             return Certainty.PROVED
-        return Certainty.SUSPECTED if place in self.suspected.stuck else None
+        return Certainty.SUSPECTED if process in self.suspected.stuck else None
 
-    def unmet(self, place: int) -> list[Need]:
+    def unmet(self, process: int) -> list[Need]:
         """Return what a stuck process waits for in vain."""
-        return self.proved.unmet.get(place) or self.suspected.unmet.get(place, [])
+        return self.proved.unmet.get(process) or self.suspected.unmet.get(process, [])
 
     def known_peers(self, need: Need) -> tuple[int, ...]:
         """Return the peers of a need that are known; the same tuple for all who wait for the same set.
@@ -155,6 +155,6 @@ class Analysis:
             self._known_peers[need.peers] = Shared(peer for peer in need.peers if peer is not None)
         return self._known_peers[need.peers]
 
-    def state(self, place: int) -> State:
+    def state(self, process: int) -> State:
         """Return what a process does."""
-        return self.waits.of_process[place].state
+        return self.waits.of_process[process].state

@@ -67,13 +67,13 @@ def all_stacks_of(process: JobProcess) -> tuple[CallStack, ...]:
 
 
 def communicator_of(stack: CallStack, snapshots: Sequence[CommunicatorSnapshot]) -> int | None:
-    """Return which of a process's communicators a call is on, by its place among them; None where that isn't known."""
-    return _place_of(stack.argument(_communicator_parameter(stack.call or "")), [each.handle for each in snapshots])
+    """Return which of a process's communicators a call is on, by its index among them; None where that isn't known."""
+    return _index_of(stack.argument(_communicator_parameter(stack.call or "")), [each.handle for each in snapshots])
 
 
 def window_of(stack: CallStack, handles: Sequence[int]) -> int | None:
-    """Return which of a process's windows a call is on, by its place among their handles; None if not known."""
-    return _place_of(stack.argument("win"), handles)
+    """Return which of a process's windows a call is on, by its index among their handles; None if not known."""
+    return _index_of(stack.argument("win"), handles)
 
 
 @cache
@@ -83,8 +83,8 @@ def _communicator_parameter(call: str) -> str:
     return next(handles, "")
 
 
-def _place_of(argument: Argument | None, handles: Sequence[int]) -> int | None:
-    """Return the place of the object that an argument is a handle of; one handle has but one."""
+def _index_of(argument: Argument | None, handles: Sequence[int]) -> int | None:
+    """Return the index of the object that an argument is a handle of; None where several have that handle."""
     if argument is None or handles.count(argument.value) != 1:
         return None
     return handles.index(argument.value)
@@ -97,10 +97,10 @@ class Called:
         self._communicators = communicators
         self.disputes: list[Dispute] = []
 
-    def add(self, place: int, process: JobProcess, operations: list[Pending]) -> None:
+    def add(self, index: int, process: JobProcess, operations: list[Pending]) -> None:
         """Mark those operations of a process that its calls wait for; add those that its queues don't have."""
         for stack in stacks_of(process):
-            for called in self._of_call(place, process, stack):
+            for called in self._of_call(index, process, stack):
                 self._add(stack, called, operations)
 
     def _add(self, stack: CallStack, called: Pending, operations: list[Pending]) -> None:
@@ -118,14 +118,14 @@ class Called:
         elif blocks is not Blocks.BOTH:  # of those one half may be done, which nothing but its queue tells
             operations.append(called)
 
-    def _of_call(self, place: int, process: JobProcess, stack: CallStack) -> Iterator[Pending]:
+    def _of_call(self, index: int, process: JobProcess, stack: CallStack) -> Iterator[Pending]:
         """Yield what a call waits for, by its arguments alone."""
         call = (stack.call or "").removesuffix("_c")
         snapshots = process.samples[-1].snapshot.communicators
         known = communicator_of(stack, snapshots)
         if known is None:
             return
-        communicator = self._communicators.of_process[place][known]
+        communicator = self._communicators.of_process[index][known]
         for queue, peer_name, tag_name in _OPERATIONS.get(calls.polled(call), ()):
             peer, tag = stack.argument(peer_name), stack.argument(tag_name)
             if peer is None:
@@ -136,7 +136,7 @@ class Called:
             targets = self._communicators.targets(communicator)
             is_known = tag is not None and tag.called != ANY_TAG
             yield Pending(
-                process=place,
+                process=index,
                 communicator=communicator,
                 channel=self._communicators.channel(communicator),
                 queue=queue,

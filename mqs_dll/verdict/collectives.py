@@ -14,7 +14,7 @@ from mqs_dll.verdict.needs import Need
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, ThreadWait
 
-MOST_CANDIDATES = 16
+MAX_CANDIDATES = 16
 """Communicators that a call of which nothing else is known may be on; with more it proves nothing."""
 
 
@@ -23,10 +23,10 @@ def add_missing(
 ) -> None:
     """Let each such call wait for all members of its communicator that are not in the same call.
 
-    Where it can't be told which communicator a call is on, it waits for those of one of them; and whoever is in such
-    a call counts as inside on all, which proves less. Who isn't in the call may have left it: then all have entered,
-    and those inside wait for what a member has still to pass on that has gone on in the call since the look before, or
-    for a message that is on its way.
+    Where it isn't known which communicator a call is on, it waits for the members of one of the candidates. Whoever is
+    in such a call counts as inside on all candidates, which proves less. A process that isn't in the call may have left
+    it: then all have entered, and those inside wait for what a member has still to pass on that has progressed in the
+    call since the last sample, or for a message that is on its way.
     """
     calls = _Calls(communicators, waits, went_on_in)
     for thread in calls.threads:
@@ -35,7 +35,7 @@ def add_missing(
             if need is not None:
                 thread.also.append(need)
             continue
-        if len(thread.candidates) > MOST_CANDIDATES:
+        if len(thread.candidates) > MAX_CANDIDATES:
             continue
         needs = [calls.need(candidate, thread) for candidate in thread.candidates]
         if None not in needs:
@@ -56,17 +56,17 @@ class _Calls:
         self.threads: list[ThreadWait] = []
         self._inside: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
         self._missing: dict[tuple[int, str], Shared[int]] = {}
-        for place, wait in enumerate(waits):
+        for process, wait in enumerate(waits):
             for thread in wait.threads:
                 if thread.call is not None and what_ends(thread.call) is Blocks.TOGETHER:
                     self.threads.append(thread)
                     for candidate in thread.candidates:
-                        self._inside[candidate, thread.call].add(place)
+                        self._inside[candidate, thread.call].add(process)
                     if any(need.satisfied is Evidence.YES or need.coming for need in thread.needs):
                         self._coming.update((candidate, thread.call) for candidate in thread.candidates)
 
     def need(self, communicator: int, thread: ThreadWait) -> Need | None:
-        """Return what a call waits for if it is on a communicator; None where nobody is missing, or can be told."""
+        """Return what a call waits for if it is on a communicator; None where nobody is known to be missing."""
         call = thread.call
         facts = self._communicators.all[communicator]
         if call is None or facts.remote_size is not None:
@@ -81,7 +81,13 @@ class _Calls:
         if not missing:
             return None
         return Need(
-            WaitKind.COLLECTIVE, call, communicator, None, missing, every=True, satisfied=unknown_if(self._goes_on[key])
+            WaitKind.COLLECTIVE,
+            call,
+            communicator,
+            None,
+            missing,
+            all_of=True,
+            satisfied=unknown_if(self._goes_on[key]),
         )
 
 
@@ -108,4 +114,4 @@ class Begun:
         One that has begun has traffic of it pending, or something that others wait for: who is waited for, and isn't
         among these, has not begun.
         """
-        return {place for place, last in self._last[communicator].items() if last >= number}
+        return {process for process, last in self._last[communicator].items() if last >= number}

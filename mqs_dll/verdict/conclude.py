@@ -31,7 +31,7 @@ def conclude(job: Job) -> Verdict:
         headline=_headline(analysis, names, outcome, found),
         findings=found,
         waits=tuple(_waits(analysis, names)),
-        activities=tuple(_activity(analysis, names, place) for place in range(len(job.processes))),
+        activities=tuple(_activity(analysis, names, process) for process in range(len(job.processes))),
         communicators=analysis.communicators.facts(names.communicators, names.descriptions),
     )
 
@@ -55,8 +55,8 @@ def _saw_enough(analysis: Analysis) -> bool:
     """
     doubtful = _doubtful(analysis)
     seen = [
-        bool(process.samples) and analysis.state(place) is not State.IDLE and place not in doubtful
-        for place, process in enumerate(analysis.job.processes)
+        bool(process.samples) and analysis.state(index) is not State.IDLE and index not in doubtful
+        for index, process in enumerate(analysis.job.processes)
         if process.state not in (RankState.EXITED, RankState.FINALIZED)
     ]
     return bool(seen) and all(seen)
@@ -67,12 +67,12 @@ def _doubtful(analysis: Analysis) -> set[int]:
 
     It may have left it and made it again.
     """
-    turning = {place for part in analysis.suspected.turning for place in part}
+    in_progress = {process for part in analysis.suspected.in_progress for process in part}
     return {
-        place
-        for place, wait in enumerate(analysis.waits.of_process)
-        if (place in turning or (wait.call is not None and what_ends(wait.call) is Blocks.UNKNOWN))
-        and analysis.motions[place] is not Motion.CHANGED
+        process
+        for process, wait in enumerate(analysis.waits.of_process)
+        if (process in in_progress or (wait.call is not None and what_ends(wait.call) is Blocks.UNKNOWN))
+        and analysis.motions[process] is not Motion.CHANGED
     }
 
 
@@ -125,42 +125,42 @@ def _begin_small(sentence: str) -> str:
 # ---------------------------------------------------------------- what each does
 
 
-def _activity(analysis: Analysis, names: Names, place: int) -> Activity:
-    wait = analysis.waits.of_process[place]
+def _activity(analysis: Analysis, names: Names, process: int) -> Activity:
+    wait = analysis.waits.of_process[process]
     mode = wait.threads[0].mode if wait.threads else Mode.ALL
-    halt = names.halt([place]) if wait.state is State.STOPPED else ""
-    return Activity(wait.call, names.does(place), names.where(wait.stack), mode, analysis.certainty(place), halt)
+    halt = names.halt([process]) if wait.state is State.STOPPED else ""
+    return Activity(wait.call, names.does(process), names.where(wait.stack), mode, analysis.certainty(process), halt)
 
 
 def _waits(analysis: Analysis, names: Names) -> Iterator[Wait]:
-    for place, process_wait in enumerate(analysis.waits.of_process):
-        unmet = {*analysis.unmet(place)}
-        certainty = analysis.certainty(place)
+    for process, process_wait in enumerate(analysis.waits.of_process):
+        unmet = {*analysis.unmet(process)}
+        certainty = analysis.certainty(process)
         for thread in process_wait.threads:
             for need in _telling(thread):
                 known = certainty if certainty is not None and need in unmet else Certainty.NOTED
-                yield _wait(analysis, names, place, need, known)
+                yield _wait(analysis, names, process, need, known)
 
 
 def _telling(thread: ThreadWait) -> Iterator[Need]:
     """Yield what a thread waits for, but no message of a collective from anybody where it is known who is missing."""
     for need in thread.all_needs():
-        from_anybody = need.kind is WaitKind.COLLECTIVE and not need.every and len(need.peers) != 1
+        from_anybody = need.kind is WaitKind.COLLECTIVE and not need.all_of and len(need.peers) != 1
         if not (thread.also and from_anybody):
             yield need
 
 
-def _wait(analysis: Analysis, names: Names, place: int, need: Need, certainty: Certainty) -> Wait:
+def _wait(analysis: Analysis, names: Names, process: int, need: Need, certainty: Certainty) -> Wait:
     pending = need.pending
     communicator = None if need.communicator is None else analysis.communicators.whole(need.communicator)
     return Wait(
-        process=place,
+        process=process,
         kind=need.kind,
         what=need.what,
         communicator=None if communicator is None else names.communicators[communicator],
         communicator_id=communicator,
         peers=analysis.known_peers(need),
-        any_source=len(need.peers) > 1 and not need.every,
+        any_source=len(need.peers) > 1 and not need.all_of,
         peer_rank=None if pending is None else pending.peer_rank,
         tag=None if pending is None or need.kind is WaitKind.COLLECTIVE else pending.tag,
         any_tag=pending is not None and pending.any_tag,

@@ -17,10 +17,10 @@ from mqs_dll.verdict.pending import Pending, users
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, State
 
-LARGEST = 1 << 20
+MAX_SIZE = 1 << 20
 """Bytes of a message that no working network takes longer for than the samples do; larger ones may just be slow."""
 
-LARGEST_IN_PARTS = 1 << 26
+MAX_PARTITIONED_SIZE = 1 << 26
 """The same of a partitioned message: it is much more often a part that its sender hasn't marked ready."""
 
 Envelope: TypeAlias = "tuple[int, int, int, int | None]"
@@ -46,10 +46,10 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
     """
     sends: dict[Envelope, Need] = {}
     receives: dict[Envelope, Need] = {}
-    for place in still:
-        if waits[place].state is not State.BLOCKED or _is_busy(joined.operations[place]):
+    for process in still:
+        if waits[process].state is not State.BLOCKED or _is_busy(joined.operations[process]):
             continue
-        for need in (need for thread in waits[place].threads for need in thread.needs):
+        for need in (need for thread in waits[process].threads for need in thread.needs):
             envelope = _envelope(need)
             if envelope is not None:
                 (sends if need.kind is WaitKind.SEND else receives).setdefault(envelope, need)
@@ -59,7 +59,7 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
 def waits_for_parts(need: Need) -> bool:
     """Tell whether a need is for a partitioned message, which matches long before its parts are ready."""
     pending = need.pending
-    return pending is not None and pending.words.partitioned and (pending.length or 0) <= LARGEST_IN_PARTS
+    return pending is not None and pending.words.partitioned and (pending.length or 0) <= MAX_PARTITIONED_SIZE
 
 
 def _envelope(need: Need) -> Envelope | None:
@@ -70,8 +70,8 @@ def _envelope(need: Need) -> Envelope | None:
         return None
     if need.kind is WaitKind.SEND:
         return None if pending.peer is None else (pending.process, pending.peer, pending.channel, pending.tag)
-    if pending.status is Status.PENDING and pending.partner is not None:
-        return _of_message(pending, pending.partner.sender, pending.partner.tag)
+    if pending.status is Status.PENDING and pending.match is not None:
+        return _of_message(pending, pending.match.sender, pending.match.tag)
     return _of_message(pending, pending.peer, pending.tag)
 
 
@@ -82,6 +82,6 @@ def _of_message(receive: Pending, sender: int | None, tag: int | None) -> Envelo
 def _is_busy(operations: Sequence[Pending]) -> bool:
     """Tell whether a process is receiving a large message, which may be slow, and keep others behind it."""
     return any(
-        each.queue is Queue.RECEIVES and each.status is Status.MATCHED and (each.arrived or 0) > LARGEST
+        each.queue is Queue.RECEIVES and each.status is Status.MATCHED and (each.arrived or 0) > MAX_SIZE
         for each in users(operations)
     )

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Evaluation:
-    """The wait-for graph, solved under one way of looking at what isn't known."""
+    """The wait-for graph, solved under one reading of what isn't known."""
 
     stuck: set[int]
     """Processes that can't go on."""
     unmet: dict[int, list[Need]]
     """By stuck process, its needs that can't be met."""
-    turning: list[list[int]]
+    in_progress: list[list[int]]
     """Processes that wait for each other inside one collective call, in which nobody is missing."""
     frees: Callable[[Iterable[Need]], int]
     """Returns how many stuck processes could go on if some needs were met."""
@@ -52,74 +52,88 @@ class Evaluator:
         self._need_nodes: dict[int, list[tuple[Need, int]]] = {}
 
     def solve(self) -> Evaluation:
-        """Return who is stuck."""
-        free = {place for place in range(len(self._processes)) if self._holds(self._analysis.goes_on(place))}
-        candidates = [place for place, wait in enumerate(self._processes) if place not in free and _waits(wait)]
-        for place in candidates:
-            self._need_nodes[place] = []
-            self._graph.set(place, 1, [self._thread(place, thread) for thread in self._processes[place].threads])
-        turning: list[list[int]] = []
+        """Return who is stuck.
+
+        A collective in progress ends by itself, but each of its processes waits for others of it. So it is looked for
+        among those who seem stuck, and released, until there is none left:
+
+            free -> fixpoint -> unmet needs -> strongly connected components -> collectives in progress
+              ^                                                                          |
+              +------------------------------- released ---------------------------------+
+        """
+        free = {process for process in range(len(self._processes)) if self._holds(self._analysis.goes_on(process))}
+        candidates = [process for process, wait in enumerate(self._processes) if process not in free and _waits(wait)]
+        for process in candidates:
+            self._need_nodes[process] = []
+            self._graph.set(process, 1, [self._thread(process, thread) for thread in self._processes[process].threads])
+        in_progress: list[list[int]] = []
         while True:
-            live = self._graph.fixpoint(free)
-            unmet = {
-                place: [need for need, node in self._need_nodes[place] if not live[node]]
-                for place in candidates
-                if not live[place]
-            }
-            released = [part for part in Components(unmet, len(self._processes)).all if self._turns(part, unmet)]
+            unmet = self._unmet(candidates, free)
+            components = Components(unmet, len(self._processes)).all
+            released = [component for component in components if self._is_in_progress(component, unmet)]
             if not released:
-                return Evaluation({*unmet}, unmet, turning, partial(self._frees, free, unmet))
-            turning += released
-            free.update(place for part in released for place in part)
+                return Evaluation({*unmet}, unmet, in_progress, partial(self._frees, free, unmet))
+            in_progress += released
+            free.update(process for component in released for process in component)
+
+    def _unmet(self, candidates: Iterable[int], free: Collection[int]) -> dict[int, list[Need]]:
+        """Return the needs that can't be met of those candidates that can't go on, if some processes are free."""
+        live = self._graph.fixpoint(free)
+        return {
+            process: [need for need, node in self._need_nodes[process] if not live[node]]
+            for process in candidates
+            if not live[process]
+        }
 
     def _frees(self, free: Collection[int], unmet: Mapping[int, list[Need]], met: Iterable[Need]) -> int:
         """Return how many of the processes with unmet needs could go on if some needs were met."""
-        wished = {*met}
-        nodes = [node for place in unmet for need, node in self._need_nodes[place] if need in wished]
+        met = {*met}
+        nodes = [node for process in unmet for need, node in self._need_nodes[process] if need in met]
         live = self._graph.fixpoint([*free, *nodes])
-        return sum(live[place] for place in unmet)
+        return sum(live[process] for process in unmet)
 
-    def _turns(self, part: Sequence[int], unmet: dict[int, list[Need]]) -> bool:
+    def _is_in_progress(self, component: Sequence[int], unmet: Mapping[int, list[Need]]) -> bool:
         """Tell whether processes wait for each other only inside one collective call: that ends by itself.
 
-        What one look shows of it is a moment of its traffic, and a loop over such a call may look the same every time.
+        A sample shows one moment of the call's traffic, and a loop over such a call may look the same every time.
         """
-        calls: set[tuple[str, int | None]] = set()
-        within = {*part}
-        for place in part:
-            threads = self._processes[place].threads
-            calls.update((need.what, thread.communicator) for thread in threads for need in thread.needs)
-            for need in unmet[place]:
-                waits_for_other = len(need.peers) == 1 and need.peers[0] not in within
-                if need.kind is not WaitKind.COLLECTIVE or need.every or waits_for_other:
-                    return False
-        return len(calls) == 1 and len(part) > 1 and not self._analysis.disagree(part, calls.pop()[0])
+        within = {*component}
+        if len(within) == 1 or not all(_is_inside(need, within) for process in component for need in unmet[process]):
+            return False
+        waits = [
+            (thread, need)
+            for process in component
+            for thread in self._processes[process].threads
+            for need in thread.needs
+        ]
+        calls = {(need.what, thread.communicator) for thread, need in waits}
+        return len(calls) == 1 and not self._analysis.disagree(component, calls.pop()[0])
 
-    def _thread(self, place: int, thread: ThreadWait) -> int:
-        needs = [self._need(place, need) for need in thread.needs]
-        also = [self._need(place, need) for need in thread.also]
+    def _thread(self, process: int, thread: ThreadWait) -> int:
+        needs = [self._need(process, need) for need in thread.needs]
+        also = [self._need(process, need) for need in thread.also]
         count = len(needs) if self._needs_all(thread) else 1
         parts = [self._graph.add(count, needs), *also]
         if thread.either:
-            parts.append(self._graph.add(1, [self._need(place, need) for need in thread.either]))
+            parts.append(self._graph.add(1, [self._need(process, need) for need in thread.either]))
         return self._graph.add(len(parts), parts)
 
-    def _need(self, place: int, need: Need) -> int:
-        if self._holds(self._analysis.satisfied(place, need)):
+    def _need(self, process: int, need: Need) -> int:
+        if self._holds(self._analysis.satisfied(process, need)):
             node = self._graph.add(0, ())
         elif len(need.peers) == 1 and need.peers[0] is not None:
             node = self._graph.add(1, (need.peers[0],))
         else:
-            node = self._graph.add(1, (self._group(need.peers, need.every),))
-        self._need_nodes[place].append((need, node))
+            node = self._graph.add(1, (self._group(need.peers, need.all_of),))
+        self._need_nodes[process].append((need, node))
         return node
 
-    def _group(self, peers: tuple[int | None, ...], every: bool) -> int:
+    def _group(self, peers: tuple[int | None, ...], all_of: bool) -> int:
         """Return the node of a set of processes; one for all who wait for the same set."""
-        if (peers, every) not in self._shared:
+        if (peers, all_of) not in self._shared:
             known = [peer for peer in peers if peer is not None] if peers else range(len(self._processes))
-            self._shared[peers, every] = self._graph.add(len(known) if every else 1, known)
-        return self._shared[peers, every]
+            self._shared[peers, all_of] = self._graph.add(len(known) if all_of else 1, known)
+        return self._shared[peers, all_of]
 
     def _needs_all(self, thread: ThreadWait) -> bool:
         """Tell whether a thread needs all that it may wait for; where that isn't known, a proof lets one do."""
@@ -132,3 +146,9 @@ class Evaluator:
 def _waits(wait: ProcessWait) -> bool:
     """Tell whether it is known what a process waits for; not of what it would do if nothing kept it standing."""
     return bool(wait.threads) and wait.state is not State.STOPPED
+
+
+def _is_inside(need: Need, processes: Collection[int]) -> bool:
+    """Tell whether a need is for traffic of a collective call that some processes may have among themselves."""
+    waits_for_other = len(need.peers) == 1 and need.peers[0] not in processes
+    return need.kind is WaitKind.COLLECTIVE and not need.all_of and not waits_for_other

@@ -61,7 +61,7 @@ def strongly_connected(nodes: Iterable[int], successors: Callable[[int], Sequenc
     By Tarjan's algorithm, without recursion.
 
     Args:
-        nodes: where to begin.
+        nodes: where to start.
         successors: the nodes that a node leads to.
     """
     index: dict[int, int] = {}
@@ -222,13 +222,13 @@ class StuckGraph:
         self._outside: dict[tuple[int | None, ...], bool] = {}
         self.components = Components(unmet, processes)
 
-    def circles(self) -> list[list[int]]:
-        """Return the processes of each component in which each waits for others of the same component."""
+    def cyclic_components(self) -> list[list[int]]:
+        """Return the components of more than one process: in each of them, all wait for others of it."""
         return [component for component in self.components.all if len(component) > 1]
 
     def leads_out(self, component: Sequence[int]) -> bool:
         """Tell whether some process of a component waits for one that isn't stuck, and may come."""
-        return any(self._leads_out(need.peers) for place in component for need in self._unmet[place])
+        return any(self._leads_out(need.peers) for process in component for need in self._unmet[process])
 
     def _leads_out(self, peers: tuple[int | None, ...]) -> bool:
         if peers not in self._outside:
@@ -236,13 +236,13 @@ class StuckGraph:
             self._outside[peers] = any(peer not in self._never for peer in candidates)
         return self._outside[peers]
 
-    def single_peers(self, place: int) -> list[int]:
+    def single_peers(self, process: int) -> list[int]:
         """Return the stuck processes without which a process can't go on."""
-        return [need.peers[0] for need in self.firm(place) if need.peers[0] is not None]
+        return [need.peers[0] for need in self.firm(process) if need.peers[0] is not None]
 
-    def firm(self, place: int) -> list[Need]:
+    def firm(self, process: int) -> list[Need]:
         """Return the unmet needs of a process that one stuck peer alone could end, and without which it can't go on."""
-        threads = self._threads[place]
+        threads = self._threads[process]
         if len(threads) != 1:
             return []
         thread = threads[0]
@@ -251,6 +251,6 @@ class StuckGraph:
             firm |= {*thread.needs}
         return [
             need
-            for need in self._unmet[place]
+            for need in self._unmet[process]
             if need in firm and len(need.peers) == 1 and need.peers[0] in self._unmet
         ]

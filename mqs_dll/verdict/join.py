@@ -13,7 +13,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import JobCommunicators, MemberBudget
 from mqs_dll.verdict.matching import pair
-from mqs_dll.verdict.order import set_counterparts, set_standings
+from mqs_dll.verdict.order import set_other_ends, set_standings
 from mqs_dll.verdict.pending import Pending
 
 
@@ -22,19 +22,19 @@ class Joined:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.places = _places(job)
-        self.communicators = JobCommunicators(job, self.places, MemberBudget())
+        self.by_rank = _by_rank(job)
+        self.communicators = JobCommunicators(job, self.by_rank, MemberBudget())
         self.overtaken: set[tuple[int, int, int]] = set()
         """By process, communicator and peer's rank (or any): a message is under way that later ones have overtaken."""
         self.whole: set[tuple[int, int]] = set()
         """Processes and channels: where all messages that lie there are known."""
         self.operations: list[list[Pending]] = [
-            list(self._operations(place, process)) for place, process in enumerate(job.processes)
+            list(self._operations(index, process)) for index, process in enumerate(job.processes)
         ]
         """By process: its sends, receives and unexpected messages, notes left out; and what only its calls say."""
         called = Called(self.communicators)
-        for place, process in enumerate(job.processes):
-            called.add(place, process, self.operations[place])
+        for index, process in enumerate(job.processes):
+            called.add(index, process, self.operations[index])
         self.disputes = called.disputes
         self.to_process: list[list[Pending]] = [[] for _ in job.processes]
         """By process: the pending sends of others, and its own, that go to it."""
@@ -44,7 +44,7 @@ class Joined:
         everything = [each for operations in self.operations for each in operations]
         self.under_way = set_standings(everything)
         """Senders, receivers and channels with messages under way that no queue has."""
-        set_counterparts(everything, self.whole)
+        set_other_ends(everything, self.whole)
         pair(everything)
 
     def pending(self, queue: Queue) -> Iterator[Pending]:
@@ -56,27 +56,27 @@ class Joined:
 
     # ------------------------------------------------------------ what there is
 
-    def _operations(self, place: int, process: JobProcess) -> Iterator[Pending]:
+    def _operations(self, index: int, process: JobProcess) -> Iterator[Pending]:
         if not process.samples:
             return
         snapshots = process.samples[-1].snapshot.communicators
-        for communicator, snapshot in zip(self.communicators.of_process[place], snapshots, strict=True):
-            yield from self._of_communicator(place, process.world, communicator, snapshot)
+        for communicator, snapshot in zip(self.communicators.of_process[index], snapshots, strict=True):
+            yield from self._of_communicator(index, process.world, communicator, snapshot)
 
     def _of_communicator(
-        self, place: int, world: int, communicator: int, snapshot: CommunicatorSnapshot
+        self, process: int, world: int, communicator: int, snapshot: CommunicatorSnapshot
     ) -> Iterator[Pending]:
         for queue in snapshot.queues:
             if queue.queue is Queue.UNEXPECTED and queue.hidden is None and queue.broken is None:
-                self.whole.add((place, self.communicators.channel(communicator)))
+                self.whole.add((process, self.communicators.channel(communicator)))
             for operation in queue.operations:
                 if not is_note(queue.queue, operation):
-                    yield self._pending(place, world, communicator, queue.queue, operation)
+                    yield self._pending(process, world, communicator, queue.queue, operation)
                 elif operation.desired_local_rank >= 0:
                     for rank in (operation.desired_local_rank, INVALID_RANK):
-                        self.overtaken.add((place, communicator, rank))
+                        self.overtaken.add((process, communicator, rank))
 
-    def _pending(self, place: int, world: int, communicator: int, queue: Queue, operation: Operation) -> Pending:
+    def _pending(self, process: int, world: int, communicator: int, queue: Queue, operation: Operation) -> Pending:
         got = queue is Queue.RECEIVES and operation.status is not Status.PENDING
         rank = operation.desired_local_rank
         world_rank = operation.desired_global_rank
@@ -90,7 +90,7 @@ class Joined:
             words = words._replace(partitioned=True, internal=True)
         known_tag = tag != UNKNOWN and not (operation.tag_wild and not got)
         return Pending(
-            process=place,
+            process=process,
             communicator=communicator,
             channel=self.communicators.channel(communicator),
             queue=queue,
@@ -109,9 +109,9 @@ class Joined:
         targets = self.communicators.targets(communicator)
         if targets is not None and 0 <= rank < len(targets) and targets[rank] is not None:
             return targets[rank]
-        return self.places.get((world, world_rank)) if world_rank >= 0 else None
+        return self.by_rank.get((world, world_rank)) if world_rank >= 0 else None
 
 
-def _places(job: Job) -> dict[tuple[int, int], int]:
-    """Return the places of a job's processes by MPI_COMM_WORLD and rank."""
-    return {(each.world, each.rank): place for place, each in enumerate(job.processes) if each.rank is not None}
+def _by_rank(job: Job) -> dict[tuple[int, int], int]:
+    """Return a job's processes by MPI_COMM_WORLD and rank."""
+    return {(each.world, each.rank): process for process, each in enumerate(job.processes) if each.rank is not None}

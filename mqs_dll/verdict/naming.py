@@ -28,7 +28,7 @@ _STATES = {
     State.IDLE: "perhaps outside MPI",
     State.GONE: "in MPI_Finalize",
 }
-_MOST_CALLS = 3
+_MAX_CALLS = 3
 _EVALUATES = ("PyEval", "_PyEval", "PyRun", "_PyRun")
 _OF_PYTHON = ("_Py", "Py")
 _GONE = {RankState.EXITED: "exited", RankState.FINALIZED: "after MPI_Finalize"}
@@ -42,23 +42,23 @@ class Names:
         self._processes = analysis.job.processes
         self._worlds = len({process.world for process in self._processes})
         self.communicators = [printable(each.name) for each in analysis.communicators.all]
-        """Their names by place, as they are printed."""
+        """Their names by index, as they are printed."""
         self.descriptions = [printable(each.description) for each in analysis.communicators.all]
         self._unnamed: Counter[str] | None = None
         self._local_ranks: dict[int, dict[int, int]] = {}
 
     # ------------------------------------------------------------ ranks
 
-    def ranks(self, places: Iterable[int], communicator: int | None = None) -> str:
+    def ranks(self, processes: Iterable[int], communicator: int | None = None) -> str:
         """Return "rank 7" or "ranks [0-3,7]" of MPI_COMM_WORLD, and those of a communicator where they differ."""
-        distinct = sorted({*places})
+        distinct = sorted({*processes})
         text = " and ".join(self._of_worlds(distinct)) or "nobody"
         return text + self._ranks_in(distinct, communicator)
 
-    def _of_worlds(self, places: list[int]) -> Iterable[str]:
+    def _of_worlds(self, processes: list[int]) -> Iterable[str]:
         by_world: defaultdict[int, list[int]] = defaultdict(list)
-        for place in places:
-            process = self._processes[place]
+        for index in processes:
+            process = self._processes[index]
             if process.rank is None:
                 yield f"process {process.pid}"
             else:
@@ -66,13 +66,13 @@ class Names:
         for world, ranks in by_world.items():
             yield rank_words(ranks) + (f" of world {world}" if self._worlds > 1 else "")
 
-    def _ranks_in(self, places: list[int], communicator: int | None) -> str:
+    def _ranks_in(self, processes: list[int], communicator: int | None) -> str:
         """Return " (2 of 'rows')" where ranks of a communicator are others than those of MPI_COMM_WORLD."""
         if communicator is None:
             return ""
         known = self._ranks_of(communicator)
-        local = [known[place] for place in places if place in known]
-        if len(local) != len(places) or local == [self._processes[place].rank for place in places]:
+        local = [known[process] for process in processes if process in known]
+        if len(local) != len(processes) or local == [self._processes[process].rank for process in processes]:
             return ""
         return f" ({rank_words(local).partition(' ')[2]} of {self.communicator(communicator)})"
 
@@ -82,47 +82,47 @@ class Names:
             remote = all_of_them[communicator].remote
             sides = (communicator,) if remote is None else (remote, communicator)
             self._local_ranks[communicator] = {
-                place: rank
+                process: rank
                 for side in sides
-                for rank, place in enumerate(all_of_them[side].members)
-                if place is not None
+                for rank, process in enumerate(all_of_them[side].members)
+                if process is not None
             }
         return self._local_ranks[communicator]
 
     # ------------------------------------------------------------ communicators
 
-    def communicator(self, place: int | None) -> str:
+    def communicator(self, index: int | None) -> str:
         """Return MPI_COMM_WORLD, or a name in quotes."""
-        if place is None:
+        if index is None:
             return "a communicator that can't be told"
-        place = self._analysis.communicators.whole(place)
-        name = self.communicators[place]
+        index = self._analysis.communicators.whole(index)
+        name = self.communicators[index]
         if name.startswith(_STANDARD):
             return name
         if name:
             return f"'{name}'"
-        if is_of_owner(self._analysis.communicators.all[place].description):
-            owner = self.descriptions[place]
+        if is_of_owner(self._analysis.communicators.all[index].description):
+            owner = self.descriptions[index]
             return owner if owner.endswith("'") else f"a {owner}"
-        return self._unnamed_one(place)
+        return self._unnamed_one(index)
 
-    def _unnamed_one(self, place: int) -> str:
+    def _unnamed_one(self, index: int) -> str:
         """Return "an unnamed communicator of 4 [dup of halo]"; with its id where several of the job are called so."""
         if self._unnamed is None:
-            unnamed = (each.place for each in self._analysis.communicators.all if not each.name)
+            unnamed = (each.index for each in self._analysis.communicators.all if not each.name)
             self._unnamed = Counter(map(self._described, unnamed))
-        text = self._described(place)
+        text = self._described(index)
         return (
-            text if self._unnamed[text] < 2 else f"{text} (id {self._analysis.communicators.all[place].unique_id:#x})"
+            text if self._unnamed[text] < 2 else f"{text} (id {self._analysis.communicators.all[index].unique_id:#x})"
         )
 
-    def _described(self, place: int) -> str:
-        description = self.descriptions[place] and f" [{self.descriptions[place]}]"
-        return f"an unnamed communicator of {self._analysis.communicators.all[place].size}{description}"
+    def _described(self, index: int) -> str:
+        description = self.descriptions[index] and f" [{self.descriptions[index]}]"
+        return f"an unnamed communicator of {self._analysis.communicators.all[index].size}{description}"
 
-    def on(self, place: int | None) -> str:
+    def on(self, communicator: int | None) -> str:
         """Return " on 'halo'"; empty where the communicator isn't known."""
-        return "" if place is None else f" on {self.communicator(place)}"
+        return "" if communicator is None else f" on {self.communicator(communicator)}"
 
     # ------------------------------------------------------------ what they do
 
@@ -154,9 +154,9 @@ class Names:
             rest = ""
         return f"{what} on {self.window(about.window)}{rest}"
 
-    def window(self, place: int) -> str:
+    def window(self, index: int) -> str:
         """Return "window 'halo'"."""
-        window = self._analysis.waits.windows.all[place]
+        window = self._analysis.waits.windows.all[index]
         return f"window '{printable(window.name)}'" if window.name else f"an unnamed window of {window.size}"
 
     def peer(self, need: Need) -> str:
@@ -199,26 +199,26 @@ class Names:
         deleting = f", in __del__{f' of {visible(owner)}' if owner else ''}" if function == "__del__" else ""
         return (name if frame.line is None else f"{name}:{frame.line}") + deleting
 
-    def does(self, place: int) -> str:
+    def does(self, index: int) -> str:
         """Return what a process does: "in MPI_Recv from rank 2, tag 7 on 'halo'", "outside MPI", "exited"."""
-        wait = self._analysis.waits.of_process[place]
-        process = self._processes[place]
+        wait = self._analysis.waits.of_process[index]
+        process = self._processes[index]
         if wait.state is State.GONE:
             return _GONE.get(process.state, "in MPI_Finalize")
         if wait.state is State.NOT_READ:
             return self._starting(process) if process.state is RankState.NOT_INITIALIZED else "not read"
         if wait.state is State.STOPPED:
-            return f"{self.halt([place])} {self._inside(place)}".rstrip()
-        return self._inside(place)
+            return f"{self.halt([index])} {self._inside(index)}".rstrip()
+        return self._inside(index)
 
     @staticmethod
     def _starting(process: JobProcess) -> str:
         inside = process.starts[-1].inside if process.starts else None
         return "before MPI_Init" if inside is None else f"in {inside.call}"
 
-    def _inside(self, place: int) -> str:
+    def _inside(self, process: int) -> str:
         """Return where a process is that was read: in which call, or outside MPI and in which function."""
-        wait = self._analysis.waits.of_process[place]
+        wait = self._analysis.waits.of_process[process]
         if not wait.threads:
             if wait.state is State.STOPPED and wait.stack is None:
                 return ""
@@ -230,36 +230,36 @@ class Names:
             return _STATES.get(wait.state) or f"in {wait.call}"
         thread = wait.threads[0]
         others = len(thread.needs) - 1
-        telling = self._telling(place, thread.needs)
+        telling = self._telling(process, thread.needs)
         text = self.need(telling)
         if telling.number is not None and thread.call is not None:
             text = f"{thread.call} for {text}"
         more = f" and {others} more" if others and not self._same_collective(thread.needs) else ""
         return f"in {text}{more}{_other_threads(wait)}"
 
-    def halt(self, places: Collection[int]) -> str:
+    def halt(self, processes: Collection[int]) -> str:
         """Return what keeps processes from running: "stopped by SIGSTOP", "held by gdb (PID 12)"."""
-        halts = {halt_of(self._processes[place]) for place in places}
+        halts = {halt_of(self._processes[process]) for process in processes}
         if all(halt is not None and halt.frozen for halt in halts):
-            return f"frozen by {'its cgroup' if len({*places}) == 1 else 'their cgroup'}"
+            return f"frozen by {'its cgroup' if len({*processes}) == 1 else 'their cgroup'}"
         halt = halts.pop() if len(halts) == 1 else None
         if halt is not None and halt.tracer:
             return f"held by {visible(halt.debugger)} (PID {halt.tracer})"
         return f"stopped by {halt.signal or 'a signal'}" if halt is not None else "stopped"
 
-    def lock(self, place: int) -> str:
+    def lock(self, process: int) -> str:
         """Return "; it waits for a file lock that rank 2 holds", or "" where a process is not seen to wait for one."""
-        stack = self._analysis.waits.of_process[place].stack
-        return "" if stack is None else self.lock_of(place, stack)
+        stack = self._analysis.waits.of_process[process].stack
+        return "" if stack is None else self.lock_of(process, stack)
 
-    def lock_of(self, place: int, stack: CallStack) -> str:
+    def lock_of(self, process: int, stack: CallStack) -> str:
         """Return the same of one thread of a process."""
         if stack.lock is None:
             return ""
-        return f"; it waits for a {stack.lock.kind} that {self._holder(place, stack, stack.lock)}"
+        return f"; it waits for a {stack.lock.kind} that {self._holder(process, stack, stack.lock)}"
 
-    def _holder(self, place: int, stack: CallStack, lock: Lock) -> str:
-        process = self._processes[place]
+    def _holder(self, index: int, stack: CallStack, lock: Lock) -> str:
+        process = self._processes[index]
         if lock.kind == MUTEX:
             if lock.thread == stack.thread:
                 return "it holds itself"
@@ -277,20 +277,20 @@ class Names:
         ]
         return f"{self.ranks(ranks) if ranks else f'process {lock.pid} ({visible(lock.name)})'} holds"
 
-    def _telling(self, place: int, needs: list[Need]) -> Need:
+    def _telling(self, process: int, needs: list[Need]) -> Need:
         """Return the need that tells most: one that can't be met."""
-        unmet = {*self._analysis.unmet(place)}
+        unmet = {*self._analysis.unmet(process)}
         return next((need for need in needs if need in unmet), needs[0])
 
     @staticmethod
     def _same_collective(needs: list[Need]) -> bool:
         return all(need.kind is WaitKind.COLLECTIVE for need in needs)
 
-    def do(self, places: Collection[int], most: int = 3) -> str:
+    def do(self, processes: Collection[int], most: int = 3) -> str:
         """Return what several processes do, in a few words: "in MPI_Recv or MPI_Wait, or outside MPI"."""
-        if len(places) == 1:
-            return self.does(next(iter(places))) + self.at(places)
-        counts = Counter(self._short(place) for place in places)
+        if len(processes) == 1:
+            return self.does(next(iter(processes))) + self.at(processes)
+        counts = Counter(self._short(process) for process in processes)
         texts = [text for text, _ in counts.most_common(most)]
         rest = len(counts) - len(texts)
         if rest:
@@ -298,20 +298,20 @@ class Names:
         inside = [text for text in texts if text.startswith("MPI_")]
         outside = [text for text in texts if not text.startswith("MPI_")]
         parts = ([f"in {' or '.join(inside)}"] if inside else []) + outside
-        return ", or ".join(parts) + self.at(places)
+        return ", or ".join(parts) + self.at(processes)
 
-    def _short(self, place: int) -> str:
-        wait = self._analysis.waits.of_process[place]
+    def _short(self, process: int) -> str:
+        wait = self._analysis.waits.of_process[process]
         if wait.state is State.STOPPED:
-            return self.halt([place])
+            return self.halt([process])
         if wait.threads:
             return wait.call or wait.threads[0].needs[0].what
-        text = self.does(place)
+        text = self.does(process)
         return text.removeprefix("in ")
 
-    def at(self, places: Collection[int]) -> str:
+    def at(self, processes: Collection[int]) -> str:
         """Return " at solver.c:42" where all processes are there."""
-        found = {self.where(self._analysis.waits.of_process[place].stack) for place in places}
+        found = {self.where(self._analysis.waits.of_process[process].stack) for process in processes}
         line = found.pop() if len(found) == 1 else ""
         return f" at {line}" if line else ""
 
@@ -319,7 +319,7 @@ class Names:
 def _other_threads(wait: ProcessWait) -> str:
     """Return " (another thread in MPI_Send)", of a process several threads of which wait in MPI; else nothing."""
     others = [thread.call for thread in wait.threads[1:] if thread.call is not None]
-    listed = ", ".join([*dict.fromkeys(others)][:_MOST_CALLS])
+    listed = ", ".join([*dict.fromkeys(others)][:_MAX_CALLS])
     return listed and f" ({'another thread' if len(others) == 1 else 'other threads'} in {listed})"
 
 

@@ -22,7 +22,7 @@ class OneSided:
     """What a one-sided call is about, as far as it is known."""
 
     window: int
-    """Its place in Windows.all."""
+    """Its index in JobWindows.all."""
     target: int | None = None
     """Of a lock, the process whose part of the window it is for."""
     missing: str = ""
@@ -42,7 +42,7 @@ class Need:
     """The operation; None where only the call is known."""
     peers: tuple[int | None, ...]
     """Processes that could end it, None for one that isn't known; Shared where they are many. EVERYBODY: any of all."""
-    every: bool = False
+    all_of: bool = False
     """All of the peers have to, not any one of them."""
     satisfied: Evidence = Evidence.NO
     """Whether it ends without its peers: YES where it is matched, or what matches is there. UNKNOWN where something is
@@ -58,8 +58,8 @@ class Need:
     perhaps: bool = False
     """It may be another request that the call waits for."""
     delivery_confirmed: bool = False
-    """No message that is under way could end it: also one look proves that. Of a send whose message has arrived; not of
-    a receive, whose message may have been sent before its peer exited."""
+    """No message that is under way could end it, so that one sample is a proof. True of a send whose message has
+    arrived; not of a receive, whose message may have been sent before its peer exited."""
 
 
 class Needs:
@@ -70,7 +70,7 @@ class Needs:
 
         Args:
             joined: the job's operations.
-            gone: places of processes that never act again.
+            gone: the processes that never act again.
         """
         self._joined = joined
         self._gone = gone
@@ -80,38 +80,50 @@ class Needs:
         """Receives that have their message, by target, channel, kind, source and tag; again with None for the tag."""
         self._open_receives: Counter[tuple[int, int, bool, int | None]] = Counter()
         """Receives that wait, by target, channel, kind and source (ANY; None where it isn't known)."""
-        for each in joined.pending(Queue.RECEIVES):
-            if each.status is Status.MATCHED and not each.words.held:
-                for tag in {each.tag, None}:
-                    self._under_way[each.process, each.channel, each.words.internal, each.peer, tag] += 1
-            elif each.status is Status.PENDING and each.partner is None:
-                source = ANY if each.any_source else each.peer
-                self._open_receives[each.process, each.channel, each.words.internal, source] += 1
         self._arrived: Counter[tuple[int, int, int | None, int | None]] = Counter()
-        """Messages that no receive has matched and that don't tell their send, by target, channel, source and tag; and
-        again with None for the tag."""
-        for each in joined.pending(Queue.UNEXPECTED):
-            if each.partner is None and each.counterpart is None:
-                for tag in (each.tag, None):
-                    self._arrived[each.process, each.channel, each.peer, tag] += 1
+        """Unexpected messages without a match or a known send, by target, channel, source and tag; again with None for
+        the tag."""
         self._behind: set[tuple[int, int, int]] = set()
         """By target, channel and source (or ANY): a message is under way that can't be seen, by its number."""
-        for sender, target, channel in joined.under_way:
-            self._behind |= {(target, channel, source) for source in (sender, ANY)}
-        for each in joined.pending(Queue.SENDS):
-            if each.standing is Standing.BEHIND and each.peer is not None:
-                self._behind |= {(each.peer, each.channel, source) for source in (each.process, ANY)}
         self._vague_sends: Counter[tuple[int, int, int]] = Counter()
-        """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source."""
-        for each in joined.pending(Queue.SENDS):
-            vague = each.status is Status.PENDING and each.partner is None and each.tag is None
-            if vague and each.peer is not None and not self._has_arrived(each):
-                for source in (each.process, ANY):
-                    self._vague_sends[each.peer, each.channel, source] += 1
+        """Sends of which the tag isn't known, not even by the message that arrived; by target, channel and source (and
+        ANY)."""
+        for each in joined.pending(Queue.RECEIVES):
+            self._index_receive(each)
+        for each in joined.pending(Queue.UNEXPECTED):
+            self._index_message(each)
+        for sender, target, channel in joined.under_way:
+            self._behind |= {(target, channel, sender), (target, channel, ANY)}
+        for each in joined.pending(Queue.SENDS):  # after the messages: whether one has arrived is asked
+            self._index_send(each)
+
+    def _index_receive(self, receive: Pending) -> None:
+        target, channel, internal = receive.process, receive.channel, receive.words.internal
+        if receive.status is Status.MATCHED and not receive.words.held:
+            for tag in {receive.tag, None}:
+                self._under_way[target, channel, internal, receive.peer, tag] += 1
+        elif receive.status is Status.PENDING and receive.match is None:
+            self._open_receives[target, channel, internal, ANY if receive.any_source else receive.peer] += 1
+
+    def _index_message(self, message: Pending) -> None:
+        if message.match is None and message.other_end is None:
+            for tag in (message.tag, None):
+                self._arrived[message.process, message.channel, message.peer, tag] += 1
+
+    def _index_send(self, send: Pending) -> None:
+        if send.peer is None:
+            return
+        is_vague = send.status is Status.PENDING and send.match is None and send.tag is None
+        is_vague = is_vague and not self._has_arrived(send)
+        for source in (send.process, ANY):
+            if send.standing is Standing.BEHIND:
+                self._behind.add((send.peer, send.channel, source))
+            if is_vague:
+                self._vague_sends[send.peer, send.channel, source] += 1
 
     def _has_arrived(self, send: Pending) -> bool:
         if send.words.message is not None:
-            return send.counterpart is not None and send.partner is None
+            return send.other_end is not None and send.match is None
         return send.peer is not None and self._arrived[send.peer, send.channel, send.process, send.tag] > 0
 
     def of(self, pending: Pending, what: str, kind: WaitKind | None = None) -> Need:
@@ -172,7 +184,7 @@ class Needs:
             *(each for each in self._joined.operations[receive.process] if each.queue is Queue.UNEXPECTED),
         )
         return any(
-            each.partner is None
+            each.match is None
             and each.status is not Status.MATCHED
             and each.words.internal == receive.words.internal
             and each.channel == receive.channel
@@ -184,19 +196,19 @@ class Needs:
         self._set_peers(need, send)
         channel, internal = send.channel, send.words.internal
         done = self._is_done(send) or (
-            send.counterpart is None
+            send.other_end is None
             and send.peer is not None
             and self._under_way[send.peer, channel, internal, send.process, send.tag] > 0
         )
         if not done and send.peer is not None:
             arrived = self._has_arrived(send)
-            done = send.standing is Standing.TAKEN and not arrived and send.kept is None
+            done = send.standing is Standing.TAKEN and not arrived and send.matched_message is None
             vague = send.tag is None and any(
                 self._open_receives[send.peer, channel, internal, source] for source in (send.process, ANY)
             )
             unclear = self._open_receives[send.peer, channel, internal, None] > 0
             # what a matched probe has may be another message with this envelope, and an answer to this one under way
-            need.satisfied |= unknown_if((vague and not arrived) or unclear or send.kept is not None)
+            need.satisfied |= unknown_if((vague and not arrived) or unclear or send.matched_message is not None)
             need.delivery_confirmed = arrived
         if done:
             need.satisfied = Evidence.YES
@@ -204,7 +216,7 @@ class Needs:
 
     def _is_done(self, pending: Pending) -> bool:
         if pending.status is Status.PENDING:
-            return pending.partner is not None
+            return pending.match is not None
         return pending.peer not in self._gone
 
     def _set_peers(self, need: Need, pending: Pending) -> None:
@@ -227,7 +239,7 @@ class Needs:
 
     def sees_strangers(self, process: int) -> bool:
         """Tell whether a process has a communicator with members that the job's records don't have."""
-        return any(self.has_strangers(place) for place in self._communicators.of_process[process])
+        return any(self.has_strangers(each) for each in self._communicators.of_process[process])
 
     def has_strangers(self, communicator: int) -> bool:
         """Tell whether it isn't known of all members of a communicator which processes they are."""

@@ -60,8 +60,8 @@ def _set(following: int, sends: dict[int, Pending]) -> None:
             send.standing = Standing.NEXT if ahead < seen else Standing.BEHIND
 
 
-def set_counterparts(operations: Iterable[Pending], seen: Collection[tuple[int, int]]) -> None:
-    """Set ``counterpart`` of each send and message that have one name, and ``standing`` of sends that have none.
+def set_other_ends(operations: Iterable[Pending], seen: Collection[tuple[int, int]]) -> None:
+    """Set ``other_end`` of each send and message that have one name, and ``standing`` of sends that have none.
 
     Args:
         operations: of all processes.
@@ -78,6 +78,6 @@ def set_counterparts(operations: Iterable[Pending], seen: Collection[tuple[int, 
             continue
         message = lying.get((send.peer, send.channel, send.process, name))
         if message is not None:
-            send.counterpart, message.counterpart = message, send
+            send.other_end, message.other_end = message, send
         elif (send.peer, send.channel) in seen and (send.peer, send.channel, None, name) not in lying:
             send.standing = Standing.UNSEEN

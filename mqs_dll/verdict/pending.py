@@ -51,16 +51,16 @@ class Pending:
     arrived: int | None
     """Bytes of the message that a receive has got; None where there is none, or it isn't known."""
     words: Words
-    partner: Pending | None = None
-    """What matches it: they will meet."""
+    match: Pending | None = None
+    """The message that a receive will match; the receive that a message will match."""
     standing: Standing = Standing.UNKNOWN
     """Of a send."""
-    counterpart: Pending | None = None
+    other_end: Pending | None = None
     """Of a send, its message where that lies unexpected; of such a message, its send."""
-    kept: Pending | None = None
-    """Of a send: its message, where a matched probe of its receiver has that."""
+    matched_message: Pending | None = None
+    """Of a send: its message, where a matched probe of its receiver has taken it."""
     guessed: bool = False
-    """Of a receive: another one from any source may take its partner, or it may take another message."""
+    """Of a receive: another one from any source may take its match, or it may take another message."""
 
     origin: Origin = Origin.QUEUE
     is_hidden: bool = False
@@ -68,12 +68,12 @@ class Pending:
 
     @property
     def sender(self) -> int | None:
-        """The process that a message is from, whether it lies unexpected or is a send; None where it can't be told."""
+        """The process that a message is from, whether it lies unexpected or is a send; None where it isn't known."""
         return self.peer if self.queue is Queue.UNEXPECTED else self.process
 
     @property
     def asks_unknown(self) -> bool:
-        """Whether it can't be told what would match it."""
+        """Whether it isn't known what would match it."""
         source_open = self.peer_rank is None and not self.any_source
         return source_open or (self.tag is None and not self.any_tag)
 

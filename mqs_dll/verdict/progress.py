@@ -1,7 +1,7 @@
 """Whether a process went on between two samples.
 
-One look can't prove a deadlock: a message that is under way shows on neither side, and a job that is stopped rank after
-rank nearly always has one. What stays the same in two looks, while everybody had time to answer, does.
+One sample can't prove a deadlock. A message that is under way shows on neither side, and a job that is stopped rank
+after rank nearly always has one. What stays the same in two samples, while everybody had time to answer, is a proof.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _motion(before: Sample, after: Sample) -> Motion:
 
 
 def went_on_in(process: JobProcess) -> frozenset[str]:
-    """Return the MPI calls that a process was in at the look before, where it went on since, or was called back.
+    """Return the MPI calls that a process was in at the sample before, where it went on since, or was called back.
 
     It may have left them, or have something to pass on in them to those who are inside still.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-MOST_RUNS = 12
+MAX_RUNS = 12
 """More parts than that are cut, and counted."""
 
 Interval = tuple[int, int]
@@ -14,7 +14,7 @@ SHORTEST_STRIDE = 5
 """Members of a progression that is worth "0-98:2"."""
 
 
-def ranges(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+def ranges(ranks: Iterable[int], most: int | None = MAX_RUNS) -> str:
     """Return ranks in brackets: "[0-3,7]", every second one "[0-98:2]"; each once, ascending.
 
     Args:
@@ -28,7 +28,7 @@ def ranges(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
     return f"[{','.join(map(_run_text, runs[:most]))},... {len(ordered)} in all]"
 
 
-def rank_words(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
+def rank_words(ranks: Iterable[int], most: int | None = MAX_RUNS) -> str:
     """Return "rank 7" or "ranks [0-3,7]"."""
     distinct = {*ranks}
     if len(distinct) == 1:
@@ -36,36 +36,36 @@ def rank_words(ranks: Iterable[int], most: int | None = MOST_RUNS) -> str:
     return f"ranks {ranges(distinct, most)}"
 
 
-def intervals(places: Iterable[int]) -> Iterator[Interval]:
+def intervals(indices: Iterable[int]) -> Iterator[Interval]:
     """Yield the runs of numbers without a gap, ascending, each number once."""
-    ordered = sorted({*places})
-    begin = 0
+    ordered = sorted({*indices})
+    start = 0
     for end in range(1, len(ordered) + 1):
         if end == len(ordered) or ordered[end] != ordered[end - 1] + 1:
-            yield ordered[begin], ordered[end - 1]
-            begin = end
+            yield ordered[start], ordered[end - 1]
+            start = end
 
 
 def _runs(ordered: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return first, last and step of each run; a step of more than 1 only where the run is long."""
     runs = []
-    begin = 0
-    while begin < len(ordered):
-        end = _end_of_run(ordered, begin)
-        step = ordered[begin + 1] - ordered[begin] if end - begin > 1 else 1
-        if step > 1 and end - begin < SHORTEST_STRIDE:
-            end, step = begin + 1, 1
-        runs.append((ordered[begin], ordered[end - 1], step))
-        begin = end
+    start = 0
+    while start < len(ordered):
+        end = _end_of_run(ordered, start)
+        step = ordered[start + 1] - ordered[start] if end - start > 1 else 1
+        if step > 1 and end - start < SHORTEST_STRIDE:
+            end, step = start + 1, 1
+        runs.append((ordered[start], ordered[end - 1], step))
+        start = end
     return runs
 
 
-def _end_of_run(ordered: Sequence[int], begin: int) -> int:
-    """Return the place behind the longest progression that begins at a place."""
-    end = begin + 1
+def _end_of_run(ordered: Sequence[int], start: int) -> int:
+    """Return the index behind the longest progression that starts at an index."""
+    end = start + 1
     if end == len(ordered):
         return end
-    step = ordered[end] - ordered[begin]
+    step = ordered[end] - ordered[start]
     while end < len(ordered) and ordered[end] - ordered[end - 1] == step:
         end += 1
     return end

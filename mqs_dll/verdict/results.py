@@ -1,4 +1,4 @@
-"""What a verdict says: frozen records. Processes are named by their places in Job.processes."""
+"""What a verdict says: frozen records. Processes are indices into Job.processes."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ class Wait:
     what: str
     """The MPI call or operation: "MPI_Recv", "MPI_Isend", "MPI_Barrier"."""
     communicator: str | None
-    """Its name as the program gave it, made printable; None where it can't be told."""
+    """Its name as the program gave it, made printable; None where it isn't known."""
     communicator_id: int | None
-    """Its place in Verdict.communicators; None where it can't be told."""
+    """Its index in Verdict.communicators; None where it isn't known."""
     peers: tuple[int, ...]
-    """The processes that could end it; empty when nothing tells which."""
+    """The processes that could end it; empty where they aren't known."""
     any_source: bool
     """Whether any one of the peers will do."""
     peer_rank: int | None
@@ -126,7 +126,7 @@ class Wait:
     certainty: Certainty
     """PROVED: can't end any more. SUSPECTED: stays unless something unseen happens. NOTED: may well end."""
     window: str | None = None
-    """Of a one-sided call, the window: "window 'halo'"; None where it can't be told."""
+    """Of a one-sided call, the window: "window 'halo'"; None where it isn't known."""
     from_call: bool = False
     """Whether it is known from the arguments of the call alone: no queue has it."""
 
@@ -161,7 +161,7 @@ class Finding:
     processes: tuple[int, ...]
     """Whom it is about; of a cycle, in its order."""
     communicator_id: int | None
-    """Its place in Verdict.communicators; None where it is about none or several."""
+    """Its index in Verdict.communicators; None where it is about none or several."""
     frees: int = 0
     """How many of the stuck ranks could go on if this alone were otherwise; 0 also where that wasn't asked."""
 
@@ -178,7 +178,7 @@ class CommunicatorFacts:
     members: tuple[int | None, ...]
     """By local rank; None where it isn't known which process that is."""
     remote: int | None
-    """For one side of an inter-communicator, the place of the other side where it is known."""
+    """For one side of an inter-communicator, the index of the other side where it is known."""
     description: str = ""
     """Printable; of one without a name, in libmqs's words: "dup of halo exchange"."""
 

@@ -18,7 +18,7 @@ from mqs_dll.verdict.pending import Pending
 AWAY = {"MPI_Bcast": Queue.SENDS, "MPI_Reduce": Queue.RECEIVES}
 """For each call, what a process does with those below it in the tree; it does the other with the one above it."""
 
-MOST_PROCESSES = 1 << 10
+MAX_PROCESSES = 1 << 10
 """Of a communicator whose trees are looked through."""
 
 SHORT = 2048
@@ -33,58 +33,58 @@ class Roots:
         self._communicators = joined.communicators
         self._open_mpi = joined.job.is_open_mpi
 
-    def is_in_tree(self, place: int, call: str) -> bool:
+    def is_in_tree(self, process: int, call: str) -> bool:
         """Tell whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
-        return _plain(call) in AWAY and bool(self.below(place, call))
+        return _plain(call) in AWAY and bool(self.below(process, call))
 
-    def below(self, place: int, call: str) -> list[Pending]:
+    def below(self, process: int, call: str) -> list[Pending]:
         """Return the messages by which a process waits for those below it; none where it deals with one above it too.
 
         In a tree it does one after the other: who does both at once is in none.
         """
         call = _plain(call)
-        own = (each for each in self._joined.operations[place] if each.queue is not Queue.UNEXPECTED)
+        own = (each for each in self._joined.operations[process] if each.queue is not Queue.UNEXPECTED)
         parts = [each for each in own if each.words.collective == call]
         return parts if all(each.queue is AWAY[call] for each in parts) else []
 
-    def given(self, place: int, call: str) -> int | None:
+    def given(self, index: int, call: str) -> int | None:
         """Return the process that one's call has as its root; None where two witnesses don't tell.
 
         They are the MPI's frames and the caller, or one of them and the messages.
         """
-        process = self._joined.job.processes[place]
+        process = self._joined.job.processes[index]
         for stack in stacks_of(process):
             root = stack.argument("root") if stack.call == call else None
             known = communicator_of(stack, process.samples[-1].snapshot.communicators)
             if root is None or root.value < 0 or known is None:
                 continue
-            targets = self._communicators.targets(self._communicators.of_process[place][known])
+            targets = self._communicators.targets(self._communicators.of_process[index][known])
             given = targets[root.value] if targets is not None and root.value < len(targets) else None
-            by_tree = self._by_tree(place, call)
+            by_tree = self._by_tree(index, call)
             return given if given in by_tree or (not by_tree and root.witness is Witness.BOTH) else None
         return None
 
-    def taken(self, place: int, call: str) -> frozenset[int]:
-        """Return the processes that one may take for the root; none where nothing tells."""
-        given = self.given(place, call)
-        return self._by_tree(place, call) if given is None else frozenset({given})
+    def taken(self, process: int, call: str) -> frozenset[int]:
+        """Return the processes that one may take for the root; none where it isn't known."""
+        given = self.given(process, call)
+        return self._by_tree(process, call) if given is None else frozenset({given})
 
-    def _by_tree(self, place: int, call: str) -> frozenset[int]:
+    def _by_tree(self, process: int, call: str) -> frozenset[int]:
         """Return the same by the messages of a process alone."""
         call = _plain(call)
         if call not in AWAY:
             return frozenset()
-        messages = self.below(place, call)
+        messages = self.below(process, call)
         where = {each.communicator for each in messages}
         if len(where) != 1 or any(each.peer_rank is None for each in messages):
             return frozenset()
         communicator = self._communicators.all[where.pop()]
         members, size = communicator.members, communicator.size
-        whole = self._communicators.all[self._communicators.whole(communicator.place)]
-        if not 1 < size <= MOST_PROCESSES or whole.size != size or None in members or place not in members:
+        whole = self._communicators.all[self._communicators.whole(communicator.index)]
+        if not 1 < size <= MAX_PROCESSES or whole.size != size or None in members or process not in members:
             return frozenset()
         below = frozenset(each.peer_rank for each in messages if each.peer_rank is not None)
-        rank = members.index(place)
+        rank = members.index(process)
         if not below <= {*range(size)} - {rank} or not self._is_by_tree(call, messages, size):
             return frozenset()
         found = self._roots(call, size, rank, below)
@@ -133,13 +133,13 @@ def _chains(process: int, size: int) -> int:
     """Return the process before it: the first chains are one longer where there are some left over."""
     chains = min(CHAINS, size - 1)
     length, longer = divmod(size - 1, chains)
-    begin = 1
+    start = 1
     for chain in range(chains):
-        end = begin + length + (chain < longer)
+        end = start + length + (chain < longer)
         if process < end:
             break
-        begin = end
-    return 0 if process == begin else process - 1
+        start = end
+    return 0 if process == start else process - 1
 
 
 def _binary(process: int, size: int) -> int:
@@ -154,10 +154,10 @@ def _high_bit(process: int, size: int) -> int:
 
 
 def _low_digit(radix: int, process: int, size: int) -> int:
-    place = 1
-    while process // place % radix == 0:
-        place *= radix
-    return process - process // place % radix * place
+    digit_value = 1
+    while process // digit_value % radix == 0:
+        digit_value *= radix
+    return process - process // digit_value % radix * digit_value
 
 
 _BINOMIAL: Parent = partial(_low_digit, 2)

@@ -37,13 +37,13 @@ class Waits:
         self._joined = joined
         self._communicators = joined.communicators
         processes = joined.job.processes
-        self.gone = {place for place, process in enumerate(processes) if _is_gone(process)}
+        self.gone = {index for index, process in enumerate(processes) if _is_gone(process)}
         self._needs = Needs(joined, self.gone)
         self._disputed = {each.process for each in joined.disputes}
         self.windows = JobWindows(
-            joined.job, joined.places, [stacks_of(process) for process in processes], MemberBudget()
+            joined.job, joined.by_rank, [stacks_of(process) for process in processes], MemberBudget()
         )
-        self.of_process = [self._of(place, process) for place, process in enumerate(processes)]
+        self.of_process = [self._of(index, process) for index, process in enumerate(processes)]
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:
                 wait.state = State.STOPPED
@@ -51,8 +51,8 @@ class Waits:
         self._doubt_those_who_just_ended()
 
     def _doubt_those_who_just_ended(self) -> None:
-        """Let what was sent by processes that ended since the look before be under way to those who wait for them."""
-        ended = {place for place in self.gone if _has_just_ended(self._joined.job.processes[place])}
+        """Let what was sent by processes that ended since the sample before be under way to those who wait for them."""
+        ended = {process for process in self.gone if _has_just_ended(self._joined.job.processes[process])}
         doubtful: dict[tuple[int | None, ...], bool] = {EVERYBODY: bool(ended)}
         for need in (
             each for wait in self.of_process if ended for thread in wait.threads for each in thread.all_needs()
@@ -63,71 +63,94 @@ class Waits:
 
     # ------------------------------------------------------------ one process
 
-    def _of(self, place: int, process: JobProcess) -> ProcessWait:
+    def _of(self, index: int, process: JobProcess) -> ProcessWait:
         stacks = stacks_of(process)
         main = stacks[0] if stacks else None
-        if place in self.gone:
+        if index in self.gone:
             return ProcessWait(State.GONE, main, [])
         if not process.samples:
             return ProcessWait(State.NOT_READ, process.starts[-1].stack if process.starts else None, [])
         if main is None:
-            return replace(self._without_stack(place), free_thread=True)  # nor are its other threads seen
+            return replace(self._without_stack(index), free_thread=True)  # nor are its other threads seen
         inside = [stack for stack in stacks if stack.call is not None]
         blocked = [(stack, stack.waits_in) for stack in inside if stack.waits_in and _blocks(stack.waits_in)]
         asking = None if blocked else polling(process)
         if asking is not None and asking.call is not None:
-            return ProcessWait(State.POLLS, asking, [self._thread(place, asking, asking.call, alone=True)])
+            return ProcessWait(State.POLLS, asking, [self._thread(index, asking, asking.call, alone=True)])
         if not blocked:
             return ProcessWait(_state_in(inside), inside[0] if inside else main, [])
-        threads = [self._thread(place, *each, alone=len(blocked) == 1) for each in blocked]
+        threads = [self._thread(index, *each, alone=len(blocked) == 1) for each in blocked]
         free = main.call is None or len(blocked) < len(inside) or bool(outside_of(process))
         return ProcessWait(State.BLOCKED, blocked[0][0], threads, free)
 
-    def _thread(self, place: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
+    def _thread(self, process: int, stack: CallStack, call: str, *, alone: bool) -> ThreadWait:
+        """Return what a thread waits for in its call, by the best source that there is.
+
+        collective or one-sided call    rules of their own
+        marks of Open MPI               the requests that a thread waits for
+        arguments of the call           its requests, where the queues have all of them or surely lack one
+        queues                          all operations that such a call may wait for
+        """
         blocks = calls.polled(call)
         if blocks in calls.COLLECTIVE:
-            return self._collective(place, call, stack)
+            return self._collective(process, call, stack)
         if blocks is Blocks.WINDOW:
-            return ThreadWait(call, Mode.ALL, True, [self.windows.need(place, stack)])
-        pending = [each for each in users(self._open(place)) if not each.words.gone_on]
+            return ThreadWait(call, Mode.ALL, True, [self.windows.need(process, stack)])
+        pending = [each for each in users(self._open(process)) if not each.words.gone_on]
         marked = [each for each in pending if each.words.in_wait]
-        unseen = self._has_unseen_request(place, stack, blocks)
-        unknown = calls.takes_requests(blocks) and not stack.requests
+        has_unseen = self._has_unseen_request(process, stack, blocks)
         if marked and alone and calls.takes_requests(blocks):
-            return self._marked(
-                place, call, marked, _MODES[blocks], unseen=unseen or (unknown and blocks is Blocks.SOME)
-            )
-        if unseen:
-            found = self._of_requests(place, stack)
-            needs = [self._needs.of(each, call) for each in found if each.status is not Status.COMPLETE]
-            part = self._part_of_message(place, call)
-            other = part or self.windows.requested(place, call) or self._needs.of_call(place, call)
-            return ThreadWait(call, _REQUESTED[blocks], True, [*needs, other])
-        if waited := self._requested(place, stack, blocks):
+            may_have_unseen = has_unseen or (blocks is Blocks.SOME and not stack.requests)
+            return self._marked(process, call, marked, _MODES[blocks], unseen=may_have_unseen)
+        if has_unseen:
+            return self._with_unseen_request(process, stack, call, blocks)
+        if waited := self._requested(process, stack, blocks):
             mode = Mode.ALL if len(waited) == 1 else _REQUESTED[blocks]
             return ThreadWait(call, mode, True, [self._needs.of(each, call) for each in waited])
-        told = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
-        candidates = told or self._candidates(place, call, blocks, pending, alone=alone)
+        named = [each for each in pending if each.origin is not Origin.QUEUE] if alone else []
+        candidates = named or [*self._candidates(process, call, blocks, pending, alone=alone)]
+        return self._of_candidates(
+            process, call, candidates, guessed=calls.takes_requests(blocks) and not stack.requests
+        )
+
+    def _with_unseen_request(self, process: int, stack: CallStack, call: str, blocks: Blocks) -> ThreadWait:
+        """Return the wait for the requests of a call of which no queue has one: for that one, and for the others."""
+        open_ones = [each for each in self._of_requests(process, stack) if each.status is not Status.COMPLETE]
+        part = self._part_of_message(process, call)
+        unseen = part or self.windows.requested(process, call) or self._needs.of_call(process, call)
+        needs = [self._needs.of(each, call) for each in open_ones]
+        return ThreadWait(call, _REQUESTED[blocks], True, [*needs, unseen])
+
+    def _of_candidates(self, process: int, call: str, candidates: Iterable[Pending], *, guessed: bool) -> ThreadWait:
+        """Return the wait of a call for operations that it may wait for, and for those that may be missing from them.
+
+        Args:
+            process: of the process.
+            call: the call.
+            candidates: the sends and receives that it may wait for; nonblocking collective operations are added.
+            guessed: whether it isn't known which requests the call was given.
+        """
+        blocks = calls.polled(call)
+        takes_requests, may_miss = calls.takes_requests(blocks), self._may_miss(process, blocks)
         needs = [self._needs.of(each, call) for each in candidates]
         for need in needs:
-            need.satisfied |= unknown_if(place in self._disputed)
-        parts = self._parts_of_collectives(place) if calls.takes_requests(blocks) else []
-        collectives = {(each.number, each.communicator) for each in parts}
-        if not needs and len(collectives) == 1 and not self._may_miss(place, blocks):
+            need.satisfied |= unknown_if(process in self._disputed)
+        parts = self._parts_of_collectives(process) if takes_requests else []
+        if not needs and not may_miss and len({(each.number, each.communicator) for each in parts}) == 1:
             return ThreadWait(call, Mode.ALL, True, parts, communicator=parts[0].communicator)
         needs += parts
-        if not needs or (calls.takes_requests(blocks) and self._may_miss(place, blocks)):
-            moves_data = blocks is not Blocks.PROBE or self._may_miss(place, blocks)
-            needs.append(self._needs.of_call(place, call, moves_data=moves_data))
+        if not needs or (takes_requests and may_miss):
+            moves_data = blocks is not Blocks.PROBE or may_miss
+            needs.append(self._needs.of_call(process, call, moves_data=moves_data))
         mode = Mode.ALL if len(needs) == 1 else _MODES[blocks]
         sure = len(needs) == 1 or blocks is Blocks.SOME
         for need in needs:
-            need.perhaps = calls.takes_requests(blocks) and not sure
-            need.satisfied |= unknown_if(unknown)
-        return ThreadWait(call, mode, sure, needs, guessed=unknown)
+            need.perhaps = takes_requests and not sure
+            need.satisfied |= unknown_if(guessed)
+        return ThreadWait(call, mode, sure, needs, guessed=guessed)
 
     def _marked(
-        self, place: int, call: str | None, marked: Sequence[Pending], mode: Mode, *, unseen: bool = False
+        self, process: int, call: str | None, marked: Sequence[Pending], mode: Mode, *, unseen: bool = False
     ) -> ThreadWait:
         """Return the wait for requests that Open MPI says a thread waits for, and for how many of them.
 
@@ -139,44 +162,44 @@ class Waits:
         count = counts.pop() if len(counts) == 1 else None
         needs = [self._needs.of(each, what) for each in marked]
         if mode is Mode.ANY or call is None:
-            needs += self._parts_of_collectives(place)
+            needs += self._parts_of_collectives(process)
         if unseen:
-            needs.append(self._needs.of_call(place, what))
+            needs.append(self._needs.of_call(process, what))
         if count is not None:
             mode = Mode.ALL if count >= len(needs) else Mode.ANY if count == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, mode is not Mode.UNKNOWN, needs)
 
-    def _requested(self, place: int, stack: CallStack, blocks: Blocks) -> list[Pending]:
+    def _requested(self, process: int, stack: CallStack, blocks: Blocks) -> list[Pending]:
         """Return the operations that a call waits for by its requests; none where not all of them are known.
 
         Nor where it has what it waits for: one of several that is complete.
         """
-        found = self._of_requests(place, stack)
+        found = self._of_requests(process, stack)
         waited = [each for each in found if each.status is not Status.COMPLETE]
         is_known = stack.requests == {each.words.request for each in found}
         return waited if is_known and (blocks is not Blocks.SOME or waited == found) else []
 
-    def _of_requests(self, place: int, stack: CallStack) -> list[Pending]:
+    def _of_requests(self, process: int, stack: CallStack) -> list[Pending]:
         """Return the operations whose requests a call was given."""
         handles = stack.requests
-        return [each for each in users(self._joined.operations[place]) if each.words.request in handles]
+        return [each for each in users(self._joined.operations[process]) if each.words.request in handles]
 
-    def _has_unseen_request(self, place: int, stack: CallStack, blocks: Blocks) -> bool:
+    def _has_unseen_request(self, process: int, stack: CallStack, blocks: Blocks) -> bool:
         """Tell whether a call waits for a request that no queue has, whatever else is pending.
 
         It may be a file's, a window's, or a generalized one. Nor is that of a nonblocking collective operation in a
         queue: where parts of one are, it may be that.
         """
-        if not calls.takes_requests(blocks) or self._parts_of_collectives(place):
+        if not calls.takes_requests(blocks) or self._parts_of_collectives(process):
             return False
-        own = [each for each in users(self._joined.operations[place]) if each.queue is not Queue.UNEXPECTED]
+        own = [each for each in users(self._joined.operations[process]) if each.queue is not Queue.UNEXPECTED]
         if any(each.words.request is None and calls.may_have_request(each.words.calls) for each in own):
             return False  # one whose request isn't known
         return not stack.requests <= {each.words.request for each in own}
 
-    def _part_of_message(self, place: int, call: str) -> Need | None:
+    def _part_of_message(self, process: int, call: str) -> Need | None:
         """Return what a partitioned receive waits for, whose parts alone are in a queue: the MPI's own receives."""
-        for each in self._open(place):
+        for each in self._open(process):
             if each.words.partitioned and each.words.internal and each.queue is Queue.RECEIVES:
                 need = self._needs.of(each, call)
                 need.communicator = None
@@ -185,7 +208,7 @@ class Waits:
         return None
 
     def _candidates(
-        self, place: int, call: str, blocks: Blocks, pending: list[Pending], *, alone: bool
+        self, process: int, call: str, blocks: Blocks, pending: list[Pending], *, alone: bool
     ) -> Iterable[Pending]:
         """Return the operations that a call may wait for; of several threads, each may have posted any of theirs."""
         last_posted = _last_posted if alone else list[Pending]
@@ -207,32 +230,32 @@ class Waits:
         if call == "MPI_Mrecv":
             yield from (each for each in pending if each.words.held)
 
-    def _parts_of_collectives(self, place: int) -> list[Need]:
+    def _parts_of_collectives(self, process: int) -> list[Need]:
         """Return what the nonblocking collective operations of a process wait for; each needs all parts that it has."""
-        return [self._needs.of_part(each) for each in self._open(place) if each.words.nonblocking is not None]
+        return [self._needs.of_part(each) for each in self._open(process) if each.words.nonblocking is not None]
 
-    def _open(self, place: int) -> list[Pending]:
+    def _open(self, process: int) -> list[Pending]:
         """Return the sends and receives of a process that are not complete."""
         return [
             each
-            for each in self._joined.operations[place]
+            for each in self._joined.operations[process]
             if each.queue is not Queue.UNEXPECTED and each.status is not Status.COMPLETE
         ]
 
-    def _may_miss(self, place: int, blocks: Blocks) -> bool:
+    def _may_miss(self, process: int, blocks: Blocks) -> bool:
         """Tell whether operations that a call may wait for may be missing from what was read of its process."""
-        return may_be_hidden(self._joined.job.processes[place], with_request=calls.takes_requests(blocks))
+        return may_be_hidden(self._joined.job.processes[process], with_request=calls.takes_requests(blocks))
 
-    def _without_stack(self, place: int) -> ProcessWait:
+    def _without_stack(self, process: int) -> ProcessWait:
         """Return what a process waits for by its operations alone; those that may be nonblocking ones tell nothing."""
-        pending = [each for each in self._open(place) if not each.words.gone_on and not each.words.cancelled]
+        pending = [each for each in self._open(process) if not each.words.gone_on and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
-            return ProcessWait(State.BLOCKED, None, [self._marked(place, None, marked, Mode.UNKNOWN)])
+            return ProcessWait(State.BLOCKED, None, [self._marked(process, None, marked, Mode.UNKNOWN)])
         inside = [each for each in pending if each.words.collective and each.queue is Queue.RECEIVES]
         if inside:
             what = inside[0].words.collective or "a collective call"
-            thread = self._collective(place, what, None)
+            thread = self._collective(process, what, None)
             thread.call = None
             return ProcessWait(State.BLOCKED, None, [thread])
         blocking = [each for each in users(pending) if _blocks_for_sure(each)]
@@ -244,33 +267,33 @@ class Waits:
 
     # ------------------------------------------------------------ collective calls
 
-    def _collective(self, place: int, call: str, stack: CallStack | None) -> ThreadWait:
-        traffic = [each for each in self._open(place) if each.words.internal and not each.words.gone_on]
+    def _collective(self, process: int, call: str, stack: CallStack | None) -> ThreadWait:
+        traffic = [each for each in self._open(process) if each.words.internal and not each.words.gone_on]
         blocking = [each for each in traffic if each.words.collective] or traffic
         needs = [self._needs.of(each, call, WaitKind.COLLECTIVE) for each in blocking]
-        candidates = self._communicator_of(place, stack) or self._candidate_communicators(place, call, blocking)
+        candidates = self._communicator_of(process, stack) or self._candidate_communicators(process, call, blocking)
         communicator = candidates[0] if len(candidates) == 1 else None
         if not needs:
-            needs.append(self._needs.of_call(place, call, WaitKind.COLLECTIVE))
+            needs.append(self._needs.of_call(process, call, WaitKind.COLLECTIVE))
             needs[0].communicator = communicator
             if communicator is not None and not calls.reaches_beyond(call):
                 needs[0].peers = self._communicators.targets(communicator) or EVERYBODY
         mode = Mode.ALL if len(needs) == 1 else Mode.UNKNOWN
         return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)
 
-    def _communicator_of(self, place: int, stack: CallStack | None) -> tuple[int, ...]:
+    def _communicator_of(self, process: int, stack: CallStack | None) -> tuple[int, ...]:
         """Return the communicator of a collective call by its arguments; empty where they don't tell."""
-        snapshot = self._joined.job.processes[place].samples[-1].snapshot
+        snapshot = self._joined.job.processes[process].samples[-1].snapshot
         known = None if stack is None else communicator_of(stack, snapshot.communicators)
-        return () if known is None else (self._communicators.of_process[place][known],)
+        return () if known is None else (self._communicators.of_process[process][known],)
 
-    def _candidate_communicators(self, place: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
+    def _candidate_communicators(self, process: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
         """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
 
         A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic tells it.
         Where no library could list them, MPI_COMM_WORLD is one of any number.
         """
-        if self._joined.job.processes[place].samples[-1].snapshot.calls_only:
+        if self._joined.job.processes[process].samples[-1].snapshot.calls_only:
             return ()
         everyone = self._communicators.all
         if not calls.names_communicator(call):
@@ -278,7 +301,7 @@ class Waits:
             return (owned.pop(),) if len(owned) == 1 else ()
         usual = [
             each
-            for each in self._communicators.of_process[place]
+            for each in self._communicators.of_process[process]
             if not everyone[each].internal and (everyone[each].size > 1 or everyone[each].remote_size is not None)
         ]
         seen = {self._communicators.whole(each.communicator) for each in traffic}
@@ -307,7 +330,7 @@ def _is_gone(process: JobProcess) -> bool:
 
 
 def _has_just_ended(process: JobProcess) -> bool:
-    """Tell whether a process that is in MPI_Finalize was not yet there in the look before."""
+    """Tell whether a process that is in MPI_Finalize was not yet there in the sample before."""
     stacks = process.samples[-2].stacks if len(process.samples) > 1 else ()
     return not isinstance(stacks, Hidden) and bool(stacks) and not _is_ending(in_mpi(stacks))
 

@@ -30,7 +30,7 @@ SENT = 50
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state, but for what else the first one saw."""
+    """Return a rank that two samples saw in the same state, but for what else the first one saw."""
     earlier = facts.pop("earlier", operations)
     return rank(number, *operations, earlier=rank(number, *earlier, **facts), **facts)
 
@@ -128,7 +128,7 @@ def test_nothing_is_proved_by_what_a_cut_queue_does_not_show(queue: Queue, cut: 
 
 
 def test_a_queue_that_is_cut_elsewhere_in_the_next_look_is_no_progress() -> None:
-    """As far as both looks go the operations are the same; where they differ before, it is."""
+    """As far as both samples go the operations are the same; where they differ before, it is."""
     few, more, other = ([send(1, tag=tag) for tag in tags] for tags in ((1, 2), (1, 2, 3), (1, 4, 3)))
     facts = {"call": "MPI_Waitall", "broken": [Queue.SENDS]}
     peer = still(1, receive(0, tag=9), call="MPI_Recv")

@@ -211,7 +211,7 @@ def test_what_two_findings_are_about_comes_with_the_graver_one() -> None:
     read = job(*(rank(number) for number in range(6)))
     named = [finding("wrong", place, cause=Cause.TAG) for place in (5, 3, 5)]
     activities = [does(where=f"solver.c:{number}") for number in range(6)]
-    rows = tables.activities(read, verdict(activities, findings=named), tables.Places()).rows
+    rows = tables.activities(read, verdict(activities, findings=named), tables.ProcessSets()).rows
     assert [row[0] for row in rows] == ["5", "3", "0", "1", "2", "4"]
 
 
@@ -486,8 +486,8 @@ def test_a_node_whose_ranks_are_not_known_filters_by_none() -> None:
 def test_processes_of_several_nodes_are_not_named_by_numbers() -> None:
     """A PID is one node's: on another it is another process."""
     read = job(rank(0, pid=7), rank(1, pid=8), rank(2, pid=7, host="node1"))
-    (row,) = tables.activities(read, verdict([does()] * 3), tables.Places()).rows
-    (alone,) = tables.activities(job(rank(0, pid=7), rank(1, pid=8)), verdict([does()] * 2), tables.Places()).rows
+    (row,) = tables.activities(read, verdict([does()] * 3), tables.ProcessSets()).rows
+    (alone,) = tables.activities(job(rank(0, pid=7), rank(1, pid=8)), verdict([does()] * 2), tables.ProcessSets()).rows
     assert (row[-1], alone[-1]) == ("", "[7-8]")
 
 
@@ -551,6 +551,6 @@ def test_rows_beyond_the_first_are_shown_when_asked_for(browser: Browser) -> Non
 
 def test_rows_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes missing without a sentence."""
-    monkeypatch.setattr(tables, "MOST_ROWS", 20)
+    monkeypatch.setattr(tables, "MAX_ROWS", 20)
     page = html.render(*large_job(60))
     assert "100 more rows are left out of this page; --csv and --json have them all." in page

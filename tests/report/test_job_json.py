@@ -182,9 +182,9 @@ def test_numbers_of_a_call_are_numbers_and_addresses_are_text() -> None:
 
 def test_a_large_job_is_told_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each snapshot has its groups, so that they would be a number for each pair of ranks."""
-    monkeypatch.setattr(json_report, "MOST_SNAPSHOTS", 5)
+    monkeypatch.setattr(json_report, "MAX_SNAPSHOTS", 5)
     assert as_json()["processes"][0]["samples"] is not None
-    monkeypatch.setattr(json_report, "MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(json_report, "MAX_SNAPSHOTS", 4)
     assert as_json()["processes"][0]["samples"] is None
     assert as_json(snapshots=True)["processes"][0]["samples"] is not None
 

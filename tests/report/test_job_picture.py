@@ -15,7 +15,7 @@ from mqs_dll.report import dot, svg
 from mqs_dll.report.drawing import draw, size_of
 from mqs_dll.report.layout import layout
 from mqs_dll.report.layout.boxes import Edge, Point, Size
-from mqs_dll.report.picture import MOST_ARROWS, Picture, Shape, folded, picture
+from mqs_dll.report.picture import MAX_ARROWS, Picture, Shape, folded, picture
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Mode, Verdict
 from tests.support import synthetic_job
@@ -208,7 +208,7 @@ def test_arrows_that_are_too_many_are_counted() -> None:
     circle = [wait(place, (place + 1) % length) for place in range(length)]
     found = verdict([does("MPI_Waitall")] * length, *waits, *circle, findings=[finding("", *range(length))])
     drawn = picture(job_of(length), found)
-    assert len(drawn.arrows) == MOST_ARROWS
+    assert len(drawn.arrows) == MAX_ARROWS
     assert [arrow.certainty for arrow in drawn.arrows[:length]] == [PROVED] * length
     assert drawn.remarks == ("150 of 300 arrows are left out, the least grave ones.",)
 

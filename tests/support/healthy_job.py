@@ -81,9 +81,9 @@ class RankState:
     taken_in: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     unexpected: list[Message] = field(default_factory=list)
     returned: bool = False
-    """Some call has ended since the last look."""
+    """Some call has ended since the last sample."""
     turns: int = 0
-    """It had, inside MPI, since the last look."""
+    """It had, inside MPI, since the last sample."""
 
 
 class HealthyJob:
@@ -106,7 +106,7 @@ class HealthyJob:
         """Freeze all ranks one by one, and return what each shows.
 
         Args:
-            earlier: what the look before has returned.
+            earlier: what the sample before has returned.
             numbered: whether the MPI numbers its operations, as Open MPI does.
         """
         shown: dict[int, made_up.Rank] = {}
@@ -291,7 +291,7 @@ def _computing(numbers: random.Random) -> Iterator[Act]:
 
 
 def looked_at(seed: int, *, turns: int, numbered: bool) -> Job:
-    """Return a healthy job that two looks saw.
+    """Return a healthy job that two samples saw.
 
     Args:
         seed: which one.

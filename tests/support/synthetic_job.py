@@ -1,4 +1,4 @@
-"""Made-up jobs of thousands of ranks that hang, each in two looks: what a verdict copes with on a large machine.
+"""Made-up jobs of thousands of ranks that hang, each in two samples: what a verdict copes with on a large machine.
 
 Ranks that wait alike differ as true ones do: in addresses, handles, what was read, and in MPI_COMM_SELF.
 """
@@ -88,7 +88,7 @@ SCENARIOS: dict[str, Callable[[int], Job]] = {
 
 
 def _job(size: int, state: Callable[[int], tuple[str | None, list[Pending]]], comm: Comm) -> Job:
-    """Return a job whose ranks are in the same state in two looks.
+    """Return a job whose ranks are in the same state in two samples.
 
     Args:
         size: how many.

@@ -58,12 +58,12 @@ NO_STACK = Hidden("made up to have no stacks")
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state."""
+    """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 
 def at_times(times: Sequence[float], number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that as many looks saw in the same state."""
+    """Return a rank that as many samples saw in the same state."""
     earlier: Rank | None = None
     for _ in times[1:]:
         earlier = rank(number, *operations, earlier=earlier, **facts)
@@ -71,7 +71,7 @@ def at_times(times: Sequence[float], number: int, *operations: Pending, **facts:
 
 
 def moving(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank whose own part of the stack changed between two looks, inside MPI."""
+    """Return a rank whose own part of the stack changed between two samples, inside MPI."""
     call = facts.pop("call", "MPI_Recv")
     before, after = ([stack(call, fingerprint=text)] for text in ("before", "after"))
     return rank(number, *operations, stacks=after, earlier=rank(number, *operations, stacks=before, **facts), **facts)
@@ -90,7 +90,7 @@ def causes(verdict: Verdict) -> list[Cause]:
 
 def stuck(verdict: Verdict, certainty: Certainty) -> list[int]:
     """Return the processes that are stuck, as sure as that."""
-    return [place for place, activity in enumerate(verdict.activities) if activity.certainty is certainty]
+    return [process for process, activity in enumerate(verdict.activities) if activity.certainty is certainty]
 
 
 # ---------------------------------------------------------------- cycles and knots
@@ -330,7 +330,7 @@ def test_all_may_ask_for_ever() -> None:
 
 def test_who_has_not_called_mpi_finalize_is_named() -> None:
     """It ends when all have called it; who computes for all the while is suspected to keep the others there."""
-    ended = [still(place, call="MPI_Finalize") for place in range(2)]
+    ended = [still(rank, call="MPI_Finalize") for rank in range(2)]
     verdict = conclude(job(*ended, still(2)))
     assert verdict.outcome is Outcome.SUSPECTED
     assert verdict.headline.startswith(
@@ -360,7 +360,7 @@ def test_a_call_of_which_nobody_knows_what_it_waits_for_is_suspected() -> None:
     verdict = conclude(job(still(0, call=call, where="dump.c:31"), still(1)))
     assert verdict.outcome is Outcome.SUSPECTED
     assert the(verdict, Cause.UNEXPLAINED).sentence == (
-        "Rank 0 is in MPI_File_read_shared at dump.c:31, and did not leave it between two looks; what it waits for "
+        "Rank 0 is in MPI_File_read_shared at dump.c:31, and did not leave it between two samples; what it waits for "
         "is in no queue."
     )
     for unclear in (still(0, call=call, watched=False), rank(0, call=call)):
@@ -386,7 +386,7 @@ def test_what_an_mpi_call_has_called_back_may_do_anything(call: str) -> None:
     assert stuck(verdict, Certainty.PROVED) == []
     assert the(verdict, Cause.OUTSIDE).sentence == (
         "Rank 0 waits in MPI_Recv from rank 1, tag 0 on MPI_COMM_WORLD, but rank 1 is in tidy, "
-        f"inside {call} at solver.c:7, and did not move between two looks."
+        f"inside {call} at solver.c:7, and did not move between two samples."
     )
 
 
@@ -552,7 +552,7 @@ def _with_spawned(process: JobProcess) -> JobProcess:
     [(gone(1), "rank 1 exited"), (still(1, call="MPI_Finalize"), "rank 1 called MPI_Finalize")],
 )
 def test_a_peer_that_is_gone_never_answers(peer: Rank, fate: str) -> None:
-    """Whether its process is gone or in MPI_Finalize; in one look, what it sent before may be under way."""
+    """Whether its process is gone or in MPI_Finalize; in one sample, what it sent before may be under way."""
     once = conclude(job(rank(0, receive(1, tag=8), call="MPI_Recv"), peer))
     finding = the(conclude(job(still(0, receive(1, tag=8), call="MPI_Recv"), peer)), Cause.GONE)
     assert the(once, Cause.GONE).certainty is Certainty.SUSPECTED
@@ -567,7 +567,7 @@ def test_a_straggler_is_suspected() -> None:
     assert finding.certainty is Certainty.SUSPECTED
     assert finding.sentence == (
         "Ranks [0-1] wait in MPI_Recv from rank 2, tag 1 on MPI_COMM_WORLD, "
-        "but rank 2 is outside MPI in exchange at solver.c:42, and did not move between two looks."
+        "but rank 2 is outside MPI in exchange at solver.c:42, and did not move between two samples."
     )
 
 
@@ -998,7 +998,7 @@ def test_a_request_is_not_among_hidden_blocking_sends() -> None:
 
 
 def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> None:
-    """Whatever its sender does; one look may just have come between the message and the end of the call."""
+    """Whatever its sender does; one sample may just have come between the message and the end of the call."""
     text = (IRECV, phrases.request(0x11), phrases.FORGOTTEN())
     got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=text)
     one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
@@ -1202,11 +1202,11 @@ def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
     assert {wait.communicator for wait in verdict.waits if wait.what == "MPI_Barrier"} == {"rows"}
 
 
-# ---------------------------------------------------------------- one look, two looks
+# ---------------------------------------------------------------- one sample, two samples
 
 
 def test_one_look_at_two_receives_is_a_suspicion() -> None:
-    """The message of one of them may be under way, where no queue shows it: a second look would tell."""
+    """The message of one of them may be under way, where no queue shows it: a second sample would tell."""
     ranks = [rank(number, receive(1 - number), call="MPI_Recv") for number in range(2)]
     verdict = conclude(job(*ranks))
     assert verdict.outcome is Outcome.SUSPECTED
@@ -1235,7 +1235,7 @@ def test_one_look_proves_sends_whose_messages_have_arrived_and_wait() -> None:
 
 
 def test_a_rank_that_went_on_is_not_stuck() -> None:
-    """Though both looks show it in the same call: the program's own part of its stack changed, and nobody is stuck."""
+    """Both samples show it in the same call, but the program's own part of its stack changed: nobody is stuck."""
     verdict = conclude(job(moving(0, receive(1)), still(1, receive(0), call="MPI_Recv")))
     assert verdict.outcome is Outcome.NOTHING_STUCK
     assert the(verdict, Cause.PROGRESS).sentence == (
@@ -1254,7 +1254,7 @@ def test_operations_that_change_are_progress_but_unexpected_messages_are_not() -
 
 
 def test_a_rank_that_was_seen_to_go_on_between_the_looks_is_not_stuck() -> None:
-    """Both looks are equal in everything, but somebody watched it meanwhile."""
+    """Both samples are equal in everything, but somebody watched it meanwhile."""
     plain = job(still(0, receive(1), call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
     first, second = plain.processes
     seen = replace(first, samples=(first.samples[0], replace(first.samples[1], went_on=True)))
@@ -1466,7 +1466,7 @@ def test_of_several_ranks_that_ended_all_interpreters_are_ending_or_it_is_not_sa
 def test_what_a_rank_sent_before_its_end_may_be_under_way(*, is_there: bool) -> None:
     """Ranks are stopped one after the other: while one stood already, its peer may have sent, and called MPI_Finalize.
 
-    That is over where the look before has the peer there already; a send, too, may have been answered but just now.
+    That is over where the sample before has the peer there already; a send, too, may have been answered but just now.
     """
     before = rank(1, call="MPI_Finalize") if is_there else rank(1)
     ended = rank(1, call="MPI_Finalize", earlier=before)
@@ -1525,7 +1525,7 @@ def test_a_job_that_is_just_starting_is_not_accused(times: Sequence[float]) -> N
 
 
 def test_who_has_come_to_mpi_init_meanwhile_is_not_missing() -> None:
-    """The last of the looks shows all of them there, or on their way out of it."""
+    """The last of the samples shows all of them there, or on their way out of it."""
     came = starting(1, None, 0.0)
     late = came._replace(process=replace(came.process, starts=(*came.process.starts, Start(4.0, (stack("MPI_Init"),)))))
     assert causes(conclude(job(starting(0, "MPI_Init", 0.0, 4.0), late))) == []

@@ -37,7 +37,7 @@ HALO = communicator("halo exchange", range(2))
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state."""
+    """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 
@@ -212,7 +212,7 @@ def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -
     verdict = conclude(job(*ranks))
     assert verdict.outcome is Outcome.SUSPECTED
     assert the(verdict, Cause.KNOT).sentence == (
-        "Ranks [0-1] are all in MPI_Allreduce on MPI_COMM_WORLD in both looks: nobody is missing, but nothing moves; "
+        "Ranks [0-1] are all in MPI_Allreduce on MPI_COMM_WORLD in both samples: nobody is missing, but nothing moves; "
         "they disagree about its arguments: rank 0 has count 4, rank 1 has count 8."
     )
 
@@ -220,9 +220,9 @@ def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [
-        (given(comm=None), " on MPI_COMM_WORLD in both looks: nobody is missing, but"),
-        ((Argument("comm", 0x84000007, Witness.BOTH),), " in both looks, on what communicators can't be told, and"),
-        ((), " in both looks, on what communicators can't be told, and"),
+        (given(comm=None), " on MPI_COMM_WORLD in both samples: nobody is missing, but"),
+        ((Argument("comm", 0x84000007, Witness.BOTH),), " in both samples, on what communicators can't be told, and"),
+        ((), " in both samples, on what communicators can't be told, and"),
     ],
     ids=["the world", "another one", "unknown"],
 )

@@ -13,7 +13,7 @@ from mqs_dll.contract.abi import Label, Status
 from mqs_dll.contract.names import PART_WORDS
 from mqs_dll.contract.phrases import How
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.delivery import LARGEST, LARGEST_IN_PARTS
+from mqs_dll.verdict.delivery import MAX_PARTITIONED_SIZE, MAX_SIZE
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict
 from tests.support.made_up_job import IRECV, RECV, Pending, Rank, communicator, given, job, rank, receive, send, stack
 
@@ -64,14 +64,14 @@ def test_on_two_nodes_the_network_between_them_is_named() -> None:
 
 def test_a_transfer_that_began_and_stopped_is_suspected_where_it_is_small() -> None:
     """One of many bytes may be slow, and no queue tells how many have come."""
-    for length, found in ((LARGEST, 1), (LARGEST + 1, 0)):
-        half = receive(0, tag=5, length=2 * LARGEST, status=Status.MATCHED, message=(0, 5, length))
+    for length, found in ((MAX_SIZE, 1), (MAX_SIZE + 1, 0)):
+        half = receive(0, tag=5, length=2 * MAX_SIZE, status=Status.MATCHED, message=(0, 5, length))
         assert len(undelivered(conclude(job(sending(), still(1, half, call="MPI_Recv"))))) == found
 
 
 def test_what_waits_behind_a_large_transfer_is_not_accused() -> None:
     """A connection carries one message after the other."""
-    large = LARGEST + 1
+    large = MAX_SIZE + 1
     ahead = receive(0, tag=4, length=large, status=Status.MATCHED, message=(0, 4, large), text=(IRECV,))
     assert conclude(job(sending(), receiving(ahead))).outcome is Outcome.NOTHING_STUCK
 
@@ -144,9 +144,9 @@ def test_a_partitioned_message_that_matches_may_lack_a_part(moves: bool) -> None
 
 def test_a_large_partitioned_message_may_be_slow() -> None:
     """It is not accused where its bytes could take longer than the samples."""
-    sent = send(1, tag=-1, length=LARGEST_IN_PARTS + 1, text=PARTITIONED[0])
+    sent = send(1, tag=-1, length=MAX_PARTITIONED_SIZE + 1, text=PARTITIONED[0])
     receives = receive(
-        0, tag=3, length=LARGEST_IN_PARTS + 1, status=Status.MATCHED, message=(0, 3, 8), text=PARTITIONED[1]
+        0, tag=3, length=MAX_PARTITIONED_SIZE + 1, status=Status.MATCHED, message=(0, 3, 8), text=PARTITIONED[1]
     )
     verdict = conclude(job(still(0, sent, call="MPI_Wait"), still(1, receives, call="MPI_Wait")))
     assert verdict.outcome is Outcome.NOTHING_STUCK

@@ -25,7 +25,7 @@ LIES = unexpected(1, -15, text=(phrases.COLLECTIVE(CALL),))
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state."""
+    """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 

@@ -19,7 +19,7 @@ SELVES = [communicator("MPI_COMM_SELF", [number], unique_id=8 + number) for numb
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state."""
+    """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 
@@ -50,7 +50,7 @@ def test_a_leader_that_has_not_come_is_not_said_to_have_another_tag() -> None:
     """It is where it is; and it belongs to no communicator of the waiting leader's."""
     waits = leading(0, collective("MPI_Intercomm_create", source=1, tag=-20), tag=0)
     for other, where in (
-        (still(1), "is not: it is outside MPI in exchange at solver.c:42, and did not move between two looks."),
+        (still(1), "is not: it is outside MPI in exchange at solver.c:42, and did not move between two samples."),
         (
             still(1, receive(0, tag=5), call="MPI_Recv"),
             "is not: it is in MPI_Recv from rank 0, tag 5 on MPI_COMM_WORLD",

@@ -9,7 +9,7 @@ import pytest
 from mqs_dll.job.bindings import functions
 from mqs_dll.job.calls import Blocks, known, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import AndOrGraph, shortest_cycle, strongly_connected
-from mqs_dll.verdict.ranges import MOST_RUNS, ranges, rank_words
+from mqs_dll.verdict.ranges import MAX_RUNS, ranges, rank_words
 from mqs_dll.verdict.roots import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
 
 # ---------------------------------------------------------------- ranges
@@ -36,7 +36,7 @@ def test_ranges_that_fill_a_screen_are_cut_and_counted() -> None:
     """A sentence stays a sentence, however irregular the ranks are; a report that wants all of them asks for that."""
     squares = [number * number for number in range(100)]
     assert ranges(squares).endswith(",... 100 in all]")
-    assert ranges(squares).count(",") == MOST_RUNS
+    assert ranges(squares).count(",") == MAX_RUNS
     assert ranges(squares, most=None).endswith(",9801]")
 
 

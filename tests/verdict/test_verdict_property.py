@@ -57,7 +57,7 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
 
 def _proved(small: Small, collective: int | None = None) -> set[int]:
     verdict = conclude(made_up.job(*(_rank(small, process, collective) for process in range(len(small.does)))))
-    return {place for place, each in enumerate(verdict.activities) if each.certainty is Certainty.PROVED}
+    return {process for process, each in enumerate(verdict.activities) if each.certainty is Certainty.PROVED}
 
 
 def _with_collective(small: Small) -> Small:
@@ -112,7 +112,7 @@ def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, nu
 
 @pytest.mark.parametrize("numbered", [True, False])
 def test_nothing_is_proved_against_a_healthy_job_nor_a_size_that_is_wrong(*, numbered: bool) -> None:
-    """However little time it had between the looks: one rank may not have run at all."""
+    """However little time it had between the samples: one rank may not have run at all."""
     verdicts = [conclude(looked_at(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
     accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is Outcome.PROVED}
     assert accused == {}

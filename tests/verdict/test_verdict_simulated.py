@@ -59,7 +59,7 @@ def waits_outside(state: State) -> bool:
 
 
 def test_no_rank_is_proved_stuck_at_any_moment_that_some_continuation_lets_go_on() -> None:
-    """Ranks have threads, poll, are called back, and wait for what no queue has; looks stop one after the other."""
+    """Ranks have threads, poll, are called back, and wait for what no queue has; samples stop one after the other."""
     proofs = 0
     for seed in range(SEED, SEED + JOBS):
         numbers = random.Random(seed)
@@ -86,7 +86,7 @@ def slow_job(seed: int) -> tuple[random.Random, State, Mpi]:
 
 
 def see_twice(state: State, mpi: Mpi, seen: Sampler) -> Verdict:
-    """Return the verdict of two looks between which all that isn't slow had its time."""
+    """Return the verdict of two samples between which all that isn't slow had its time."""
     for _ in range(2):
         give_time(state, mpi, seen.numbers, 10)
         seen.look(state, mpi)
@@ -94,7 +94,7 @@ def see_twice(state: State, mpi: Mpi, seen: Sampler) -> Verdict:
 
 
 def test_between_nodes_nothing_is_proved_before_a_message_in_the_network_would_have_come() -> None:
-    """The promise: a network delivers within SECONDS_UNDER_WAY; looks less far apart prove no wait for a message."""
+    """The promise: a network delivers within SECONDS_UNDER_WAY; samples less far apart prove no wait for a message."""
     slow = 0
     for seed in range(SEED, SEED + JOBS):
         numbers, state, mpi = slow_job(seed)
@@ -150,7 +150,7 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
 
 
 def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all_ranks_go_on() -> None:
-    """Whatever the schedule: each rank has left a call or come to one since the first look, and none has ended."""
+    """Whatever the schedule: each rank has left a call or come to one since the first sample, and none has ended."""
     went_on = 0
     for seed in range(SEED, SEED + JOBS):
         numbers = random.Random(seed)

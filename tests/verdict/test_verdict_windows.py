@@ -22,7 +22,7 @@ def window(name: bytes = b"table", communicator: int = 7, **said: Any) -> Window
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two looks saw in the same state."""
+    """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
 
 

@@ -48,7 +48,7 @@ class Rows:
         self._chains = [self._chain(edge) for edge in edges]
         self._lengths = [max((item.length for item in row), default=0.0) for row in self._rows]
         room = [0.0, *(length + _ARROW_ROOM for length in self._lengths)]
-        self._begins = [_ARROW_ROOM / 2 + begin for begin in accumulate(room)]
+        self._starts = [_ARROW_ROOM / 2 + start for start in accumulate(room)]
 
     def placed(self) -> PlacedBoxes:
         """Order the rows, space them out, and draw the arrows."""
@@ -59,13 +59,13 @@ class Rows:
             item.position -= left
         across = max((item.position + item.after for row in self._rows for item in row), default=0.0) + GAP
         centres = tuple(self._turned(self._middle(item.row), item.position) for item in self._boxes)
-        return PlacedBoxes(self._turned(self._begins[-1], across), centres, tuple(self._routes()), self._down)
+        return PlacedBoxes(self._turned(self._starts[-1], across), centres, tuple(self._routes()), self._down)
 
     def _turned(self, along: float, across: float) -> Point:
         return (across, along) if self._down else (along, across)
 
     def _middle(self, row: int) -> float:
-        return self._begins[row] + self._lengths[row] / 2
+        return self._starts[row] + self._lengths[row] / 2
 
     def _placed_in(self, row: int, item: Item) -> Item:
         item.row = row
@@ -118,9 +118,9 @@ class Rows:
             forward = chain[0].row < chain[-1].row
             points = [self._border(edge.source, forward, ports[number, edge.source])]
             for item in chain[1:-1]:
-                begin = self._begins[item.row]
-                end = begin + self._lengths[item.row]
-                points += [(along, item.position) for along in ((begin, end) if forward else (end, begin))]
+                start = self._starts[item.row]
+                end = start + self._lengths[item.row]
+                points += [(along, item.position) for along in ((start, end) if forward else (end, start))]
             points.append(self._border(edge.target, not forward, ports[number, edge.target]))
             yield Route(
                 tuple(self._turned(*point) for point in self._with_straight_ends(chain, points)), self._corner(chain)
@@ -143,7 +143,7 @@ class Rows:
         ]
 
     def _edge_of_row(self, row: int, forward: bool) -> float:
-        return self._begins[row] + (self._lengths[row] + _STRAIGHT if forward else -_STRAIGHT)
+        return self._starts[row] + (self._lengths[row] + _STRAIGHT if forward else -_STRAIGHT)
 
     def _corner(self, chain: Sequence[Item]) -> Point:
         """Return the upper left corner of an arrow's label, centred in its row."""
@@ -174,7 +174,7 @@ class Rows:
         labels = [self._turned(*self._edges[loop].label) for loop in self._loops[edge.source]]
         own = self._loops[edge.source].index(number)
         length = sum(along for along, _ in labels) + GAP * (len(labels) - 1)
-        begin = self._middle(item.row) - length / 2 + sum(along + GAP for along, _ in labels[:own])
+        start = self._middle(item.row) - length / 2 + sum(along + GAP for along, _ in labels[:own])
         along, across = self._turned(*self._sizes[edge.source])
         room = along / len(labels)
         middle = self._middle(item.row) - along / 2 + room * (own + 0.5)
@@ -184,4 +184,4 @@ class Rows:
         outside = border + side * _LOOP
         points = [(middle - half, border), (middle - half, outside), (middle + half, outside), (middle + half, border)]
         corner = outside + _LABEL_GAP if self._down else outside - _LABEL_GAP - labels[own][1]
-        return Route(tuple(self._turned(*point) for point in points), self._turned(begin, corner))
+        return Route(tuple(self._turned(*point) for point in points), self._turned(start, corner))

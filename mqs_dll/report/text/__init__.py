@@ -63,9 +63,9 @@ def _parts(job: Job, verdict: Verdict, everything: bool) -> Iterator[RenderableT
 
 
 def _processes(job: Job) -> Iterator[RenderableType]:
-    for place, process in enumerate(job.processes):
+    for index, process in enumerate(job.processes):
         if process.samples:
             last = process.samples[-1]
-            yield Text(f"\nRank {name_one(job, place)} on {visible(process.host)}", style="bold")
+            yield Text(f"\nRank {name_one(job, index)} on {visible(process.host)}", style="bold")
             yield from stacks.parts(last.stacks, last.snapshot.communicators)
             yield process_report.render(last.snapshot)

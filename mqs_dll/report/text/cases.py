@@ -19,13 +19,13 @@ _MODES = {Mode.ALL: "needs all", Mode.ANY: "needs one", Mode.UNKNOWN: "needs one
 class Peers:
     """Processes that something waits for: each set of them once, since thousands may wait for the same thousands."""
 
-    def __init__(self, places: tuple[int, ...]) -> None:
-        self.places = places
+    def __init__(self, processes: tuple[int, ...]) -> None:
+        self.processes = processes
 
     @cached_property
     def members(self) -> frozenset[int]:
         """The same, to look for one of them."""
-        return frozenset(self.places)
+        return frozenset(self.processes)
 
 
 class _PeersOnce:
@@ -34,16 +34,16 @@ class _PeersOnce:
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], Peers] = {}
 
-    def get(self, places: tuple[int, ...]) -> Peers:
+    def get(self, processes: tuple[int, ...]) -> Peers:
         """Return the object for processes; what was asked for before isn't looked at again."""
-        if places not in self._known:
-            self._known[places] = Peers(places)
-        return self._known[places]
+        if processes not in self._known:
+            self._known[processes] = Peers(processes)
+        return self._known[processes]
 
     def union(self, several: Iterable[tuple[int, ...]]) -> Peers:
         """Return the object for the processes of all of these together, which most often are those of one of them."""
-        parts = {self.get(places) for places in several}
-        largest = max(parts, key=lambda part: len(part.places))
+        parts = {self.get(processes) for processes in several}
+        largest = max(parts, key=lambda part: len(part.processes))
         if all(part is largest or part.members <= largest.members for part in parts):
             return largest
         return self.get(tuple(sorted(frozenset().union(*(part.members for part in parts)))))
@@ -58,7 +58,7 @@ class WaitSummary(NamedTuple):
     tag: str
     any_source: bool
     inside: bool
-    """Of a collective: the peers are partners in its algorithm, who may well have entered it."""
+    """Of a collective: the peers are those of its algorithm, who may well have entered it."""
     peers: Peers
     peer_ranks: frozenset[int]
     """In the communicator; without those that aren't known."""
@@ -68,7 +68,7 @@ class WaitSummary(NamedTuple):
 class RankSummary(NamedTuple):
     """One process, before it is merged with others."""
 
-    place: int
+    process: int
     does: str
     mode: str
     certainty: Certainty | None
@@ -83,7 +83,9 @@ def cases(job: Job, verdict: Verdict, names: CommunicatorNames) -> Iterator[Rank
         activity = rank.activity
         needs = tuple(_needs(rank.waits, names, once))
         mode = _MODES[activity.mode] if sum(wait.kind in MESSAGES for wait in rank.waits) > 1 else ""
-        yield RankSummary(rank.place, visible(_does(rank)), mode, activity.certainty, visible(activity.where), needs)
+        yield RankSummary(
+            rank.process_index, visible(_does(rank)), mode, activity.certainty, visible(activity.where), needs
+        )
 
 
 def _does(rank: RankView) -> str:
@@ -114,7 +116,7 @@ def _needs(waits: Iterable[Wait], names: CommunicatorNames, once: _PeersOnce) ->
 
 
 def _telling(waits: Iterable[Wait]) -> list[Wait]:
-    """Return the waits without those for a partner in a collective that others have not entered: that is the cause."""
+    """Return the waits without those for a peer in a collective that others have not entered: that is the cause."""
     everything = list(waits)
     missed = {wait.communicator_id for wait in everything if wait.kind is WaitKind.COLLECTIVE and not _is_inside(wait)}
     return [wait for wait in everything if not _is_inside(wait) or wait.communicator_id not in missed]

@@ -16,8 +16,8 @@ from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict
 
 _STYLES = {Certainty.PROVED: "bold red", Certainty.SUSPECTED: "bold yellow", Certainty.NOTED: "bold"}
 
-_MOST_FINDINGS = 8
-_MOST_LINKS = 8
+_MAX_FINDINGS = 8
+_MAX_LINKS = 8
 """Of a cycle; of a longer one the middle is left out."""
 
 
@@ -30,11 +30,11 @@ def parts(job: Job, verdict: Verdict) -> Iterator[RenderableType]:
         return
     title = "What else was found" if len(others) < len(verdict.findings) else "What was found"
     yield Text(f"\n{title}", style="bold")
-    for number, finding in enumerate(others[:_MOST_FINDINGS], start=1):
+    for number, finding in enumerate(others[:_MAX_FINDINGS], start=1):
         certainty = Text(finding.certainty.value, style=_STYLES[finding.certainty])
         sentence = Text.assemble(certainty, f": {visible(finding.sentence)}")
         yield _numbered(f"{number}.", Group(sentence, *_more(job, verdict, finding)))
-    rest = len(others) - _MOST_FINDINGS
+    rest = len(others) - _MAX_FINDINGS
     if rest > 0:
         yield indented(Text(f"and {rest} more (--json has them all)"))
 
@@ -65,7 +65,7 @@ def _is_closed(verdict: Verdict, processes: tuple[int, ...]) -> bool:
 
 def _chain(job: Job, processes: tuple[int, ...]) -> str:
     """Return a cycle: "0 -> 2 -> 1 -> 0"."""
-    names = [name_one(job, place) for place in processes[:_MOST_LINKS]]
+    names = [name_one(job, process) for process in processes[:_MAX_LINKS]]
     left_out = len(processes) - len(names)
     if left_out:
         names += [f"... {left_out} more ..."]

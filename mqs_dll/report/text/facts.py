@@ -35,14 +35,14 @@ def _lines(job: Job) -> Iterator[str]:
 
 def _tests(job: Job) -> Iterator[str]:
     """Yield which tests of pytest's the ranks are in."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, process in enumerate(job.processes):
+    by_test: defaultdict[str, list[int]] = defaultdict(list)
+    for index, process in enumerate(job.processes):
         if process.test:
-            places[process.test].append(place)
-    for test, those in islice(places.items(), MAX_TESTS):
+            by_test[process.test].append(index)
+    for test, those in islice(by_test.items(), MAX_TESTS):
         yield f"pytest: {'rank' if len(those) == 1 else 'ranks'} {name_many(job, those)} in {test}"
-    if len(places) > MAX_TESTS:
-        yield f"pytest: {len(places) - MAX_TESTS} more tests (--json has them all)"
+    if len(by_test) > MAX_TESTS:
+        yield f"pytest: {len(by_test) - MAX_TESTS} more tests (--json has them all)"
 
 
 MAX_TESTS = 5
@@ -61,7 +61,7 @@ def _ranks(job: Job) -> str:
 
 
 def _hosts(job: Job) -> str:
-    """Return where the ranks run; empty where nothing tells, as in core files."""
+    """Return where the ranks run; empty where it isn't known, as in core files."""
     hosts = sorted({process.host for process in job.processes if process.host} or {job.host})
     if len(hosts) < 2:
         return f"on {hosts[0]}" if hosts[0] else ""

@@ -12,13 +12,13 @@ from mqs_dll.report.text.cases import Peers, RankSummary, WaitSummary, cases
 from mqs_dll.report.words import FROM_CALL
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
-MOST_ROWS = 24
+MAX_ROWS = 24
 """That leaves room on a screen for what is wrong."""
 
-MOST_LINES = 4
+MAX_LINES = 4
 """Of one row: a process may wait for thousands of messages."""
 
-_MOST_VALUES = 3
+_MAX_VALUES = 3
 """Tags or names that are listed where the processes of a row differ in them."""
 
 _GRAVITY = {Certainty.PROVED: 0, Certainty.SUSPECTED: 1, Certainty.NOTED: 3, None: 3}
@@ -41,7 +41,7 @@ class WaitLine(NamedTuple):
 class Row(NamedTuple):
     """Processes that do the same."""
 
-    places: tuple[int, ...]
+    processes: tuple[int, ...]
     does: str
     certainty: Certainty | None
     lines: tuple[WaitLine, ...]
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     """The program's file and line; empty where not known."""
 
 
-def rows(job: Job, verdict: Verdict, most: int = MOST_ROWS) -> tuple[Row, ...]:
+def rows(job: Job, verdict: Verdict, most: int = MAX_ROWS) -> tuple[Row, ...]:
     """Return the processes in rows, the stuck ones first; more than ``most`` only where merging can't help."""
     names = CommunicatorNames(job, verdict)
     everyone = list(cases(job, verdict, names))
@@ -60,7 +60,7 @@ def rows(job: Job, verdict: Verdict, most: int = MOST_ROWS) -> tuple[Row, ...]:
     return _in_order(job, (_row(job, names, group) for group in groups.values()))
 
 
-def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MOST_LINES) -> tuple[Row, ...]:
+def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MAX_LINES) -> tuple[Row, ...]:
     """Return one row for each process, in the order of the job; with at most so many things that it waits for."""
     names = CommunicatorNames(job, verdict)
     return tuple(_row(job, names, [case], most_lines) for case in cases(job, verdict, names))
@@ -68,8 +68,8 @@ def row_for_each(job: Job, verdict: Verdict, most_lines: int | None = MOST_LINES
 
 def _in_order(job: Job, found: Iterable[Row]) -> tuple[Row, ...]:
     def gravity(row: Row) -> tuple[int, int]:
-        unseen = job.processes[row.places[0]].state in _UNSEEN
-        return (2 if unseen else _GRAVITY[row.certainty]), row.places[0]
+        unseen = job.processes[row.processes[0]].state in _UNSEEN
+        return (2 if unseen else _GRAVITY[row.certainty]), row.processes[0]
 
     return tuple(sorted(found, key=gravity))
 
@@ -83,7 +83,7 @@ def _same(case: RankSummary) -> Hashable:
 
 def _same_distance(case: RankSummary) -> Hashable:
     """Take "waits for the rank above it" for the same in all processes."""
-    return (case[1:5], *((need[:6], _distance(case.place, need.peers)) for need in case.needs))
+    return (case[1:5], *((need[:6], _distance(case.process, need.peers)) for need in case.needs))
 
 
 def _other_peers(case: RankSummary) -> Hashable:
@@ -116,18 +116,20 @@ _LEVELS: tuple[Callable[[RankSummary], Hashable], ...] = (
 # ---------------------------------------------------------------- a row in words
 
 
-def _row(job: Job, names: CommunicatorNames, group: Sequence[RankSummary], most_lines: int | None = MOST_LINES) -> Row:
+def _row(job: Job, names: CommunicatorNames, group: Sequence[RankSummary], most_lines: int | None = MAX_LINES) -> Row:
     """Return the row of processes, which may have no more in common than the call."""
     first = group[0]
-    places = tuple(case.place for case in group)
+    processes = tuple(case.process for case in group)
     if len({_kinds(case) for case in group}) > 1:
-        return Row(places, first.does, first.certainty, (WaitLine("different things", "", ""),), _places_in_code(group))
-    words = [_line(job, names, places, [case.needs[number] for case in group]) for number in range(len(first.needs))]
+        return Row(
+            processes, first.does, first.certainty, (WaitLine("different things", "", ""),), _places_in_code(group)
+        )
+    words = [_line(job, names, processes, [case.needs[number] for case in group]) for number in range(len(first.needs))]
     if most_lines is not None and len(words) > most_lines:
         words[most_lines - 1 :] = [WaitLine(f"and {len(words) - most_lines + 1} more", "", "")]
     has_mode = first.mode and all(case.mode == first.mode for case in group)
     does = f"{first.does} ({first.mode})" if has_mode else first.does
-    return Row(places, does, first.certainty, tuple(words), _places_in_code(group))
+    return Row(processes, does, first.certainty, tuple(words), _places_in_code(group))
 
 
 def _kinds(case: RankSummary) -> tuple[Hashable, ...]:
@@ -138,12 +140,12 @@ def _places_in_code(group: Iterable[RankSummary]) -> str:
     return _listed(case.where for case in group)
 
 
-def _line(job: Job, names: CommunicatorNames, places: Sequence[int], needs: Sequence[WaitSummary]) -> WaitLine:
-    peers = _peers(job, places, needs)
+def _line(job: Job, names: CommunicatorNames, processes: Sequence[int], needs: Sequence[WaitSummary]) -> WaitLine:
+    peers = _peers(job, processes, needs)
     communicator = _listed(need.communicator for need in needs)
     if len({need.communicator_id for need in needs}) == 1:
-        pairs = {(need.peers.places if need.peer_ranks else (), need.peer_ranks) for need in needs}
-        communicator += names.ranks_there(needs[0].communicator_id, places, pairs)
+        pairs = {(need.peers.processes if need.peer_ranks else (), need.peer_ranks) for need in needs}
+        communicator += names.ranks_there(needs[0].communicator_id, processes, pairs)
     words = "its message from {}".format if needs[0].inside else _WORDS[needs[0].kind]
     if all(need.from_call for need in needs):
         peers += f" ({FROM_CALL})"
@@ -164,30 +166,30 @@ _NO_PEER = {
 }
 
 
-def _peers(job: Job, places: Sequence[int], needs: Sequence[WaitSummary]) -> str:
+def _peers(job: Job, processes: Sequence[int], needs: Sequence[WaitSummary]) -> str:
     """Return whom the processes wait for: all the same ones, each its neighbour, or each another."""
     different = {need.peers for need in needs}
     among = "any of " if all(need.any_source for need in needs) else ""
     if len(different) == 1:
-        peers = needs[0].peers.places
+        peers = needs[0].peers.processes
         if not peers:
             return "any rank" if among else _NO_PEER[needs[0].kind]
         return (among if len(peers) > 1 else "") + name_many(job, peers)
-    distances = {_distance(place, need.peers) for place, need in zip(places, needs, strict=True)}
+    distances = {_distance(process, need.peers) for process, need in zip(processes, needs, strict=True)}
     if len(distances) == 1 and isinstance(distance := distances.pop(), int):
         return f"its own rank {'+' if distance > 0 else '-'} {abs(distance)}"
-    everyone = set().union(*(peers.places for peers in different))
+    everyone = set().union(*(peers.processes for peers in different))
     return f"{among or 'different ones of '}{name_many(job, everyone)}"
 
 
-def _distance(place: int, peers: Peers) -> int | Peers:
+def _distance(process: int, peers: Peers) -> int | Peers:
     """Return how far the only peer is from a process; where there are several, or none, themselves."""
-    return peers.places[0] - place if len(peers.places) == 1 else peers
+    return peers.processes[0] - process if len(peers.processes) == 1 else peers
 
 
 def _listed(values: Iterable[str]) -> str:
     """Return the different values, or how many there are."""
     different = list(dict.fromkeys(values))
-    if len(different) > _MOST_VALUES:
+    if len(different) > _MAX_VALUES:
         return f"{len(different)} different ones"
     return ", ".join(value or "not known" for value in different) if len(different) > 1 else different[0]

@@ -13,7 +13,7 @@ from mqs_dll.job.records import Job
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import columns, indented
-from mqs_dll.report.text.rows import MOST_ROWS, Row, row_for_each, rows
+from mqs_dll.report.text.rows import MAX_ROWS, Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict
 
 _WIDE = 110
@@ -29,10 +29,10 @@ def parts(job: Job, verdict: Verdict, *, everything: bool = False) -> Iterator[R
     if not job.processes:
         return
     found = row_for_each(job, verdict, None) if everything else rows(job, verdict)
-    shown = found if everything else found[:MOST_ROWS]
+    shown = found if everything else found[:MAX_ROWS]
     yield Text("\nRanks of MPI_COMM_WORLD", style="bold")
     yield _Fitting(job, shown)
-    rest = [place for row in found[len(shown) :] for place in row.places]
+    rest = [process for row in found[len(shown) :] for process in row.processes]
     if rest:
         more = f"and {len(rest)} more ranks, which differ in what they do: {name_many(job, rest)}"
         yield indented(Text(f"{more} (--all-ranks prints them)"))
@@ -56,7 +56,7 @@ def _wide(job: Job, shown: Iterable[Row]) -> Table:
     for row in shown:
         first, *others = row.lines or (None,)
         waits = ("", "", "") if first is None else first
-        nodes = [Text(visible(nodes_of(job, row.places))) for _ in node]
+        nodes = [Text(visible(nodes_of(job, row.processes))) for _ in node]
         table.add_row(_ranks(job, row), *nodes, _does(row), *map(Text, waits), Text(row.where))
         for line in others:
             table.add_row("", *("" for _ in node), "", *map(Text, line), "")
@@ -71,13 +71,13 @@ def _narrow(job: Job, shown: Iterable[Row]) -> Table:
     for row in shown:
         waits = (Text(f"waits for {line.sentence()}") for line in row.lines)
         where = [Text(f"at {row.where}")] if row.where else []
-        node = [Text(f"on {visible(nodes_of(job, row.places))}")] if several(job) else []
+        node = [Text(f"on {visible(nodes_of(job, row.processes))}")] if several(job) else []
         table.add_row(_ranks(job, row), Group(_does(row), *node, *where, *waits))
     return table
 
 
 def _ranks(job: Job, row: Row) -> Text:
-    return Text(name_many(job, row.places))
+    return Text(name_many(job, row.processes))
 
 
 def _does(row: Row) -> Text:

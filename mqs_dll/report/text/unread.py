@@ -18,8 +18,8 @@ from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import indented
 
-_MOST_OBSTACLES = 12
-_MOST_COMMUNICATORS = 3
+_MAX_OBSTACLES = 12
+_MAX_COMMUNICATORS = 3
 
 
 class _Obstacle(NamedTuple):
@@ -32,7 +32,7 @@ class _Obstacle(NamedTuple):
 
 
 class _Affected(NamedTuple):
-    places: list[int]
+    processes: list[int]
     communicators: dict[str, None]
     """Their names in the order in which they were met."""
 
@@ -43,32 +43,32 @@ def parts(job: Job) -> Iterator[RenderableType]:
     if not found:
         return
     yield Text("\nWhat could not be read", style="bold")
-    for obstacle, affected in found[:_MOST_OBSTACLES]:
+    for obstacle, affected in found[:_MAX_OBSTACLES]:
         yield indented(Text(_sentence(job, obstacle, affected), style="yellow"))
         if obstacle.way_out and obstacle.way_out not in obstacle.why:
             yield indented(Text(visible(obstacle.way_out), style="cyan"), 4)
-    if len(found) > _MOST_OBSTACLES:
-        yield indented(Text(f"and {len(found) - _MOST_OBSTACLES} more (--json has them all)"))
+    if len(found) > _MAX_OBSTACLES:
+        yield indented(Text(f"and {len(found) - _MAX_OBSTACLES} more (--json has them all)"))
 
 
 def _sentence(job: Job, obstacle: _Obstacle, affected: _Affected) -> str:
-    one = len(affected.places) == 1
+    one = len(affected.processes) == 1
     names = list(affected.communicators)
-    more = f" and {len(names) - _MOST_COMMUNICATORS} more" if len(names) > _MOST_COMMUNICATORS else ""
-    on = f" on {', '.join(names[:_MOST_COMMUNICATORS])}{more}" if names else ""
-    ranks = name_many(job, affected.places)
+    more = f" and {len(names) - _MAX_COMMUNICATORS} more" if len(names) > _MAX_COMMUNICATORS else ""
+    on = f" on {', '.join(names[:_MAX_COMMUNICATORS])}{more}" if names else ""
+    ranks = name_many(job, affected.processes)
     what = f"{obstacle.part}{on}: " if obstacle.part else ""
-    where = f" on {nodes_of(job, affected.places)}" if several(job) and nodes_of(job, affected.places) else ""
+    where = f" on {nodes_of(job, affected.processes)}" if several(job) and nodes_of(job, affected.processes) else ""
     return visible(f"{'rank' if one else 'ranks'} {ranks}{where}: {what}{obstacle.why or 'no reason is known'}")
 
 
 def _merged(job: Job) -> dict[_Obstacle, _Affected]:
     merged: dict[_Obstacle, _Affected] = {}
-    for place, process in enumerate(job.processes):
+    for index, process in enumerate(job.processes):
         for obstacle, communicator in _obstacles(process):
             affected = merged.setdefault(obstacle, _Affected([], {}))
-            if affected.places[-1:] != [place]:
-                affected.places.append(place)
+            if affected.processes[-1:] != [index]:
+                affected.processes.append(index)
             if communicator:
                 affected.communicators.setdefault(communicator)
     return merged

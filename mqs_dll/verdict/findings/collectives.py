@@ -34,136 +34,166 @@ class _Call:
 
     inside: list[int] = field(default_factory=list)
     missing: set[int] = field(default_factory=set)
+    has_all_missing: bool = False
+    """Whether ``missing`` has all members that have not entered; processes inside share these: they are added once."""
     begun: set[int] = field(default_factory=set)
     """Of a nonblocking one: who has begun it; empty for a blocking one."""
     needs: list[Need] = field(default_factory=list)
 
 
 def of_collectives(case: Case) -> Iterator[Finding]:
-    """Yield for each collective call that is stuck who is missing, and what they do instead."""
+    """Yield for each collective call that is stuck who is missing, and what they do instead.
+
+    First who disagrees about one call, then who has left it with data outstanding; the rest of the missing by cause.
+    """
     calls = _calls(case)
-    parts = case.graph.components
-    entered = {place: key for key, call in calls.items() for place in call.inside}
-    reported: set[frozenset[Entered]] = set()
-    for key, call in calls.items():
+    for (what, communicator), call in calls.items():
         inside = {*call.inside}
-        parts_inside = (part for part in case.graph.circles() if inside.issuperset(part))
-        if any(case.analysis.disagree(part, key[0]) for part in parts_inside):
-            yield of_disagreement(case, *key, call.inside)
+        components = (each for each in case.graph.cyclic_components() if inside.issuperset(each))
+        if any(case.analysis.disagree(component, what) for component in components):
+            yield of_disagreement(case, what, communicator, call.inside)
     waiting_for_left: set[int] = set()
     for (what, communicator), call in calls.items():
         left = who_left(case, what, communicator, call.inside)
         if communicator is not None and left:
             yield from of_counts(case, what, communicator, left)
             call.missing.difference_update(left)
-            waiting_for_left.update(place for places in left.values() for place in places)
+            waiting_for_left.update(process for processes in left.values() for process in processes)
+    entered = {process: key for key, call in calls.items() for process in call.inside}
+    reported: set[frozenset[Entered]] = set()
     for key, call in calls.items():
         call.missing -= waiting_for_left
-        by_cause: defaultdict[Cause, list[int]] = defaultdict(list)
-        circles = {parts.of_process.get(inside) for inside in call.inside}
-        for place in sorted(call.missing):
-            cause = cause_of(case, place)
-            if cause is not None:
-                by_cause[cause].append(place)
-            elif parts.of_process.get(place) in circles:
-                elsewhere = entered.get(place)
-                mutual = elsewhere is not None and calls[elsewhere].missing.intersection(call.inside)
-                by_cause[Cause.COLLECTIVE_ORDER if mutual else Cause.COLLECTIVE_MISSING].append(place)
-        for cause, places in by_cause.items():
-            if cause is Cause.COLLECTIVE_ORDER:
-                others = sorted({entered[place] for place in places}, key=str)
-                for other in others:
-                    pair = frozenset({key, other})
-                    if pair not in reported:
-                        reported.add(pair)
-                        yield from _different(case, key, call, other, calls[other])
-            else:
-                yield _missing(case, key, call, cause, places)
+        for cause, processes in _missing_by_cause(case, calls, key, entered).items():
+            if cause is not Cause.COLLECTIVE_ORDER:
+                yield _missing(case, key, call, cause, processes)
+                continue
+            for other in sorted({entered[process] for process in processes}, key=str):
+                pair = frozenset({key, other})
+                if pair not in reported:
+                    reported.add(pair)
+                    yield from _different(case, key, call, other, calls[other])
+
+
+def _missing_by_cause(
+    case: Case, calls: dict[Entered, _Call], key: Entered, entered: dict[int, Entered]
+) -> dict[Cause, list[int]]:
+    """Return who is missing in a call, by why; not those who are stuck behind it or in something else.
+
+    Of those who wait for processes inside, as these do for them:
+
+        rank 0 in MPI_Bcast, rank 1 in MPI_Reduce, each call lacks the other rank    COLLECTIVE_ORDER
+        rank 0 in MPI_Bcast, rank 1 in MPI_Recv from rank 0                          COLLECTIVE_MISSING
+    """
+    by_cause: defaultdict[Cause, list[int]] = defaultdict(list)
+    call, component_of = calls[key], case.graph.components.of_process
+    components = {component_of.get(process) for process in call.inside}
+    for process in sorted(call.missing):
+        cause = cause_of(case, process)
+        if cause is None and component_of.get(process) in components:
+            elsewhere = entered.get(process)
+            is_mutual = elsewhere is not None and not calls[elsewhere].missing.isdisjoint(call.inside)
+            cause = Cause.COLLECTIVE_ORDER if is_mutual else Cause.COLLECTIVE_MISSING
+        if cause is not None:
+            by_cause[cause].append(process)
+    return by_cause
 
 
 def _different(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Call) -> Iterator[Finding]:
     """Yield that ranks are in different calls, or in one of them with different roots."""
     pairs = ((key, call, other_key, other), (other_key, other, key, call))
-    told = [each for each in pairs if has_several_roots(case, each[0][0], each[1].inside)]
-    for (what, communicator), inside, elsewhere, others in told:
+    with_roots = [each for each in pairs if has_several_roots(case, each[0][0], each[1].inside)]
+    for (what, communicator), inside, elsewhere, others in with_roots:
         rest = _inside(case, elsewhere, others, case.names.on(elsewhere[1]))
         yield of_several_roots(case, what, communicator, inside.inside, others.inside, rest)
-    if not told:
+    if not with_roots:
         yield _order(case, key, call, other_key, other)
 
 
 def _calls(case: Case) -> dict[Entered, _Call]:
     """Return the collective calls in which processes are stuck, with those that they wait for."""
     calls: dict[Entered, _Call] = {}
-    done: set[Entered] = set()
-    needs_of = []
-    for place in case.analysis.stuck:
-        needs = [need for need in case.analysis.unmet(place) if need.kind is WaitKind.COLLECTIVE]
-        if not needs:
+    for process in case.analysis.stuck:
+        collective = [need for need in case.analysis.unmet(process) if need.kind is WaitKind.COLLECTIVE]
+        if not collective:
             continue
-        thread = _thread_of(case, place, needs[0])
-        of_call = thread.call is not None and needs[0].number is None
-        key = (needs[0].what, thread.communicator if of_call else needs[0].communicator)
-        call = calls.setdefault(key, _Call())
-        call.inside.append(place)
-        if needs[0].number is not None and needs[0].communicator is not None and not call.begun:
-            call.begun = case.begun.by(needs[0].communicator, needs[0].number)
-        needs_of.append((key, [need for need in needs if need.what == needs[0].what]))
-    for key, needs in needs_of:
-        call = calls[key]
-        call.needs += needs
-        exact = [need for need in needs if need.every]
-        if exact:
-            if key not in done:
-                call.missing.update(peer for need in exact for peer in need.peers if peer is not None)
-                done.add(key)
-        else:
-            for need in needs:
-                gone = case.analysis.waits.gone.intersection(need.peers)  # where the call's traffic can't be seen
-                call.missing.update(peer for peer in (need.peers if need.pending else gone) if peer is not None)
+        first = collective[0]
+        call = calls.setdefault(_entered(case, process, first), _Call())
+        call.inside.append(process)
+        if first.number is not None and first.communicator is not None and not call.begun:
+            call.begun = case.begun.by(first.communicator, first.number)
+        _add_missing(case, call, [need for need in collective if need.what == first.what])
     for call in calls.values():
         call.missing.difference_update(call.inside, call.begun)
     return calls
 
 
-def _thread_of(case: Case, place: int, need: Need) -> ThreadWait:
-    threads = case.analysis.waits.of_process[place].threads
+def _entered(case: Case, process: int, need: Need) -> Entered:
+    """Return the call that a process with a need is in, or the nonblocking operation that it waits for."""
+    thread = _thread_of(case, process, need)
+    is_of_call = thread.call is not None and need.number is None
+    return need.what, thread.communicator if is_of_call else need.communicator
+
+
+def _add_missing(case: Case, call: _Call, needs: Sequence[Need]) -> None:
+    """Add the needs of one process inside a call, and those whom they lack."""
+    call.needs += needs
+    all_missing = [need for need in needs if need.all_of]
+    if all_missing and not call.has_all_missing:
+        call.missing.update(peer for need in all_missing for peer in need.peers if peer is not None)
+        call.has_all_missing = True
+    if all_missing:
+        return
+    for need in needs:  # where the call's traffic can't be seen, only who is gone is known to be missing
+        peers = need.peers if need.pending else case.analysis.waits.gone.intersection(need.peers)
+        call.missing.update(peer for peer in peers if peer is not None)
+
+
+def _thread_of(case: Case, process: int, need: Need) -> ThreadWait:
+    threads = case.analysis.waits.of_process[process].threads
     return next(thread for thread in threads if need in thread.all_needs())
 
 
-def _missing(case: Case, key: Entered, call: _Call, cause: Cause, places: list[int]) -> Finding:
-    communicator, names = key[1], case.names
-    members = () if communicator is None else case.analysis.communicators.all[communicator].members
-    if reaches_beyond(key[0]) and not {*places} <= {*members}:
-        communicator = None  # the other leader of MPI_Intercomm_create is none of it
-    absent = names.ranks(places, communicator)
-    certainty = case.certainty([*call.inside, *(places if cause is Cause.COLLECTIVE_MISSING else ())])
+def _missing(case: Case, key: Entered, call: _Call, cause: Cause, processes: list[int]) -> Finding:
+    """Return that processes are missing in a call, for one cause."""
+    communicator = _communicator_with(case, key, processes)
+    certainty = case.certainty([*call.inside, *(processes if cause is Cause.COLLECTIVE_MISSING else ())])
     if cause in (Cause.OUTSIDE, Cause.NOT_READ, Cause.STOPPED):
         certainty = Certainty.SUSPECTED
-    if cause is Cause.STOPPED:  # it may have entered the call before
-        inside = names.ranks(call.inside, communicator)
-        what = f"for {key[0]}" if call.begun else f"in {key[0]}"
-        sentence = (
-            f"{inside} {waits(call.inside)} {what}{names.on(communicator)}{', and so' if call.begun else ''} for "
-            f"{absent}, which {state_words(case, places)}."
-        )
-        advice = advice_on(case, cause, places)
-        everybody = (*call.inside, *places)
-        return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
     if cause is Cause.COLLECTIVE_MISSING:
-        absence = f"{'it is' if len(places) == 1 else 'they are'} {names.do(places)}"
-        _, compare = _or_left(case, key, call, places) or ("", "")
+        _, compare = _or_left(case, key, call, processes) or ("", "")
         advice = _ADVICE + compare
     else:
-        absence = f"{'it' if len(places) == 1 else 'they'} {state_words(case, places)}"
-        advice = advice_on(case, cause, places)
+        advice = advice_on(case, cause, processes)
+    sentence = _missing_sentence(case, key, call, communicator, cause, processes)
+    everybody = (*call.inside, *processes)
+    return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
+
+
+def _communicator_with(case: Case, key: Entered, processes: list[int]) -> int | None:
+    """Return the communicator of a call; None where processes are not in it, as a leader of MPI_Intercomm_create."""
+    what, communicator = key
+    members = () if communicator is None else case.analysis.communicators.all[communicator].members
+    return None if reaches_beyond(what) and not {*processes} <= {*members} else communicator
+
+
+def _missing_sentence(
+    case: Case, key: Entered, call: _Call, communicator: int | None, cause: Cause, processes: list[int]
+) -> str:
+    """Return who is in a call, who isn't, and what these do; of stopped ones only that the call waits for them."""
+    names, absent = case.names, case.names.ranks(processes, communicator)
+    if cause is Cause.STOPPED:  # they may have entered the call before
+        inside, on = names.ranks(call.inside, communicator), names.on(communicator)
+        waited_for = f"for {key[0]}{on}, and so for" if call.begun else f"in {key[0]}{on} for"
+        return f"{inside} {waits(call.inside)} {waited_for} {absent}, which {state_words(case, processes)}."
+    if cause is Cause.COLLECTIVE_MISSING:
+        absence = f"{'it is' if len(processes) == 1 else 'they are'} {names.do(processes)}"
+    else:
+        absence = f"{'it' if len(processes) == 1 else 'they'} {state_words(case, processes)}"
     if call.begun:
         rest = f"begun by {names.ranks(call.begun, communicator)}, not by {absent}: {absence}"
     else:
-        rest = f"{absent} {are(places)} not: {absence}"
-    sentence = f"{_inside(case, key, call, names.on(communicator))}, {rest}."
-    everybody = (*call.inside, *places)
-    return case.finding(cause, certainty, sentence, advice, everybody, communicator, ends=call.needs)
+        rest = f"{absent} {are(processes)} not: {absence}"
+    return f"{_inside(case, key, call, names.on(communicator))}, {rest}."
 
 
 def _inside(case: Case, key: Entered, call: _Call, on: str, *, brief: bool = False) -> str:
@@ -185,15 +215,15 @@ def _order(case: Case, key: Entered, call: _Call, other_key: Entered, other: _Ca
     for what, inside in ((key[0], call.inside), (other_key[0], other.inside)):
         if differing := case.differing(inside, what):
             sentence += f" {names.ranks(inside).capitalize()} disagree about the arguments of {what}: {differing}."
-    places = (*call.inside, *other.inside)
+    processes = (*call.inside, *other.inside)
     on, ends = communicator if same else None, (*call.needs, *other.needs)
     advice = _ORDER_ADVICE + compare
-    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(places), sentence, advice, places, on, ends=ends)
+    return case.finding(Cause.COLLECTIVE_ORDER, case.certainty(processes), sentence, advice, processes, on, ends=ends)
 
 
 def _or_left(case: Case, key: Entered, call: _Call, others: Sequence[int]) -> tuple[str, str] | None:
     """Return of a call that ranks which are missing may have made and left that they may, and what to compare then."""
-    missing = [place for place in others if place in call.missing]
+    missing = [process for process in others if process in call.missing]
     compare = to_compare(case, *key, call.inside[0], missing[0]) if missing else ""
     if not compare:
         return None

@@ -1,4 +1,4 @@
-"""What all rooms of findings need."""
+"""What all modules of findings need."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mqs_dll.verdict.progress import SECONDS_UNDER_WAY, Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, WaitKind
 from mqs_dll.verdict.states import State
 
-TWICE = "Look twice, with --samples 2: what is under way in one look has come by the second."
+TWICE = "Take two samples, with --samples 2: a message that is under way in the first has arrived by the second."
 HELD = {
     CORE_FILES: "Core files are of different moments: what was under way then does not show in them.",
-    GDB: "gdb stopped the ranks at different moments: let them all go on for a second, interrupt them, and look again.",
+    GDB: "gdb stopped the ranks at different moments: continue all for a second, interrupt them, and sample again.",
 }
 LOOPS = (
-    "A loop may look like this twice: look again, or let mqs count what calls return "
+    "A loop may look like this twice: sample again, or let mqs count what calls return "
     "(sysctl kernel.perf_event_paranoid=2, or run it as root)."
 )
 NOT_COUNTED = "A loop may look like this twice: without --no-count it can be proved."
@@ -32,13 +32,13 @@ CALLS = "No queue of this MPI can be read: this stands on the calls that the ran
 RUNNING = "The ranks ran while they were read: without --no-stop it can be proved."
 
 
-_MOST_THREADS = 3
+_MAX_THREADS = 3
 MAX_ASKED = 32
 """Findings of which it is asked whom they keep: each takes as long as to solve the graph."""
 
 
 BY_NETWORK = (
-    "A message between nodes may be under way for longer than these looks: "
+    "A message between nodes may be under way for longer than the time between two samples: "
     f"with --interval {SECONDS_UNDER_WAY:g}s it can be proved."
 )
 
@@ -51,8 +51,8 @@ class Case:
         self.names = names
         self.begun = Begun(analysis.joined)
         self.graph = StuckGraph(
-            {place: analysis.unmet(place) for place in analysis.stuck},
-            {place: analysis.waits.of_process[place].threads for place in analysis.stuck},
+            {process: analysis.unmet(process) for process in analysis.stuck},
+            {process: analysis.waits.of_process[process].threads for process in analysis.stuck},
             analysis.waits.gone,
             len(analysis.job.processes),
         )
@@ -87,14 +87,14 @@ class Case:
         analysis = self.analysis
         return (analysis.proved if certainty is Certainty.PROVED else analysis.suspected).frees(ends)
 
-    def differing(self, places: Iterable[int], call: str | None) -> str:
+    def differing(self, processes: Iterable[int], call: str | None) -> str:
         """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where nothing differs.
 
         It is told of what has to be the same on all of them (MPI 4.1): the root, which is a number but for those on its
         own side of an inter-communicator (section 6.2.3); count, datatype and operation of a reduction (section 6.9),
         and the count of MPI_Bcast, where the datatype is (section 6.4).
         """
-        given = {name: self._given(places, call, name) for name in ("count", "datatype", "op", "root")}
+        given = {name: self._given(processes, call, name) for name in ("count", "datatype", "op", "root")}
         if call is None or not calls.reduces(call):
             is_alike = call in ("MPI_Bcast", "MPI_Bcast_c") and len(given["datatype"]) == 1
             given = {name: given[name] for name in (("count", "root") if is_alike else ("root",))}
@@ -105,40 +105,40 @@ class Case:
             for value, those in by_value.items()
         )
 
-    def _given(self, places: Iterable[int], call: str | None, name: str) -> dict[str, list[int]]:
+    def _given(self, processes: Iterable[int], call: str | None, name: str) -> dict[str, list[int]]:
         """Return who has given which value to an argument of a call."""
         by_value: defaultdict[str, list[int]] = defaultdict(list)
-        for place in places:
-            for stack in stacks_of(self.analysis.job.processes[place]):
+        for process in processes:
+            for stack in stacks_of(self.analysis.job.processes[process]):
                 argument = stack.argument(name) if stack.call == call else None
                 if argument is None:
                     continue
                 is_number = name in ("count", "root")
                 if is_number == (not argument.called) and not (is_number and argument.value < 0):
-                    by_value[argument.called or str(argument.value)].append(place)
+                    by_value[argument.called or str(argument.value)].append(process)
         return by_value
 
     def _doubt(self, processes: Iterable[int]) -> str:
         """Return what keeps a finding from being proved, and what to do about it; empty where nothing helps."""
         analysis, job = self.analysis, self.analysis.job
-        if any(job.processes[place].starts for place in processes):
+        if any(job.processes[index].starts for index in processes):
             return ""
-        for place in processes:
-            if others := outside_of(job.processes[place]):
-                threads = self._of_threads(place, others)
+        for index in processes:
+            if others := outside_of(job.processes[index]):
+                threads = self._of_threads(index, others)
                 return threads[:1].upper() + threads[1:]
-            if analysis.state(place) is State.BLOCKED and not stacks_of(job.processes[place]):
-                return f"The call stacks of {self.names.ranks([place])} can't be seen: a thread of it may go on."
-            if analysis.state(place) is State.POLLS and analysis.certainty(place):
-                asking = analysis.waits.of_process[place].call
+            if analysis.state(index) is State.BLOCKED and not stacks_of(job.processes[index]):
+                return f"The call stacks of {self.names.ranks([index])} can't be seen: a thread of it may go on."
+            if analysis.state(index) is State.POLLS and analysis.certainty(index):
+                asking = analysis.waits.of_process[index].call
                 return (
-                    f"{self.names.ranks([place]).capitalize()} asks by {asking} again and again, and may stop asking."
+                    f"{self.names.ranks([index]).capitalize()} asks by {asking} again and again, and may stop asking."
                 )
-            if call := self._unseen(place):
-                return f"What {self.names.ranks([place])} waits for in {call} is in no queue: it may end."
-            if place in analysis.cut:
+            if call := self._unseen(index):
+                return f"What {self.names.ranks([index])} waits for in {call} is in no queue: it may end."
+            if index in analysis.cut:
                 return (
-                    f"Not all that {self.names.ranks([place])} has in its queues was listed: the rest may change this."
+                    f"Not all that {self.names.ranks([index])} has in its queues was listed: the rest may change this."
                 )
         if job.source in HELD:
             return HELD[job.source]
@@ -146,22 +146,22 @@ class Case:
             return CALLS
         if not job.stopped:
             return RUNNING
-        looks = max((len(process.samples) for process in job.processes), default=0)
-        if looks < 2:
+        samples = max((len(process.samples) for process in job.processes), default=0)
+        if samples < 2:
             return TWICE
-        for place in processes:
-            if guessed := [thread.call for thread in analysis.waits.of_process[place].threads if thread.guessed]:
-                who = self.names.ranks([place])
+        for index in processes:
+            if guessed := [thread.call for thread in analysis.waits.of_process[index].threads if thread.guessed]:
+                who = self.names.ranks([index])
                 return f"Which requests {who} gave {guessed[0]} is not known: one may be in no queue, and end."
-        equal = [place for place in processes if analysis.certainty(place) and analysis.motions[place] is Motion.SAME]
+        equal = [index for index in processes if analysis.certainty(index) and analysis.motions[index] is Motion.SAME]
         if all(map(analysis.stood_still, equal)):
-            unmet = [(place, need) for place in equal for need in analysis.unmet(place) if not need.delivery_confirmed]
+            unmet = [(index, need) for index in equal for need in analysis.unmet(index) if not need.delivery_confirmed]
             return "" if all(analysis.has_arrived(*each) for each in unmet) else BY_NETWORK
         return LOOPS if job.counted else NOT_COUNTED
 
-    def _unseen(self, place: int) -> str:
+    def _unseen(self, process: int) -> str:
         """Return the call in which a process waits for a request that no queue has; empty where it doesn't."""
-        needs = [need for thread in self.analysis.waits.of_process[place].threads for need in thread.needs]
+        needs = [need for thread in self.analysis.waits.of_process[process].threads for need in thread.needs]
         unseen = [
             need
             for need in needs
@@ -169,31 +169,31 @@ class Case:
         ]
         return next((need.what for need in unseen if calls.takes_requests(calls.what_ends(need.what))), "")
 
-    def _of_threads(self, place: int, others: Sequence[CallStack]) -> str:
+    def _of_threads(self, process: int, others: Sequence[CallStack]) -> str:
         """Return what threads outside MPI may do, and where they are: the first ones that can be told."""
         where = dict.fromkeys(filter(None, map(self.names.where, others)))
-        listed = ", ".join(f"at {each}" for each in list(where)[:_MOST_THREADS])
+        listed = ", ".join(f"at {each}" for each in list(where)[:_MAX_THREADS])
         threads = "threads" if len(others) > 1 else "a thread"
         return (
-            f"{self.names.ranks([place])} has {threads} outside MPI{listed and f', {listed}'}, and it isn't known what "
-            f"{'these' if len(others) > 1 else 'that'} may still do."
+            f"{self.names.ranks([process])} has {threads} outside MPI{listed and f', {listed}'}, and it isn't known "
+            f"what {'these' if len(others) > 1 else 'that'} may still do."
         )
 
-    def unmet(self, places: Iterable[int]) -> list[Need]:
+    def unmet(self, processes: Iterable[int]) -> list[Need]:
         """Return what several stuck processes wait for in vain."""
-        return [need for place in places for need in self.analysis.unmet(place)]
+        return [need for process in processes for need in self.analysis.unmet(process)]
 
-    def certainty(self, places: Iterable[int]) -> Certainty:
+    def certainty(self, processes: Iterable[int]) -> Certainty:
         """Return PROVED when all of some processes are proved to be stuck, else SUSPECTED."""
-        proved = all(place in self.analysis.proved.stuck for place in places)
+        proved = all(process in self.analysis.proved.stuck for process in processes)
         return Certainty.PROVED if proved else Certainty.SUSPECTED
 
 
-def waits(places: Iterable[int]) -> str:
+def waits(processes: Iterable[int]) -> str:
     """Return the verb for some processes."""
-    return "waits" if len({*places}) == 1 else "wait"
+    return "waits" if len({*processes}) == 1 else "wait"
 
 
-def are(places: Iterable[int]) -> str:
+def are(processes: Iterable[int]) -> str:
     """Return the verb for some processes."""
-    return "is" if len({*places}) == 1 else "are"
+    return "is" if len({*processes}) == 1 else "are"

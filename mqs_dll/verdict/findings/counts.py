@@ -36,14 +36,14 @@ def who_left(case: Case, call: str, communicator: int | None, inside: Sequence[i
     found: defaultdict[int, list[int]] = defaultdict(list)
     if call not in _BETWEEN_ALL or communicator is None:
         return found
-    for place in inside:
-        for need in case.analysis.unmet(place):
+    for process in inside:
+        for need in case.analysis.unmet(process):
             receive = need.pending
             awaited = receive is not None and receive.queue is Queue.RECEIVES and receive.words.internal
             if receive is None or not awaited or receive.peer is None or receive.peer in inside:
                 continue
-            if _has_received(case, call, communicator, place, receive.peer):
-                found[receive.peer].append(place)
+            if _has_received(case, call, communicator, process, receive.peer):
+                found[receive.peer].append(process)
     return found
 
 
@@ -64,12 +64,12 @@ def _has_received(case: Case, call: str, communicator: int, sender: int, receive
     )
 
 
-def _of_call(case: Case, place: int, queue: Queue, communicator: int, peer: int) -> list[Pending]:
+def _of_call(case: Case, process: int, queue: Queue, communicator: int, peer: int) -> list[Pending]:
     """Return traffic of collective calls with a peer."""
     whole = case.analysis.communicators.whole
     return [
         each
-        for each in case.analysis.joined.operations[place]
+        for each in case.analysis.joined.operations[process]
         if each.queue is queue
         and each.words.internal
         and each.peer == peer
@@ -88,9 +88,11 @@ def _has_sent(case: Case, call: str, communicator: int, sender: int, receiver: i
     return (_count(case, sender, call, "sendcounts", members.index(receiver)) or 0) > 0
 
 
-def _count(case: Case, place: int, call: str, name: str, rank: int) -> int | None:
+def _count(case: Case, process: int, call: str, name: str, rank: int) -> int | None:
     """Return an element of an array of counts that a process gave to a call; None where it isn't known."""
-    arguments = (stack.argument(name) for stack in stacks_of(case.analysis.job.processes[place]) if stack.call == call)
+    arguments = (
+        stack.argument(name) for stack in stacks_of(case.analysis.job.processes[process]) if stack.call == call
+    )
     return next((each.elements[rank] for each in arguments if each is not None and rank < len(each.elements)), None)
 
 
@@ -102,10 +104,12 @@ def of_counts(case: Case, call: str, communicator: int, left: dict[int, list[int
             f"{names.ranks(waiters, communicator)} {waits(waiters)} in {call}{names.on(communicator)} for data of "
             f"{names.ranks([peer], communicator)}, which has left that call: it is {names.do([peer])}."
         )
-        places = (*waiters, peer)
+        processes = (*waiters, peer)
         advice = to_compare(case, call, communicator, waiters[0], peer)
-        ends = [need for place in waiters for need in case.analysis.unmet(place) if peer in need.peers]
-        yield case.finding(Cause.COUNTS, case.certainty(places), sentence, advice, places, communicator, ends=ends)
+        ends = [need for process in waiters for need in case.analysis.unmet(process) if peer in need.peers]
+        yield case.finding(
+            Cause.COUNTS, case.certainty(processes), sentence, advice, processes, communicator, ends=ends
+        )
 
 
 def to_compare(case: Case, call: str, communicator: int | None, waiter: int, peer: int) -> str:

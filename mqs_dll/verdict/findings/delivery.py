@@ -32,53 +32,56 @@ def of_undelivered(case: Case) -> Iterator[Finding]:
                 f"Look at the network between {visible(sender.host)} and {visible(receiver.host)}: a link may be "
                 "broken."
             )
-        places = (each.sender, each.receiver)
+        both = (each.sender, each.receiver)
         on, ends = each.send.communicator, (each.send, each.receive)
-        yield case.finding(Cause.UNDELIVERED, case.certainty(places), sentence, advice, places, on, ends=ends)
+        yield case.finding(Cause.UNDELIVERED, case.certainty(both), sentence, advice, both, on, ends=ends)
 
 
-def of_kept(case: Case) -> Iterator[Finding]:
+def of_matched_probes(case: Case) -> Iterator[Finding]:
     """Yield who is stuck in a send because a matched probe took its message, and nobody has received it since."""
     names, analysis = case.names, case.analysis
-    for place in analysis.stuck:
-        for need in analysis.unmet(place):
-            keeper = None if need.pending is None or need.pending.kept is None else need.pending.kept.process
-            if keeper is None:
+    for process in analysis.stuck:
+        for need in analysis.unmet(process):
+            message = None if need.pending is None else need.pending.matched_message
+            if message is None:
                 continue
+            keeper = message.process
             sentence = (
-                f"{names.ranks([place])} waits in {names.need(need)}: {names.ranks([keeper])} has matched its message "
-                f"by MPI_Mprobe or MPI_Improbe, and has not received it with MPI_Mrecv; it "
+                f"{names.ranks([process])} waits in {names.need(need)}: {names.ranks([keeper])} has matched its "
+                f"message by MPI_Mprobe or MPI_Improbe, and has not received it with MPI_Mrecv; it "
                 f"{state_words(case, [keeper])}."
             )
-            places = (place, keeper)
-            certainty = case.certainty([place])
+            processes = (process, keeper)
+            certainty = case.certainty([process])
             on = need.communicator
-            yield case.finding(Cause.UNDELIVERED, certainty, sentence, _MATCHED_PROBE, places, on, ends=[need])
+            yield case.finding(Cause.UNDELIVERED, certainty, sentence, _MATCHED_PROBE, processes, on, ends=[need])
 
 
 def of_parts(case: Case) -> Iterator[Finding]:
     """Yield who waits for a partitioned message whose ranks match: what keeps it is a part that isn't marked ready."""
     names, analysis = case.names, case.analysis
     waits: defaultdict[tuple[int, int], list[tuple[int, Need]]] = defaultdict(list)
-    for place in analysis.stuck:
-        for need in analysis.unmet(place):
+    for process in analysis.stuck:
+        for need in analysis.unmet(process):
             pending = need.pending
             if pending is None or not pending.words.partitioned or pending.peer is None:
                 continue
             if need.satisfied is Evidence.YES or pending.words.internal:
-                key = (place, pending.peer) if need.kind is WaitKind.SEND else (pending.peer, place)
-                waits[key].append((place, need))
+                key = (process, pending.peer) if need.kind is WaitKind.SEND else (pending.peer, process)
+                waits[key].append((process, need))
     for (sender, receiver), both in waits.items():
-        waiting, calls = [place for place, _ in both], " and ".join(sorted({need.what for _, need in both}))
-        way = f"of {names.ranks([sender])} to {names.ranks([receiver])}"
+        waiting, calls = [process for process, _ in both], " and ".join(sorted({need.what for _, need in both}))
+        between = f"of {names.ranks([sender])} to {names.ranks([receiver])}"
         last = both[-1][1]
         envelope = "" if last.communicator is None else names.envelope(last)
         sentence = (
-            f"{names.ranks(waiting)} {waits_in(waiting)} in {calls} for a partitioned message {way}{envelope}: not "
+            f"{names.ranks(waiting)} {waits_in(waiting)} in {calls} for a partitioned message {between}{envelope}: not "
             "all of its parts have come."
         )
         advice = (
             f"Look for a part that {names.ranks([sender])} doesn't mark ready: MPI_Start wants MPI_Pready for each."
         )
-        places, ends = (sender, receiver), [need for _, need in both]
-        yield case.finding(Cause.PART, case.certainty(waiting), sentence, advice, places, last.communicator, ends=ends)
+        processes, ends = (sender, receiver), [need for _, need in both]
+        yield case.finding(
+            Cause.PART, case.certainty(waiting), sentence, advice, processes, last.communicator, ends=ends
+        )

@@ -22,26 +22,27 @@ def of_left_out(case: Case) -> Iterator[Finding]:
     Where it waits for one of those it explains why that doesn't come.
     """
     analysis = case.analysis
-    for place in analysis.stuck:
-        call = analysis.waits.of_process[place].call
+    for process in analysis.stuck:
+        call = analysis.waits.of_process[process].call
         if call is None or what_ends(call) in COLLECTIVE:
             continue
-        awaited = {peer for need in analysis.unmet(place) for peer in need.peers}
-        for (what, communicator), senders in _left_out(case, place).items():
+        left_out = _left_out(case, process)
+        awaited = {peer for need in analysis.unmet(process) for peer in need.peers} if left_out else set()
+        for (what, communicator), senders in left_out.items():
             explains = not awaited.isdisjoint(senders)
-            yield _finding(case, place, what, communicator, senders, explains=explains)
+            yield _finding(case, process, what, communicator, senders, explains=explains)
 
 
-def _left_out(case: Case, place: int) -> dict[tuple[str, int], list[int]]:
+def _left_out(case: Case, process: int) -> dict[tuple[str, int], list[int]]:
     """Return whose messages of which collective calls lie at a process.
 
     Not of those who are in a collective call: it may be that one, or made of it, and that it isn't entered by all is
     said elsewhere.
     """
     found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for each in case.analysis.joined.operations[place]:
+    for each in case.analysis.joined.operations[process]:
         what, sender = each.words.collective, each.sender
-        if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.partner is not None:
+        if each.queue is not Queue.UNEXPECTED or what is None or sender is None or each.match is not None:
             continue
         call = case.analysis.waits.of_process[sender].call
         if call is None or what_ends(call) not in COLLECTIVE:
@@ -49,12 +50,12 @@ def _left_out(case: Case, place: int) -> dict[tuple[str, int], list[int]]:
     return found
 
 
-def _finding(case: Case, place: int, what: str, communicator: int, senders: list[int], *, explains: bool) -> Finding:
+def _finding(case: Case, process: int, what: str, communicator: int, senders: list[int], *, explains: bool) -> Finding:
     names = case.names
-    certainty = case.certainty([place]) if explains else Certainty.NOTED
-    ends = case.analysis.unmet(place)
+    certainty = case.certainty([process]) if explains else Certainty.NOTED
+    ends = case.analysis.unmet(process)
     sentence = (
-        f"{names.ranks([place])} is {names.do([place])}, and has left out {what}{names.on(communicator)}, or not come "
-        f"to it: what {names.ranks(senders)} sent it in that call, or in one that is made of it, lies unexpected."
+        f"{names.ranks([process])} is {names.do([process])}, and has left out {what}{names.on(communicator)}, or not "
+        f"come to it: what {names.ranks(senders)} sent it in that call, or in one that is made of it, lies unexpected."
     )
-    return case.finding(Cause.LEFT_OUT, certainty, sentence, _ADVICE, (place, *senders), communicator, ends=ends)
+    return case.finding(Cause.LEFT_OUT, certainty, sentence, _ADVICE, (process, *senders), communicator, ends=ends)

@@ -64,23 +64,23 @@ class Mismatches:
 
     def _waits(self, receive: Pending) -> bool:
         pending = receive.queue is Queue.RECEIVES and receive.status is Status.PENDING
-        return pending and receive.partner is None and not receive.words.held
+        return pending and receive.match is None and not receive.words.held
 
     def _loose(self, receiver: int) -> list[Pending]:
         """Return the messages to a process that nothing has matched: those that arrived, and sends that did not yet."""
         arrived = [
             each
             for each in users(self._joined.operations[receiver])
-            if each.queue is Queue.UNEXPECTED and not each.partner
+            if each.queue is Queue.UNEXPECTED and not each.match
         ]
         seen = {(each.peer, each.channel, each.tag) for each in arrived}
         sends = [
             each
             for each in users(self._joined.to_process[receiver])
             if each.status is Status.PENDING
-            and not each.partner
-            and not each.counterpart
-            and not each.kept
+            and not each.match
+            and not each.other_end
+            and not each.matched_message
             and each.tag is not None
             and each.standing not in (Standing.BEHIND, Standing.TAKEN)
             and not self._may_be_taken(each)
@@ -98,7 +98,7 @@ class Mismatches:
         receiver, sender = receive.process, message.sender
         if sender is None:
             return
-        ends = [need for place in dict.fromkeys((receiver, sender)) for need in self._ends(place, receive)]
+        ends = [need for process in dict.fromkeys((receiver, sender)) for need in self._ends(process, receive)]
         is_guess = cause is Cause.SOURCE or (bool(ends) and self._may_be_for_later(message, receiver, sender))
         certainty = self._certainty(receive, sender, ends, is_guess=is_guess)
         if certainty is None:
@@ -120,12 +120,12 @@ class Mismatches:
         At a process that is stuck for want of the message it explains that. Elsewhere it may be a message for later.
         """
         analysis, receiver = self._analysis, receive.process
-        if any(analysis.motions[place] is Motion.CHANGED for place in (receiver, sender)):
+        if any(analysis.motions[process] is Motion.CHANGED for process in (receiver, sender)):
             return None
         if not ends:
             free = not analysis.waits.of_process[receiver].threads
             return Certainty.NOTED if free and not is_guess and not receive.any_source else None
-        stuck = (place for place in (receiver, sender) if self._ends(place, receive))
+        stuck = (process for process in (receiver, sender) if self._ends(process, receive))
         is_proved = not is_guess and not analysis.proved.stuck.isdisjoint(stuck)
         return Certainty.PROVED if is_proved else Certainty.SUSPECTED
 
@@ -135,11 +135,11 @@ class Mismatches:
         in_it = any(each is not None and (each.peer, each.tag) == (receiver, message.tag) for each in sends)
         return not in_it and sender not in self._analysis.waits.gone
 
-    def _ends(self, place: int, receive: Pending) -> list[Need]:
+    def _ends(self, process: int, receive: Pending) -> list[Need]:
         """Return what a process is stuck for that this receive would end, or the send that it waits for in it."""
         return [
             need
-            for need in self._analysis.unmet(place)
+            for need in self._analysis.unmet(process)
             if need.pending is not None
             and (
                 need.pending is receive or (need.pending.queue is Queue.SENDS and need.pending.peer == receive.process)
@@ -153,11 +153,11 @@ class Mismatches:
         alike = len({*misses.wanted}) < 2 and len({*misses.senders}) == 1
         sentence = self._alike(misses) if alike else self._different(misses)
         guess = " Perhaps that is the one that is meant." if misses.is_guess else ""
-        places = (*misses.receivers, *misses.senders)
+        processes = (*misses.receivers, *misses.senders)
         communicator = receive.communicator if message.communicator == receive.communicator else None
         ends = () if misses.is_guess else misses.ends
         return self._case.finding(
-            misses.cause, misses.certainty, sentence + guess, _ADVICE[misses.cause], places, communicator, ends=ends
+            misses.cause, misses.certainty, sentence + guess, _ADVICE[misses.cause], processes, communicator, ends=ends
         )
 
     def _alike(self, misses: _Misses) -> str:
@@ -211,10 +211,10 @@ class Mismatches:
         Its own message is known where it has come, or where no other one can be under way before it: numbers tell, or
         that one of both ranks surely stood still, while the other had all the time to go on.
         """
-        message = receive.partner if receive.status is Status.PENDING else None
+        message = receive.match if receive.status is Status.PENDING else None
         if message is None or self._is_next(receive, message):
             return self._case.certainty([receive.process])
-        motions = {self._analysis.motions[place] for place in (receive.process, message.process)}
+        motions = {self._analysis.motions[process] for process in (receive.process, message.process)}
         if Motion.CHANGED in motions or message.standing is Standing.BEHIND or self._may_be_taken(message):
             return None
         still = any(map(self._analysis.stood_still, (receive.process, message.process)))
@@ -234,10 +234,10 @@ class Mismatches:
             f"{names.ranks(receivers, first.communicator)} receive{'s' if len({*receivers}) == 1 else ''} into "
             f"{capacity} bytes{source}{tag}{names.on(first.communicator)}, but the message has {size} bytes."
         )
-        places = (*receivers, *senders)
-        ends = [need for place in {*receivers} for need in self._analysis.unmet(place)]
+        processes = (*receivers, *senders)
+        ends = [need for process in {*receivers} for need in self._analysis.unmet(process)]
         return self._case.finding(
-            Cause.TOO_SMALL, certainty, sentence, _ADVICE[Cause.TOO_SMALL], places, first.communicator, ends=ends
+            Cause.TOO_SMALL, certainty, sentence, _ADVICE[Cause.TOO_SMALL], processes, first.communicator, ends=ends
         )
 
 
@@ -253,7 +253,7 @@ def _message_size(receive: Pending) -> int | None:
         return None
     if receive.status is not Status.PENDING:
         return receive.arrived
-    return None if receive.partner is None else receive.partner.length
+    return None if receive.match is None else receive.match.length
 
 
 class _Nearby:

@@ -57,7 +57,7 @@ _PARTNERS = {
 }
 """By the calls that reach beyond their communicator (job.calls), large counts aside."""
 
-MOST_LEADERS = 4
+MAX_LEADERS = 4
 """Processes whose arguments are told one by one."""
 
 _TOLD = ("remote_leader", "tag")
@@ -68,86 +68,91 @@ def of_partners(case: Case) -> Iterator[Finding]:
     """Yield who stands in a call that needs others than those of its communicator, all of whom are in it."""
     analysis = case.analysis
     inside: defaultdict[str, list[int]] = defaultdict(list)
-    for place, wait in enumerate(analysis.waits.of_process):
-        if wait.call is not None and reaches_beyond(wait.call) and analysis.motions[place] is Motion.SAME:
-            inside[wait.call].append(place)
-    for call, places in inside.items():
-        together = _together(case, places)
+    for process, wait in enumerate(analysis.waits.of_process):
+        if wait.call is not None and reaches_beyond(wait.call) and analysis.motions[process] is Motion.SAME:
+            inside[wait.call].append(process)
+    for call, processes in inside.items():
+        together = _together(case, processes)
         if together:
             yield _finding(case, call, together)
 
 
-def _together(case: Case, places: list[int]) -> list[int]:
+def _together(case: Case, processes: list[int]) -> list[int]:
     """Return those in a call who have all others there that are known to have to be."""
-    everyone: set[int | None] = {*places, None}  # one that isn't known may be in it, too
+    everyone: set[int | None] = {*processes, None}  # one that isn't known may be in it, too
     communicators = case.analysis.communicators.all
     is_whole = cache(
         lambda communicator: communicator is None or everyone.issuperset(communicators[communicator].members)
     )
-    return [place for place in places if is_whole(_communicator(case, place)) and _awaited(case, place) <= everyone]
+    return [
+        process
+        for process in processes
+        if is_whole(_communicator(case, process)) and _awaited(case, process) <= everyone
+    ]
 
 
-def _communicator(case: Case, place: int) -> int | None:
+def _communicator(case: Case, process: int) -> int | None:
     """Return the communicator that a process is in a call on, None where it isn't known."""
-    threads = case.analysis.waits.of_process[place].threads
+    threads = case.analysis.waits.of_process[process].threads
     return threads[0].communicator if threads else None
 
 
-def _awaited(case: Case, place: int) -> set[int | None]:
+def _awaited(case: Case, process: int) -> set[int | None]:
     """Return whose messages a process surely waits for in its call: a leader's, say; none where nothing is known."""
-    needs = case.analysis.unmet(place)
+    needs = case.analysis.unmet(process)
     return {need.peers[0] for need in needs if need.pending is not None and len(need.peers) == 1}
 
 
-def _finding(case: Case, call: str, places: list[int]) -> Finding:
+def _finding(case: Case, call: str, processes: list[int]) -> Finding:
     names, partner = case.names, _PARTNERS[call.removesuffix("_c")]
-    said = _started(case) if partner.ends_when is _STARTED else _leaders(case, call, places)
+    said = _started(case) if partner.ends_when is _STARTED else _leaders(case, call, processes)
     sentence = (
-        f"{names.ranks(places)} {are(places)} in {call}{names.at(places)}, which ends when {partner.ends_when}{said}."
+        f"{names.ranks(processes)} {are(processes)} in {call}{names.at(processes)}, which ends when "
+        f"{partner.ends_when}{said}."
     )
-    certainty = case.certainty(places) if call == "MPI_Intercomm_create" else Certainty.SUSPECTED
-    return case.finding(Cause.PARTNER, certainty, sentence, partner.advice, places, ends=case.unmet(places))
+    certainty = case.certainty(processes) if call == "MPI_Intercomm_create" else Certainty.SUSPECTED
+    return case.finding(Cause.PARTNER, certainty, sentence, partner.advice, processes, ends=case.unmet(processes))
 
 
 def _started(case: Case) -> str:
     """Return ": rank 0 of world 1 (sleep) has not", for those that are not known to have called MPI_Init."""
     processes = case.analysis.job.processes
     before = (RankState.NOT_INITIALIZED, RankState.UNREADABLE)
-    places = [place for place, each in enumerate(processes) if each.world and each.pid and each.state in before]
-    if not places:
+    indices = [process for process, each in enumerate(processes) if each.world and each.pid and each.state in before]
+    if not indices:
         return ""
-    programs = ", ".join(dict.fromkeys(visible(processes[place].program.rpartition("/")[2]) for place in places))
-    return f": {case.names.ranks(places)} ({programs}) {'has' if len(places) == 1 else 'have'} not"
+    programs = ", ".join(dict.fromkeys(visible(processes[process].program.rpartition("/")[2]) for process in indices))
+    return f": {case.names.ranks(indices)} ({programs}) {'has' if len(indices) == 1 else 'have'} not"
 
 
-def _leaders(case: Case, call: str, places: list[int]) -> str:
+def _leaders(case: Case, call: str, processes: list[int]) -> str:
     """Return ": rank 0 has remote_leader 1, tag 0, rank 1 has remote_leader 0, tag 1", where their arguments tell."""
-    told = []
-    for place in places if call == "MPI_Intercomm_create" else ():
-        stack = next((each for each in stacks_of(case.analysis.job.processes[place]) if each.call == call), None)
+    given = []
+    for process in processes if call == "MPI_Intercomm_create" else ():
+        stack = next((each for each in stacks_of(case.analysis.job.processes[process]) if each.call == call), None)
         known = [(name, stack.argument(name)) for name in _TOLD] if stack is not None else []
         values = ", ".join(f"{name} {each.called or each.value}" for name, each in known if each is not None)
         if values:
-            told.append(f"{case.names.ranks([place])} has {values}")
-    return f": {'; '.join(told)}" if 1 < len(told) <= MOST_LEADERS else ""
+            given.append(f"{case.names.ranks([process])} has {values}")
+    return f": {'; '.join(given)}" if 1 < len(given) <= MAX_LEADERS else ""
 
 
 def of_launchers(case: Case) -> Iterator[Finding]:
     """Yield where one launcher's processes each have an MPI_COMM_WORLD of their own: it is another MPI's."""
     job = case.analysis.job
     alone: defaultdict[int, list[int]] = defaultdict(list)
-    for place, process in enumerate(job.processes):
+    for index, process in enumerate(job.processes):
         if IS_ALONE in process.why or (process.samples and job.sizes[process.world] == 1):
-            alone[process.world].append(place)
-    for places in alone.values():
-        if len(places) < 2:
+            alone[process.world].append(index)
+    for processes in alone.values():
+        if len(processes) < 2:
             continue
-        stuck = [place for place in places if case.analysis.certainty(place) is not None]
+        stuck = [index for index in processes if case.analysis.certainty(index) is not None]
         sentence = (
-            f"Each of {len(places)} processes that one launcher started has an MPI_COMM_WORLD of its own, of 1: it is "
-            "not the launcher of their MPI, and they don't know of each other."
+            f"Each of {len(processes)} processes that one launcher started has an MPI_COMM_WORLD of its own, of 1: it "
+            "is not the launcher of their MPI, and they don't know of each other."
         )
         mpi = job.mpi.partition(",")[0]
         advice = f"Start them with the mpiexec of their MPI{f', {mpi}' if mpi else ''}."
         certainty = case.certainty(stuck) if stuck else Certainty.NOTED
-        yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, places, ends=case.unmet(stuck))
+        yield case.finding(Cause.LAUNCHER, certainty, sentence, advice, processes, ends=case.unmet(stuck))

@@ -70,10 +70,10 @@ class _Peers:
     def absent(self, need: Need) -> dict[Cause, frozenset[int]]:
         """Return them by cause; of several any of which would do, gone ones only when there is nobody else."""
         if need.peers not in self._known:
-            self._known[need.peers] = self._look(need)
+            self._known[need.peers] = self._by_cause(need)
         return self._known[need.peers]
 
-    def _look(self, need: Need) -> dict[Cause, frozenset[int]]:
+    def _by_cause(self, need: Need) -> dict[Cause, frozenset[int]]:
         by_cause: dict[Cause, set[int]] = {}
         stuck = 0
         for peer in need.peers:
@@ -92,20 +92,20 @@ def of_peers(case: Case) -> Iterator[Finding]:
     """Yield what point-to-point operations wait for in vain, merged where that is the same."""
     found: dict[tuple[object, ...], _Absence] = {}
     peers_of = _Peers(case)
-    for place in case.analysis.stuck:
-        for need in case.analysis.unmet(place):
-            is_kept = need.pending is not None and need.pending.kept is not None  # a finding of its own
+    for process in case.analysis.stuck:
+        for need in case.analysis.unmet(process):
+            is_kept = need.pending is not None and need.pending.matched_message is not None  # a finding of its own
             if need.kind is WaitKind.COLLECTIVE or not need.peers or is_kept:
                 continue
             for cause, peers in peers_of.absent(need).items():
                 pending = need.pending
                 key = (
-                    case.analysis.certainty(place), cause, need.kind, need.what, need.communicator, need.one_sided,
+                    case.analysis.certainty(process), cause, need.kind, need.what, need.communicator, need.one_sided,
                     pending and pending.tag, pending and pending.any_source, state_words(case, [min(peers)]),
                 )  # fmt: skip
                 absence = found.setdefault(key, _Absence([], cause))
                 absence.needs.append(need)
-                absence.waiters.append(place)
+                absence.waiters.append(process)
                 if len(peers) == 1 or not absence.peers:
                     absence.peers |= peers
     for absence in found.values():
@@ -118,31 +118,33 @@ def of_epochs(case: Case) -> Iterator[Finding]:
     The call that it left out comes first: by the collective call alone it would seem to be the waiter's fault.
     """
     names, analysis = case.names, case.analysis
-    for place in analysis.stuck:
-        for need in analysis.unmet(place):
+    for process in analysis.stuck:
+        for need in analysis.unmet(process):
+            if need.one_sided is None or not need.one_sided.missing:
+                continue
             peers = [peer for peer in need.peers if peer is not None and _is_in_collective(case, peer)]
-            if need.one_sided is None or not need.one_sided.missing or not peers:
+            if not peers:
                 continue
             without = f"{names.ranks(peers)} went without that into {names.do(peers).removeprefix('in ')}"
-            sentence = f"{names.ranks([place])} waits in {names.need(need)}; {without}."
+            sentence = f"{names.ranks([process])} waits in {names.need(need)}; {without}."
             advice = f"Look for the {need.one_sided.missing} that should come before that call."
-            yield case.finding(Cause.EPOCH, case.certainty([place]), sentence, advice, (place, *peers), ends=[need])
+            yield case.finding(Cause.EPOCH, case.certainty([process]), sentence, advice, (process, *peers), ends=[need])
 
 
-def _is_in_collective(case: Case, place: int) -> bool:
-    return any(need.kind is WaitKind.COLLECTIVE for need in case.analysis.unmet(place))
+def _is_in_collective(case: Case, process: int) -> bool:
+    return any(need.kind is WaitKind.COLLECTIVE for need in case.analysis.unmet(process))
 
 
 def of_stopped(case: Case, named: Collection[int]) -> Iterator[Finding]:
     """Yield who is stopped but isn't ``named`` by a finding on those who wait: one finding for what stopped them."""
     by_halt: dict[str, list[int]] = {}
-    for place in range(len(case.analysis.job.processes)):
-        if case.analysis.state(place) is State.STOPPED and place not in named:
-            by_halt.setdefault(case.names.halt([place]), []).append(place)
-    for places in by_halt.values():
-        sentence = f"{case.names.ranks(places)} {state_words(case, places)}."
-        advice = advice_on(case, Cause.STOPPED, places)
-        yield case.finding(Cause.STOPPED, Certainty.SUSPECTED, sentence, advice, places)
+    for process in range(len(case.analysis.job.processes)):
+        if case.analysis.state(process) is State.STOPPED and process not in named:
+            by_halt.setdefault(case.names.halt([process]), []).append(process)
+    for processes in by_halt.values():
+        sentence = f"{case.names.ranks(processes)} {state_words(case, processes)}."
+        advice = advice_on(case, Cause.STOPPED, processes)
+        yield case.finding(Cause.STOPPED, Certainty.SUSPECTED, sentence, advice, processes)
 
 
 def of_finalize(case: Case) -> Iterator[Finding]:
@@ -151,13 +153,13 @@ def of_finalize(case: Case) -> Iterator[Finding]:
     That it is collective says MPI 4.1, section 11.2.2. Where a process has left it and exited, it doesn't wait.
     """
     analysis = case.analysis
-    for places in _worlds(case):
-        ended = [place for place in places if analysis.state(place) is State.GONE]
-        others = sorted({*places} - {*ended})
-        waiting = all(analysis.job.processes[place].state is not RankState.EXITED for place in ended)
+    for processes in _worlds(case):
+        ended = [process for process in processes if analysis.state(process) is State.GONE]
+        others = sorted({*processes} - {*ended})
+        waiting = all(analysis.job.processes[process].state is not RankState.EXITED for process in ended)
         outside = all(
-            cause_of(case, place) is Cause.OUTSIDE and analysis.motions[place] in (Motion.SAME, Motion.COMPUTES)
-            for place in others
+            cause_of(case, process) is Cause.OUTSIDE and analysis.motions[process] in (Motion.SAME, Motion.COMPUTES)
+            for process in others
         )
         if ended and others and waiting and outside:
             sentence = (
@@ -174,15 +176,15 @@ def of_init(case: Case) -> Iterator[Finding]:
     What is just starting looks like this for a while: it is suspected where it lasts for SECONDS_TO_START.
     """
     processes = case.analysis.job.processes
-    for places in _worlds(case):
-        starting = [place for place in places if processes[place].starts]
-        inside = [place for place in starting if all(start.inside for start in processes[place].starts)]
-        outside = [place for place in starting if not any(start.inside for start in processes[place].starts)]
-        exited = [place for place in places if processes[place].state is RankState.EXITED]
+    for indices in _worlds(case):
+        starting = [process for process in indices if processes[process].starts]
+        inside = [process for process in starting if all(start.inside for start in processes[process].starts)]
+        outside = [process for process in starting if not any(start.inside for start in processes[process].starts)]
+        exited = [process for process in indices if processes[process].state is RankState.EXITED]
         missing = outside or exited
         if not inside or not missing:
             continue
-        lasting = min(_seconds_of_start(processes[place]) for place in (*inside, *outside))
+        lasting = min(_seconds_of_start(processes[process]) for process in (*inside, *outside))
         sentence = f"{case.names.ranks(inside)} {waits(inside)} in MPI_Init; {case.names.ranks(missing)} "
         sentence += "exited without it." if not outside else f"{'has' if len(missing) == 1 else 'have'} not called it"
         if outside:
@@ -196,8 +198,8 @@ def of_init(case: Case) -> Iterator[Finding]:
 def _worlds(case: Case) -> Collection[list[int]]:
     """Return the processes of each MPI_COMM_WORLD."""
     worlds: dict[int, list[int]] = {}
-    for place, process in enumerate(case.analysis.job.processes):
-        worlds.setdefault(process.world, []).append(place)
+    for index, process in enumerate(case.analysis.job.processes):
+        worlds.setdefault(process.world, []).append(index)
     return worlds.values()
 
 
@@ -205,33 +207,33 @@ def _seconds_of_start(process: JobProcess) -> float:
     return process.starts[-1].at - process.starts[0].at
 
 
-def _before_init(case: Case, places: Sequence[int]) -> str:
-    """Return ": it is in nanosleep at solver.c:42", where all of them are at one place; else nothing."""
-    told = set()
-    for place in places:
-        stack = case.analysis.job.processes[place].starts[-1].stack
-        told.add("" if stack is None else f"{in_function(stack)}{case.names.at([place])}")
-    words = told.pop() if len(told) == 1 else ""
-    return words and f": {'it is' if len(places) == 1 else 'they are'}{words}"
+def _before_init(case: Case, processes: Sequence[int]) -> str:
+    """Return ": it is in nanosleep at solver.c:42", where all are at one line; else an empty string."""
+    found = set()
+    for process in processes:
+        stack = case.analysis.job.processes[process].starts[-1].stack
+        found.add("" if stack is None else f"{in_function(stack)}{case.names.at([process])}")
+    words = found.pop() if len(found) == 1 else ""
+    return words and f": {'it is' if len(processes) == 1 else 'they are'}{words}"
 
 
 def of_unexplained(case: Case) -> Iterator[Finding]:
     """Yield who surely stood in one call of which it isn't known what it waits for."""
     analysis = case.analysis
     by_call: dict[str, list[int]] = {}
-    for place, wait in enumerate(analysis.waits.of_process):
-        if wait.call is None or analysis.certainty(place) or not _is_unexplained(wait.call):
+    for process, wait in enumerate(analysis.waits.of_process):
+        if wait.call is None or analysis.certainty(process) or not _is_unexplained(wait.call):
             continue
-        if analysis.motions[place] is Motion.SAME and analysis.job.processes[place].samples[-1].watched:
-            by_call.setdefault(wait.call, []).append(place)
-    for call, places in by_call.items():
-        at = case.names.at(places) if len(places) == 1 else ""
+        if analysis.motions[process] is Motion.SAME and analysis.job.processes[process].samples[-1].watched:
+            by_call.setdefault(wait.call, []).append(process)
+    for call, processes in by_call.items():
+        at = case.names.at(processes) if len(processes) == 1 else ""
         sentence = (
-            f"{case.names.ranks(places)} {are(places)} in {call}{at}, and did not leave it between two looks; what it "
-            "waits for is in no queue."
+            f"{case.names.ranks(processes)} {are(processes)} in {call}{at}, and did not leave it between two samples; "
+            "what it waits for is in no queue."
         )
-        advice = "It may end by itself: look again, and at the ranks, files or nodes that it is about."
-        yield case.finding(Cause.UNEXPLAINED, Certainty.SUSPECTED, sentence, advice, places)
+        advice = "It may end by itself: sample again, and look at the ranks, files or nodes that it is about."
+        yield case.finding(Cause.UNEXPLAINED, Certainty.SUSPECTED, sentence, advice, processes)
 
 
 def _is_unexplained(call: str) -> bool:
@@ -245,7 +247,7 @@ def advice_on(case: Case, cause: Cause, peers: Iterable[int]) -> str:
         return _OF_PYTHON.format(case.names.ranks(peers))
     if cause is not Cause.STOPPED:
         return ADVICE[cause]
-    processes = [case.analysis.job.processes[place] for place in sorted(peers)]
+    processes = [case.analysis.job.processes[index] for index in sorted(peers)]
     halts = [halt for process in processes if (halt := halt_of(process)) is not None]
     pids = " ".join(str(process.pid) for process in processes)
     frozen = sorted({halt.frozen for halt in halts})
@@ -269,18 +271,18 @@ def _finding(case: Case, absence: _Absence) -> Finding:
     names, need = case.names, absence.needs[0]
     certainty = case.certainty(absence.waiters)
     any_source = need.pending is not None and need.pending.any_source
-    whom = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
+    peer = names.direction(need) + ("any source" if any_source else names.ranks(absence.peers, need.communicator))
     who_could = "of those who could send, " if any_source else ""
-    waiting = names.need(need) if need.pending is None else f"{need.what}{whom}{names.envelope(need)}"
+    waiting = names.need(need) if need.pending is None else f"{need.what}{peer}{names.envelope(need)}"
     sentence = (
         f"{names.ranks(absence.waiters, need.communicator)} {waits(absence.waiters)} in {waiting}, "
         f"but {who_could}{names.ranks(absence.peers)} {state_words(case, absence.peers)}."
     )
-    places = (*absence.waiters, *sorted(absence.peers))
+    processes = (*absence.waiters, *sorted(absence.peers))
     advice = advice_on(case, absence.cause, absence.peers)
     if need.one_sided is not None and not need.one_sided.missing and absence.cause is Cause.OUTSIDE:
         advice = f"{advice} {_ONE_SIDED_ADVICE}"
-    return case.finding(absence.cause, certainty, sentence, advice, places, need.communicator, ends=absence.needs)
+    return case.finding(absence.cause, certainty, sentence, advice, processes, need.communicator, ends=absence.needs)
 
 
 def state_words(case: Case, peers: Collection[int]) -> str:
@@ -300,11 +302,11 @@ def state_words(case: Case, peers: Collection[int]) -> str:
     if state is State.STOPPED and len(peers) > 1:
         return f"{verb} {names.halt(peers)}"
     at = names.at(peers) if len(peers) == 1 else ""
-    moves = {Motion.SAME: ", and did not move between two looks", Motion.COMPUTES: ", and computes"}
+    moves = {Motion.SAME: ", and did not move between two samples", Motion.COMPUTES: ", and computes"}
     lock = names.lock(peer) if len(peers) == 1 else ""
     return f"{verb} {names.does(peer)}{at}{moves.get(analysis.motions[peer], '')}{lock}"
 
 
-def _end_python(case: Case, places: Iterable[int]) -> bool:
+def _end_python(case: Case, processes: Iterable[int]) -> bool:
     """Tell whether processes are all where their Python interpreters end."""
-    return all(ends_python(case.analysis.waits.of_process[place].stack) for place in places)
+    return all(ends_python(case.analysis.waits.of_process[process].stack) for process in processes)

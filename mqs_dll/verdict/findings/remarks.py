@@ -24,7 +24,7 @@ _FLOOD = (
     "Each takes memory of the receiver's, and receives look through them: let the sender "
     "wait now and then (MPI_Ssend, MPI_Barrier), or post the receives that are left out."
 )
-_MOST_QUEUED = 3
+_MAX_QUEUED = 3
 _OUR_BUG = (
     "This is a bug of libmqs's. Please report it with the file that `mqs job --save` writes, what `mqs doctor PID` says"
     " of that rank, and its MPI's library."
@@ -35,13 +35,13 @@ def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
     """Yield who went on between the samples; without other trouble also who computes, and who waits for them."""
     analysis = case.analysis
     kinds = (Motion.CHANGED,) if trouble else (Motion.CHANGED, Motion.COMPUTES)
-    moved = [place for place, motion in enumerate(analysis.motions) if motion in kinds]
+    moved = [process for process, motion in enumerate(analysis.motions) if motion in kinds]
     if not moved:
         return
     waiting = [
-        place
-        for place, wait in enumerate(analysis.waits.of_process)
-        if wait.threads and not trouble and analysis.motions[place] not in kinds
+        process
+        for process, wait in enumerate(analysis.waits.of_process)
+        if wait.threads and not trouble and analysis.motions[process] not in kinds
     ]
     sentence = f"{case.names.ranks(moved)} went on between the samples"
     if waiting:
@@ -49,23 +49,23 @@ def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
     yield case.finding(Cause.PROGRESS, Certainty.NOTED, f"{sentence}.", "", moved)
 
 
-def of_turning(case: Case) -> Iterator[Finding]:
+def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
     """Yield the collective calls in which all wait, and nobody is missing: they end by themselves, if all is right.
 
-    Where all surely stood still between two looks nothing moves; else a loop over the call may look like this.
+    Where all surely stood still between two samples nothing moves; else a loop over the call may look like this.
     """
     analysis = case.analysis
-    for part in analysis.suspected.turning:
-        if any(analysis.motions[place] is not Motion.SAME for place in part):
+    for part in analysis.suspected.in_progress:
+        if any(analysis.motions[process] is not Motion.SAME for process in part):
             continue
-        threads = [thread for place in part for thread in analysis.waits.of_process[place].threads]
-        stood_still = all(analysis.stood_still(place) for place in part)
+        threads = [thread for process in part for thread in analysis.waits.of_process[process].threads]
+        stood_still = all(analysis.stood_still(process) for process in part)
         first = threads[0]
         what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
         same = all(thread.communicator is not None for thread in threads)
         where = ": nobody is missing, but" if same else ", on what communicators can't be told, and"
         moves = "moves" if stood_still else "is seen to move"
-        sentence = f"{case.names.ranks(part)} are all in {what} in both looks{where} nothing {moves}"
+        sentence = f"{case.names.ranks(part)} are all in {what} in both samples{where} nothing {moves}"
         differing = case.differing(part, first.call) if stood_still else ""
         sentence += f"; they disagree about its arguments: {differing}." if differing else "."
         certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
@@ -79,7 +79,7 @@ def of_disputes(case: Case) -> Iterator[Finding]:
     for dispute in case.analysis.joined.disputes:
         if not case.analysis.stood_still(dispute.process):
             continue
-        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MOST_QUEUED])
+        queued = " or ".join(_asked(case, each) for each in dispute.queued[:_MAX_QUEUED])
         sentence = (
             f"{names.ranks([dispute.process])} is in {dispute.stack.call} {_asked(case, dispute.called)} by the call's "
             f"arguments, but {queued} by its queue: neither is believed."
@@ -99,7 +99,7 @@ def _asked(case: Case, receive: Pending) -> str:
 def of_floods(case: Case) -> Iterator[Finding]:
     """Yield where very many messages of the program's lie without a receive: they take memory, and matching time."""
     names = case.names
-    for place, operations in enumerate(case.analysis.joined.operations):
+    for process, operations in enumerate(case.analysis.joined.operations):
         lying: defaultdict[int, list[Pending]] = defaultdict(list)
         for each in operations:
             if each.queue is Queue.UNEXPECTED and not each.words.internal:
@@ -111,23 +111,23 @@ def of_floods(case: Case) -> Iterator[Finding]:
             tags = {each.tag for each in messages}
             tag = f", tag {tags.pop()}" if len(tags) == 1 and None not in tags else ""
             source = f" of {names.ranks(senders, communicator)}{tag}" if senders else ""
-            whole = (place, case.analysis.communicators.channel(communicator)) in case.analysis.joined.whole
+            whole = (process, case.analysis.communicators.channel(communicator)) in case.analysis.joined.whole
             count = f"{'' if whole else 'at least '}{len(messages):,}"
             sentence = (
-                f"{names.ranks([place])} has {count} unexpected messages{source}"
+                f"{names.ranks([process])} has {count} unexpected messages{source}"
                 f"{names.on(communicator)}: its receives don't keep up."
             )
-            yield case.finding(Cause.FLOOD, Certainty.NOTED, sentence, _FLOOD, (place, *senders), communicator)
+            yield case.finding(Cause.FLOOD, Certainty.NOTED, sentence, _FLOOD, (process, *senders), communicator)
 
 
 def of_unread(case: Case) -> Iterator[Finding]:
     """Yield which ranks could not be read, merged by the reason."""
     by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, process in enumerate(case.analysis.job.processes):
+    for index, process in enumerate(case.analysis.job.processes):
         if process.state is RankState.UNREADABLE:
-            by_reason[without_node(process), process.way_out].append(place)
-    for (alike, way_out), places in by_reason.items():
-        why = alike if len(places) > 1 else case.analysis.job.processes[places[0]].why
+            by_reason[without_node(process), process.way_out].append(index)
+    for (alike, way_out), processes in by_reason.items():
+        why = alike if len(processes) > 1 else case.analysis.job.processes[processes[0]].why
         reason = f": {visible(why)}" if why else "."
-        sentence = f"{case.names.ranks(places)} could not be read{reason}"
-        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), places)
+        sentence = f"{case.names.ranks(processes)} could not be read{reason}"
+        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), processes)

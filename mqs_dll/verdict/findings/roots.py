@@ -14,29 +14,29 @@ _ADVICE_ON_TWO = f"{_ADVICE} If these are two calls, one after the other, look f
 _ADVICE_ON_ALL = "All processes have to give the same root, count and datatype: compare them on the ranks."
 
 
-def has_several_roots(case: Case, call: str, places: Sequence[int]) -> bool:
+def has_several_roots(case: Case, call: str, processes: Sequence[int]) -> bool:
     """Tell whether some of those who are in a call surely take different ranks for its root."""
-    return any(one.isdisjoint(other) for one, other in combinations(_taken(case, call, places), 2))
+    return any(one.isdisjoint(other) for one, other in combinations(_taken(case, call, processes), 2))
 
 
-def of_disagreement(case: Case, call: str, communicator: int | None, places: Sequence[int]) -> Finding:
+def of_disagreement(case: Case, call: str, communicator: int | None, processes: Sequence[int]) -> Finding:
     """Return the finding for those who wait for each other in one call, which they would not if all agreed."""
     names = case.names
-    sure = has_several_roots(case, call, places)
+    sure = has_several_roots(case, call, processes)
     about = "" if sure else ", or about how much is sent"
-    told = _told(case, call, communicator, places)
+    disagreement = _roots_words(case, call, communicator, processes)
     sentence = (
-        f"{names.ranks(places, communicator)} {are(places)} in {call}{names.on(communicator)}, "
-        f"and disagree about its root{about}{f': {told}' if told else ''}."
+        f"{names.ranks(processes, communicator)} {are(processes)} in {call}{names.on(communicator)}, "
+        f"and disagree about its root{about}{f': {disagreement}' if disagreement else ''}."
     )
     advice = _ADVICE if sure else _ADVICE_ON_ALL
     return case.finding(
-        Cause.ROOTS, case.certainty(places), sentence, advice, places, communicator, ends=case.unmet(places)
+        Cause.ROOTS, case.certainty(processes), sentence, advice, processes, communicator, ends=case.unmet(processes)
     )
 
 
 def of_several_roots(
-    case: Case, call: str, communicator: int | None, places: Sequence[int], others: Sequence[int], rest: str
+    case: Case, call: str, communicator: int | None, processes: Sequence[int], others: Sequence[int], rest: str
 ) -> Finding:
     """Return the finding for those who are in a call with different roots.
 
@@ -44,16 +44,16 @@ def of_several_roots(
         case: the job.
         call: what they are in.
         communicator: its own.
-        places: who is in it, and stuck.
+        processes: who is in it, and stuck.
         others: who is stuck elsewhere, waits for these, and is waited for.
         rest: what those do.
     """
     names = case.names
     sentence = (
-        f"{names.ranks(places, communicator)} {are(places)} in {call}{names.on(communicator)} with different roots: "
-        f"{_told(case, call, communicator, places)}; {rest}."
+        f"{names.ranks(processes, communicator)} {are(processes)} in {call}{names.on(communicator)} with different "
+        f"roots: {_roots_words(case, call, communicator, processes)}; {rest}."
     )
-    everybody = (*places, *others)
+    everybody = (*processes, *others)
     return case.finding(
         Cause.ROOTS,
         case.certainty(everybody),
@@ -61,25 +61,25 @@ def of_several_roots(
         _ADVICE_ON_TWO,
         everybody,
         communicator,
-        ends=case.unmet(places),
+        ends=case.unmet(processes),
     )
 
 
-def _told(case: Case, call: str, communicator: int | None, places: Sequence[int]) -> str:
-    """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where nothing tells."""
+def _roots_words(case: Case, call: str, communicator: int | None, processes: Sequence[int]) -> str:
+    """Return "rank 0 takes rank 0 or 2 for it, rank 1 takes rank 1 for it"; empty where it isn't known."""
     return ", ".join(
         f"{case.names.ranks(who, communicator)} {'takes' if len(who) == 1 else 'take'} {_one_of(case, roots)} for it"
-        for roots, who in _taken(case, call, places).items()
+        for roots, who in _taken(case, call, processes).items()
     )
 
 
-def _taken(case: Case, call: str, places: Sequence[int]) -> dict[frozenset[int], list[int]]:
+def _taken(case: Case, call: str, processes: Sequence[int]) -> dict[frozenset[int], list[int]]:
     """Return who may take which processes for the root."""
     found: defaultdict[frozenset[int], list[int]] = defaultdict(list)
-    for place in places:
-        roots = case.analysis.roots.taken(place, call)
+    for process in processes:
+        roots = case.analysis.roots.taken(process, call)
         if roots:
-            found[roots].append(place)
+            found[roots].append(process)
     return found
 
 

@@ -364,8 +364,8 @@ def test_a_message_that_waits_is_one_with_its_send(mpi: Mpi, compiler: Compiler)
             if len(lying) == 1 or time.monotonic() > deadline:
                 break
     first, second = sorted(joined.pending(Queue.SENDS), key=lambda each: -(each.length or 0))
-    assert (first.standing, first.counterpart) == (Standing.UNSEEN, None)
-    assert [second.counterpart] == lying
+    assert (first.standing, first.other_end) == (Standing.UNSEEN, None)
+    assert [second.other_end] == lying
     assert second.length == lying[0].length
 
 

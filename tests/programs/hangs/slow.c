@@ -1,5 +1,5 @@
 /* Nothing is wrong: rank 1 takes its time for each answer, and rank 0 waits for it. With the argument "longer" that is
- * longer than the time between two looks. */
+ * longer than the time between two samples. */
 #include "hang.h"
 
 enum { MICROSECONDS = 200000, LONGER = 1200000 };

@@ -47,13 +47,13 @@ class Sampler:
     sees_polls: bool = False
     """Whether who polls is in the call in each look; else also between two of them."""
     interval: float = 1.0
-    """Seconds between two looks."""
+    """Seconds between two samples."""
     on_nodes: bool = False
     """Whether each rank runs on a node of its own."""
     looks: dict[int, made_up.Rank] = field(default_factory=dict)
     _comms: dict[Comm, made_up.Comm | None] = field(default_factory=dict)
     _left: dict[int, int] = field(default_factory=dict)
-    """By place of a thread that was in a call at the last look, the calls that had returned."""
+    """By place of a thread that was in a call at the last sample, the calls that had returned."""
 
     def look(self, state: State, mpi: Mpi, *, skew: int = 0) -> None:
         """Freeze one rank after another, and add what each shows; at most ``skew`` moves lie between two of them."""
