@@ -3,9 +3,9 @@
     python -m benchmarks.healthy -- mpiexec -n 4 lmp -in in.lj
     python -m benchmarks.healthy --looks 200 --copy hpccinf.txt -- mpiexec -n 4 hpcc
 
-The command is run in a folder of its own, and anew whenever it ends. It is looked at as `mqs job` does, but that its
-ranks stay open between the looks, and the last look of one verdict is the first one of the next. What is seen while the
-ranks have not begun with MPI, or are done with it, is counted apart.
+The command is run in a folder of its own, and anew whenever it ends. It is sampled as `mqs job` does, but its ranks
+stay open, and the last sample of one verdict is the first one of the next. What is seen before the ranks have started
+MPI, or after they are done with it, is counted apart.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Outcome, Verdict
 from tests.support.jobs import Launched, launch
 
-MOST_IN_VAIN = 10
+MAX_IN_VAIN = 10
 """Looks that see nothing for each that is asked for; with more, something is wrong."""
 _RETRY = 0.2
 """Seconds until a command that has just started is looked for again."""
 
 
 def jobs(command: Sequence[str], files: Sequence[Path], interval: float) -> Generator[Job | None, None, None]:
-    """Yield what is read of a command that runs, look after look; None where there was nothing to read.
+    """Yield what is read of a command that runs, sample after sample; None where there was nothing to read.
 
     Args:
         command: what starts the job.
         files: that it finds in its folder.
-        interval: seconds between two looks.
+        interval: seconds between two samples.
     """
     with tempfile.TemporaryDirectory(prefix="mqs-healthy-", ignore_cleanup_errors=True) as name:
         for each in files:
@@ -78,7 +78,7 @@ def _looks(launcher: int, interval: float) -> Iterator[Job]:
 
 
 def measure(seen: Iterator[Job | None], looks: int, keep: Path | None) -> tuple[list[Verdict], int]:
-    """Return the verdicts of so many looks that saw something, and how many saw nothing."""
+    """Return the verdicts of so many samples that saw something, and how many saw nothing."""
     verdicts: list[Verdict] = []
     in_vain = 0
     for number in track(range(looks), "looks", console=Console(stderr=True), transient=True):
@@ -90,7 +90,7 @@ def measure(seen: Iterator[Job | None], looks: int, keep: Path | None) -> tuple[
                     saved.save(job, str(keep / f"{number}.json.gz"))
                 break
             in_vain += 1
-            if in_vain >= MOST_IN_VAIN * looks:
+            if in_vain >= MAX_IN_VAIN * looks:
                 return verdicts, in_vain
     return verdicts, in_vain
 
@@ -99,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, and print what was said."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.healthy", description=__doc__.partition("\n")[0])
     parser.add_argument("--looks", type=int, default=200, help="at the program (default: %(default)s)")
-    parser.add_argument("--interval", type=seconds, default=0.5, help="between two looks: 500ms, 2s (default: 500ms)")
+    parser.add_argument("--interval", type=seconds, default=0.5, help="between two samples: 500ms, 2s (default: 500ms)")
     parser.add_argument("--copy", type=Path, nargs="+", default=[], metavar="FILE", help="into the folder it runs in")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="save each job there, for mqs job --load")
     parser.add_argument("command", nargs="+", help="behind --: mpiexec and a healthy program")

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sweep import LOADS, SMALLEST_FETCHES
+from benchmarks.sweep import LOADS, MIN_FETCHES
 from mqs_dll.debugger import library_path
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for mpi in (each for each in find_mpis() if each.name in options.mpis and not each.missing):
             with running(compiler, mpi, mpi.transports[0], "load", 2, arguments=arguments) as job:
                 pid = job.wait_until_ready()[0]["pid"]
-                for chunk in ((), ("--chunk", str(SMALLEST_FETCHES))):
+                for chunk in ((), ("--chunk", str(MIN_FETCHES))):
                     for side in SIDES:
                         print(f"{mpi.name} {side} {' '.join(chunk)}: {_measured(pid, side, options.rounds, *chunk)}")
     return 0

@@ -49,10 +49,10 @@ LOADS = {
 }
 MPIS = ("openmpi-debian", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi")
 OVER_UCX = (UCX, NETMOD_UCX)
-SMALLEST_FETCHES = 256
+MIN_FETCHES = 256
 """Bytes that padb's client fetches at a time."""
 
-MOST_WAITS = 10_000
+MAX_WAITS = 10_000
 """More fetches are not waited for."""
 
 QUEUES = ("sends", "receives", "unexpected")
@@ -87,12 +87,12 @@ def measure(host: Path, library: Path, pid: int, rounds: int, latency: int, *opt
 
     def slowly(document: dict[str, Any], *more: str) -> float | None:
         """Return the milliseconds of the same with latency, None where nobody would wait for that."""
-        if document["timing"]["first"]["fetches"] > MOST_WAITS:
+        if document["timing"]["first"]["fetches"] > MAX_WAITS:
             return None
         waited = sweep(1, "--latency", str(latency), *more)["timing"]["first"]
         return float(waited["best"]["all_us"]) / 1000
 
-    chunk = ("--chunk", str(SMALLEST_FETCHES))
+    chunk = ("--chunk", str(MIN_FETCHES))
     near, padb = sweep(rounds), sweep(1, *chunk)
     starts = [near, padb, *(sweep(0) for _ in range(rounds // 5))]
     first, again = near["timing"]["first"], near["timing"]["again"]

@@ -186,7 +186,7 @@ def test_a_program_is_looked_at_again_and_again(
     compiler: Compiler, mpi: Mpi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is said against it is printed and counted; it is run anew when it ends, beside the files that it needs."""
-    monkeypatch.setattr(healthy, "MOST_IN_VAIN", 2)
+    monkeypatch.setattr(healthy, "MAX_IN_VAIN", 2)
     mpiexec = [str(mpi.mpiexec), *mpi.options, "-n", "2"]
     fine, hangs = (str(compiler.compile(mpi, f"{HANGS}{name}")) for name in ("ping_pong", "head_to_head"))
     in_its_folder = ["sh", "-c", f"test -f {Path(__file__).name} && exec {' '.join(mpiexec)} {fine} ."]

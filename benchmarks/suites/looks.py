@@ -1,4 +1,4 @@
-"""One look of `mqs job` at a job that runs, as its user would take it: the command, and what its JSON says."""
+"""One sample of `mqs job` at a job that runs, as its user would take it: the command, and what its JSON says."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mqs_dll.verdict.results import Outcome
 MQS = (sys.executable, "-m", "mqs_dll")
 """The mqs of this Python."""
 LONGEST = 120.0
-"""Seconds after which a look is given up."""
+"""Seconds after which a sample is given up."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What one look said."""
+    """What one sample said."""
 
     outcome: str
     """An Outcome's name in small letters; "not read" also stands for an error, whose sentence is the headline."""

@@ -23,8 +23,8 @@ COLUMNS = (
     "proved",
     "suspected",
 )
-"""Refused by the compiler; ended before a look; still there at the end, and what was said of those, where "missed" is
-that nothing is stuck; ended by themselves after a look, and who of those was accused."""
+"""Refused by the compiler; ended before a sample; still there at the end, and what was said of those, where "missed" is
+that nothing is stuck; ended by themselves after a sample, and who of those was accused."""
 
 
 def counts(trials: Iterable[Trial]) -> list[int]:

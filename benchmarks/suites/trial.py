@@ -1,6 +1,6 @@
 """Runs one program, looks at it while it runs, and sees what becomes of it.
 
-What a program does under an MPI is seen, not believed: it hangs when it is still there long after the look, whatever
+What a program does under an MPI is seen, not believed: it hangs when it is still there long after the sample, whatever
 its suite says of it.
 """
 
@@ -24,7 +24,7 @@ from tests.support.jobs import Launched, launch, processes_with_tag
 
 PROGRAM = "program"
 """What each is called when it is compiled."""
-LONGEST_START = 60.0
+MAX_START_LENGTH = 60.0
 """Seconds that a launcher has to start all ranks."""
 _POLL = 0.02
 _FUNCTION = re.compile(r"\b(MPI_[A-Z][a-z]\w*)[ ]*\(")
@@ -49,8 +49,8 @@ class Fate(Enum):
     """What became of a program; the value is its name in the results."""
 
     REFUSED = "does not compile"
-    ENDED = "ended before a look"
-    WENT_ON = "ended after the looks"
+    ENDED = "ended before a sample"
+    WENT_ON = "ended after the samples"
     HANGS = "hangs"
 
 
@@ -65,7 +65,7 @@ class Trial(NamedTuple):
 
     @property
     def verdict(self) -> Look | None:
-        """The look that counts: the last one at a program that hangs, the gravest one at a healthy one."""
+        """The sample that counts: the last one at a program that hangs, the gravest one at a healthy one."""
         if not self.looks or self.fate is Fate.HANGS:
             return self.looks[-1] if self.looks else None
         return min(self.looks, key=lambda each: GRAVITY.index(each.outcome))
@@ -75,7 +75,7 @@ GRAVITY = tuple(
     each.name.lower().replace("_", " ")
     for each in (Outcome.PROVED, Outcome.SUSPECTED, Outcome.NOTHING_STUCK, Outcome.NOT_READ)
 )
-"""The outcomes of a look, the worst accusation first."""
+"""The outcomes of a sample, the worst accusation first."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Way:
     mpiexec: tuple[str, ...]
     mqs: tuple[str, ...]
     time: float
-    """Seconds from the start of its ranks, or from the last look, after which a program is looked at."""
+    """Seconds from the start of its ranks, or from the last sample, after which a program is looked at."""
     patience: float
-    """Seconds after the last look after which a program that is still there hangs."""
+    """Seconds after the last sample after which a program that is still there hangs."""
     looks: int
     slow: float
     """Seconds that a rank sleeps at most before each call; 0: none."""
@@ -122,7 +122,7 @@ def _watch(way: Way, program: Program, job: Launched, stop: threading.Event) -> 
         looks.append(look(job.launcher.pid, _file(way, program, len(looks)), way.mqs))
     if _ends(job, way.patience, stop) or not _living(job):
         seen = any(each.outcome != GRAVITY[-1] for each in looks)
-        return (Fate.WENT_ON if seen else Fate.ENDED), looks  # a look can come too late, too
+        return (Fate.WENT_ON if seen else Fate.ENDED), looks  # a sample can come too late, too
     return Fate.HANGS, looks
 
 
@@ -138,7 +138,7 @@ def _ends(job: Launched, seconds: float, stop: threading.Event) -> bool:
 
 def _await(job: Launched, ranks: int, stop: threading.Event) -> None:
     """Wait until all ranks are there, which takes a launcher long where the machine is busy."""
-    deadline = time.monotonic() + LONGEST_START
+    deadline = time.monotonic() + MAX_START_LENGTH
     while _living(job) < ranks and not _ends(job, 10 * _POLL, stop) and not stop.is_set():
         if time.monotonic() > deadline:
             return

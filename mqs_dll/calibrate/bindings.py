@@ -53,7 +53,7 @@ MPICH_ABI = Abi("int", f"int count_lo; int count_hi_and_cancelled; {PUBLIC}", MP
 STANDARD_ABI = Abi("void *", f"{PUBLIC} int MPI_internal[5];", MPI_ABI)
 OPEN_MPI_ABI = Abi("void *", f"{PUBLIC} int _cancelled; size_t _ucount;", OPEN_MPI)
 
-LONGEST_TEXT = 8192
+MAX_TEXT_LENGTH = 8192
 """Bytes that the most talkative MPI writes: MPI_MAX_LIBRARY_VERSION_STRING, and 4096, MPI_MAX_ERROR_STRING."""
 
 OPEN_MPI_HAS = "ompi_mpi_comm_world"
@@ -153,7 +153,7 @@ class MpiBindings:
             raise MpiError(f"MPI_{function}: {self._text_of(code)}")
 
     def _text_of(self, error: int) -> str:
-        text = self.ffi.new("char[]", LONGEST_TEXT)
+        text = self.ffi.new("char[]", MAX_TEXT_LENGTH)
         self.function("Error_string")(error, text, self.ffi.new("int *"))
         return " ".join(self.ffi.string(text).decode("utf-8", "replace").split())
 
@@ -181,6 +181,6 @@ class MpiBindings:
 
     def text(self, function: str, *arguments: Any) -> str:
         """Return the text that a function writes, whose last arguments are where it puts that and its length."""
-        text = self.ffi.new("char[]", LONGEST_TEXT)
+        text = self.ffi.new("char[]", MAX_TEXT_LENGTH)
         self.do(function, *arguments, text, self.ffi.new("int *"))
         return str(self.ffi.string(text).decode("utf-8", "replace"))

@@ -20,7 +20,7 @@ from mqs_dll.calibrate.mpich.family import MpichFamily
 from mqs_dll.calibrate.openmpi.family import OpenMpiFamily
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.proc import (
-    MOST_STRINGS,
+    MAX_STRINGS,
     check_readable,
     mappings,
     not_permitted,
@@ -202,7 +202,7 @@ def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Install
 def _searched(pid: int) -> str:
     """Return where a process was told to look for libraries; empty where it wasn't."""
     try:
-        variables = read_file(f"/proc/{pid}/environ", MOST_STRINGS).split(b"\0")
+        variables = read_file(f"/proc/{pid}/environ", MAX_STRINGS).split(b"\0")
     except OSError:
         return ""
     begin = b"LD_LIBRARY_PATH="

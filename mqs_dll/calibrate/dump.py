@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import CalibrationError
 WORD = 8
 PAGE = 4096
 ZEROS = bytes(PAGE)
-LONGEST_LIST = 4096
+MAX_LIST_LENGTH = 4096
 EVERYWHERE = ((0, 1 << 64),)
 """Begin and end of ranges; what a range has of a region is all of it or nothing."""
 

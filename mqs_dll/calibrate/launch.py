@@ -34,7 +34,7 @@ KERNEL_PATIENCE = 10.0
 LAST_LOOKS = 2
 """At processes, none of which is left: while one begins to run a program, its environment can't be seen."""
 
-LONGEST_WORDS = 500
+MAX_WORDS_LENGTH = 500
 """Characters of what a failed job printed; the first ones say why."""
 
 SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
@@ -118,7 +118,7 @@ class CalibrationJob:
         """Return the begin of what its processes printed, as one line."""
         lines = (self.directory / "output").read_text(errors="replace").splitlines()
         said = dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" -=*"))  # ranks say the same
-        return " ".join(said)[:LONGEST_WORDS] or "it printed nothing"
+        return " ".join(said)[:MAX_WORDS_LENGTH] or "it printed nothing"
 
     def is_written(self) -> bool:
         """Tell whether every rank has left its truth."""

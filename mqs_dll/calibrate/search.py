@@ -22,8 +22,8 @@ SHIFTS = sorted((shift for shift in range(-FARTHEST, FARTHEST + 1, 8) if shift),
 PLACES = sorted({*range(-40, 41, 4), -2, -1, 1, 2} - {0}, key=abs)
 """Where else a member is looked for, relative to where it was found."""
 
-MOST_STARTS = 4
-MOST_EQUALS = 8
+MAX_STARTS = 4
+MAX_EQUALS = 8
 """Known layouts, and candidates that show as much, from which a search goes on."""
 
 
@@ -65,9 +65,9 @@ def near(known: Iterable[Layouts], score: Score) -> tuple[int, list[Layouts]]:
         return most, found
 
     most, found = best(Layouts(struct._replace(size=None) for struct in each) for each in known)
-    del found[MOST_STARTS:]
+    del found[MAX_STARTS:]
     while True:
-        more, candidates = best(other for each in found[:MOST_EQUALS] for other in shifted(each))
+        more, candidates = best(other for each in found[:MAX_EQUALS] for other in shifted(each))
         if more <= most:
             return most, found + candidates * (more == most)
         most, found = more, candidates

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LONGEST_LIFE = 300
+MAX_LIFE_LENGTH = 300
 """Seconds after which a rank ends by itself, whatever happened to those who should have ended it."""
 
 PR_SET_PDEATHSIG = 1
@@ -85,7 +85,7 @@ def hang(mpi: MpiLibrary, halo: ctypes.c_void_p, results: ctypes.c_void_p) -> No
 
 def main() -> None:
     """Begin, tell so, and hang."""
-    signal.alarm(LONGEST_LIFE)
+    signal.alarm(MAX_LIFE_LENGTH)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ANYBODY))
     directory = Path(sys.argv[2])

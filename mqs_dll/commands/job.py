@@ -27,7 +27,7 @@ exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is s
 14 the ranks stood for as long as they may (--limit)"""
 
 SAMPLES = 2
-_MOST_SAMPLES = 1000
+_MAX_SAMPLES = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def which(text: str) -> int | str:
 
 
 def _samples(text: str) -> int:
-    return number(text, f"a number from 1 to {_MOST_SAMPLES}", most=_MOST_SAMPLES)
+    return number(text, f"a number from 1 to {_MAX_SAMPLES}", most=_MAX_SAMPLES)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ WAY = ("slurm", "via", "agent", "send")
 
 _SSH, _SRUN = "ssh", "srun"
 
-_MOST_TEXT = 2000
+_MAX_TEXT = 2000
 """Characters of a set of nodes that is printed."""
 
 PATIENCE = 30.0
@@ -259,7 +259,7 @@ def _short_fold(names: Sequence[str]) -> str:
     from mqs_dll.debugger.job.nodes import hosts
 
     text = hosts.fold(names)
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}... ({len(names)} in all)"
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}... ({len(names)} in all)"
 
 
 def _here(options: argparse.Namespace, found: FoundJob, how: ReadingOptions) -> Ranks:

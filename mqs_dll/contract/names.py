@@ -16,7 +16,7 @@ from mqs_dll.contract.abi import NAME_SIZE, Label
 
 MAX_NAME_BYTES = NAME_SIZE - 1
 
-_LONGEST_CHARACTER = 4
+_MAX_CHARACTER_LENGTH = 4
 """Bytes of UTF-8."""
 
 _CUT = b"..."
@@ -126,7 +126,7 @@ def _partial_character(text: bytes) -> int | None:
 def _begins_with_character(text: bytes) -> bool:
     """Tell whether a text begins with a whole UTF-8 character."""
     try:
-        text[:_LONGEST_CHARACTER].decode()
+        text[:_MAX_CHARACTER_LENGTH].decode()
     except UnicodeDecodeError as error:
         return error.start > 0
     return True

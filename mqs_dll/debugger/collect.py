@@ -24,9 +24,9 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSn
 if TYPE_CHECKING:
     from mqs_dll.debugger.live import LiveProcess  # needs drgn, which gdb doesn't have
 
-_MOST_COMMUNICATORS = 1 << 17
-_MOST_OPERATIONS = 1 << 19
-_MOST_MEMBERS = 1 << 22
+_MAX_COMMUNICATORS = 1 << 17
+_MAX_OPERATIONS = 1 << 19
+_MAX_MEMBERS = 1 << 22
 """Of one process, and of all its communicators together: more than any has. A library that goes on listing is going
 round in a circle, and each operation takes half a kilobyte here."""
 
@@ -194,8 +194,8 @@ def _read_communicators(
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
-        if len(found) == _MOST_COMMUNICATORS:
-            raise BrokenStructureError(f"the library lists more than {_MOST_COMMUNICATORS} communicators")
+        if len(found) == _MAX_COMMUNICATORS:
+            raise BrokenStructureError(f"the library lists more than {_MAX_COMMUNICATORS} communicators")
         if on_communicator:
             on_communicator(len(found))
         group, label = room.group(queues), _read_label(queues)
@@ -221,8 +221,8 @@ class _Room:
 
     def __init__(self, until: float) -> None:
         self._until = until
-        self._operations = _MOST_OPERATIONS
-        self._members = _MOST_MEMBERS
+        self._operations = _MAX_OPERATIONS
+        self._members = _MAX_MEMBERS
 
     def group(self, queues: ProcessQueues) -> tuple[int, ...] | Hidden:
         """Return the group of the communicator under the cursor, or why it isn't known."""
@@ -231,7 +231,7 @@ class _Room:
         except MqsError as error:
             return Hidden.by(error)
         if len(found) > self._members:
-            return Hidden(f"the communicators of this process have more than {_MOST_MEMBERS} members")
+            return Hidden(f"the communicators of this process have more than {_MAX_MEMBERS} members")
         self._members -= len(found)
         return found
 
@@ -245,7 +245,7 @@ class _Room:
         try:
             while (operation := queues.next_operation()) is not None:
                 if not self._operations:
-                    raise BrokenStructureError(f"the library lists more than {_MOST_OPERATIONS} operations")
+                    raise BrokenStructureError(f"the library lists more than {_MAX_OPERATIONS} operations")
                 self._operations -= 1
                 operations.append(operation)
                 if len(operations) % _BETWEEN_LOOKS == 0 and time.monotonic() > self._until:

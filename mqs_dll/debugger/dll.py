@@ -46,7 +46,7 @@ from mqs_dll.debugger.callbacks import (
 
 _RTLD_NOW_LOCAL = os.RTLD_NOW | os.RTLD_LOCAL
 _PAST_THE_END = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)
-_LARGEST_GROUP = 1 << 22
+_MAX_GROUP_SIZE = 1 << 22
 """More processes than any MPI job has had: a size above it is garbage, not a reason to allocate."""
 
 _LIBMQS_ERRORS = {error.code: error for error in all_errors() if "code" in vars(error)}
@@ -262,7 +262,7 @@ class DynamicProcess(_LibrarySession):
         communicator = self.get_communicator()
         if communicator is None:
             raise BadCallError("the cursor is past the last communicator")
-        if not 0 <= communicator.size <= _LARGEST_GROUP:
+        if not 0 <= communicator.size <= _MAX_GROUP_SIZE:
             raise BrokenStructureError(f"the library says that a communicator has {communicator.size} processes")
         ranks = ffi.new("int[]", communicator.size)
         self._call("mqs_get_comm_group", ranks)

@@ -35,12 +35,12 @@ _DT_SYMBOLS, _DT_RELOCATIONS, _DT_SIZE = 6, 7, 8
 _RELATIVE = frozenset({8, 1027})
 _ABSOLUTE = frozenset({1, 257})
 
-_LARGEST_FILE = 1 << 32
-_MOST_LOADED = 1 << 28
+_MAX_FILE_SIZE = 1 << 32
+_MAX_LOADED = 1 << 28
 """Bytes of all segments together that a file has in memory, copied once: they may overlap in it."""
-_MOST_FETCHED = 1 << 26
+_MAX_FETCHED = 1 << 26
 """Bytes that are fetched at once: what a file has of zeros is as long as its headers say."""
-_LONGEST_TEXT = 1 << 16
+_MAX_TEXT_LENGTH = 1 << 16
 _TEXTS_FOR_THE_LINKER = (b"INPUT", b"GROUP", b"/* GNU ld script")
 
 
@@ -90,7 +90,7 @@ class FileProcess(OfThisMachine):
         Raises:
             TargetReadError: any of the bytes is in no segment.
         """
-        if size > _MOST_FETCHED:
+        if size > _MAX_FETCHED:
             raise TargetReadError(address, size)
         found = bytearray()
         while len(found) < size:
@@ -115,15 +115,15 @@ class FileProcess(OfThisMachine):
         loaded = 0
         for each in headers:
             before = each.address % _PAGE
-            if each.kind != elf.LOAD or each.memory_size > _LARGEST_FILE or each.offset % _PAGE != before:
+            if each.kind != elf.LOAD or each.memory_size > _MAX_FILE_SIZE or each.offset % _PAGE != before:
                 continue
             begin = each.offset - before
             size = -(-(before + each.memory_size) // _PAGE) * _PAGE
             # What is written to begins with zeros.
             end = each.offset + each.file_size if each.flags & elf.MAY_WRITE else begin + size
             loaded += max(min(end, self._data.size) - begin, 0)
-            if loaded > _MOST_LOADED:
-                raise OverflowError(f"its segments have more than {_MOST_LOADED >> 20} MiB")
+            if loaded > _MAX_LOADED:
+                raise OverflowError(f"its segments have more than {_MAX_LOADED >> 20} MiB")
             yield _FileSegment(self._base + each.address - before, bytearray(self._data.part(begin, end)), size)
 
     def _relocate(self, headers: Iterable[elf.Segment]) -> None:
@@ -193,7 +193,7 @@ def _read(path: Path) -> tuple[elf.Header, _Content]:
 
 def _first_line(path: Path) -> str:
     with path.open(errors="replace") as file:
-        lines = file.read(_LONGEST_TEXT).splitlines()
+        lines = file.read(_MAX_TEXT_LENGTH).splitlines()
     return next((line for line in lines if line.startswith(("INPUT", "GROUP"))), lines[0])
 
 

@@ -111,7 +111,7 @@ LARGEST = 1 << 26
 """Bytes of a file of /proc that are read: a process chooses what its arguments, its environment and its maps say, and
 can have the kernel show gigabytes of its memory for them."""
 
-MOST_STRINGS = 1 << 23
+MAX_STRINGS = 1 << 23
 """Bytes of its arguments, or of its environment: more than execve takes of both."""
 
 _STEP = 1 << 15
@@ -319,7 +319,7 @@ def processes_with(variable: str) -> list[int]:
     found = []
     for pid in numbers_in("/proc"):
         try:
-            environment = read_file(f"/proc/{pid}/environ", MOST_STRINGS)
+            environment = read_file(f"/proc/{pid}/environ", MAX_STRINGS)
         except OSError:  # it ended, or belongs to somebody else
             continue
         if variable.encode() in environment.split(b"\0"):

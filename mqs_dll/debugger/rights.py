@@ -38,7 +38,7 @@ _CAPABILITY_VERSION = 0x20080522
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _JOIN_SESSION_KEYRING = 1
 
-_MOST_OPENED = 1 << 14
+_MAX_OPENED = 1 << 14
 """Processes of one user on one machine: more ranks than processors have threads."""
 
 
@@ -143,4 +143,4 @@ def _become(owner: Owner) -> None:
 def _processes_of(owner: Owner) -> Iterator[int]:
     """Yield the processes that are a user's own."""
     found = (pid for pid in numbers_in("/proc") if is_wholly_of(pid, owner))
-    return islice(found, _MOST_OPENED)
+    return islice(found, _MAX_OPENED)

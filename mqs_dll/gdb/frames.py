@@ -11,7 +11,7 @@ from mqs_dll.debugger.job.function_names import MPI_FILES, Call, find_call, stan
 from mqs_dll.job.records import CallStack, Frame
 from mqs_dll.job.snapshot import Hidden
 
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 
 
 def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
@@ -45,7 +45,7 @@ def _stack(thread: int, program: str) -> CallStack:
 def _frames() -> Iterator[Frame]:
     """Yield the frames of the selected thread; those in the program's own file have no module."""
     frame: gdb.Frame | None = gdb.newest_frame()
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             return
         line = frame.find_sal()

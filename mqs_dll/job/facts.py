@@ -13,10 +13,10 @@ from mqs_dll.contract.errors import FinalizedError, MqsError, NoSuchProcessError
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
-MOST_RANKS = 1 << 24
+MAX_RANKS = 1 << 24
 """More than any job has: a process, or a file, that claims them tells nothing, and loops over ranks end."""
 
-MOST_MISSING = 1 << 17
+MAX_MISSING = 1 << 17
 """Ranks of a job that nobody found and that are listed all the same: the size of MPI_COMM_WORLD may be nonsense, and a
 record of each takes memory."""
 
@@ -61,7 +61,7 @@ def missing_ranks(worlds: Iterable[tuple[int | None, Container[int | None]]]) ->
     Args:
         worlds: of each the size, None where it isn't known, and the ranks that are known.
     """
-    left = MOST_MISSING
+    left = MAX_MISSING
     found = []
     for size, known in worlds:
         found.append(list(islice((rank for rank in range(size or 0) if rank not in known), left)))
@@ -75,7 +75,7 @@ def world_rank(snapshot: Snapshot) -> int | None:
     if rank is None:  # a vendor's library
         named = [each.communicator for each in snapshot.communicators if each.communicator.name == _WORLD]
         rank = named[0].local_rank if named else None
-    return rank if rank is not None and 0 <= rank < MOST_RANKS else None
+    return rank if rank is not None and 0 <= rank < MAX_RANKS else None
 
 
 def world_size(snapshot: Snapshot) -> int | None:
@@ -89,7 +89,7 @@ def world_size(snapshot: Snapshot) -> int | None:
         if each.communicator.name == _WORLD or each.communicator.size == _in_order(each.group)
     ]
     size = max(sizes, default=0)
-    return size if 0 < size <= MOST_RANKS else None
+    return size if 0 < size <= MAX_RANKS else None
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout")
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """As the kernel follows them."""
 
 
@@ -74,7 +74,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def _followed(path: Path) -> Path:
     """Return where the links of a path lead, as far as they are this user's or root's."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         if not path.is_symlink():
             return path
         if not is_trusted(path.lstat()):

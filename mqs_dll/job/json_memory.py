@@ -14,7 +14,7 @@ from mqs_dll.job.codec import DamagedError
 _VALUE, _LIST, _OBJECT = 64, 72, 240
 """Bytes that a value takes with its place in what it lies in, and besides that a list and an object with a member."""
 
-MOST_OF_A_BYTE = 128
+MAX_GROWTH = 128
 """Bytes that one byte of JSON can take at most: of "{}," each takes a third of an object and of its place."""
 
 _TEXT = 2

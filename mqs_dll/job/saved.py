@@ -19,7 +19,7 @@ from mqs_dll.contract.abi import LayoutOrigin, Queue
 from mqs_dll.contract.errors import SavedFileError
 from mqs_dll.job import json_memory as json_memory
 from mqs_dll.job.codec import Codecs, DamagedError
-from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.facts import MAX_RANKS
 from mqs_dll.job.files import write_out
 from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Frame, Job, JobProcess, RankState
@@ -32,10 +32,10 @@ FORMAT = f"mqs-job/{VERSION}"
 LARGEST = 1 << 29
 """Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
 
-_MOST_MEMORY = 1 << 32
+_MAX_MEMORY = 1 << 32
 """Bytes of memory that those may stand for."""
 
-_MOST_UNPACKED = 300
+_MAX_UNPACKED = 300
 _SMALL = 1 << 24
 """Times its size that a compressed file unpacks to, beyond so many bytes: a job does to some twenty times."""
 
@@ -113,8 +113,8 @@ def from_bytes(content: bytes | bytearray, path: str) -> Job:
     """
     _check_format(content, path)
     try:
-        if len(content) * json_memory.MOST_OF_A_BYTE > min(_MOST_MEMORY, json_memory.left()):
-            _check_room(json_memory.check(content, _MOST_MEMORY), path)
+        if len(content) * json_memory.MAX_GROWTH > min(_MAX_MEMORY, json_memory.left()):
+            _check_room(json_memory.check(content, _MAX_MEMORY), path)
         with garbage_left_alone():
             job = _from_document(json.loads(content, parse_constant=refuse_constant))
     except MemoryError as error:
@@ -170,8 +170,8 @@ def _read_stream(file: io.BufferedReader, path: str) -> bytearray:
                 _check_format(piece, path)
             if len(content) > LARGEST:
                 raise SavedFileError(f"{path} holds more than {LARGEST} bytes: no job is as large")
-            if is_packed and len(content) > max(_SMALL, _MOST_UNPACKED * packed.size):
-                raise SavedFileError(f"{path} unpacks to more than {_MOST_UNPACKED} times its size: no job does")
+            if is_packed and len(content) > max(_SMALL, _MAX_UNPACKED * packed.size):
+                raise SavedFileError(f"{path} unpacks to more than {_MAX_UNPACKED} times its size: no job does")
             _check_room(len(content), path)
         return content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -233,7 +233,7 @@ def _reason(error: Exception) -> str:
 def _check(job: Job) -> None:
     """Hold a job to what its records say of it and no type does: whoever reads it relies on that."""
     for size in job.sizes:
-        if size is not None and not 0 <= size <= MOST_RANKS:
+        if size is not None and not 0 <= size <= MAX_RANKS:
             raise DamagedError(f"an MPI_COMM_WORLD of {size} ranks is larger than any")
     for process in job.processes:
         if not 0 <= process.world < len(job.sizes):
@@ -243,7 +243,7 @@ def _check(job: Job) -> None:
 
 def check_process(process: JobProcess) -> None:
     """Hold a process to what its records say of it, whatever job it belongs to; raise DamagedError."""
-    if process.rank is not None and not 0 <= process.rank <= MOST_RANKS:
+    if process.rank is not None and not 0 <= process.rank <= MAX_RANKS:
         raise DamagedError(f"a process is rank {process.rank}")
     if (process.state is RankState.READ) != bool(process.samples):
         raise DamagedError(f"a process is {process.state.value}, and {len(process.samples)} samples are of it")
@@ -251,7 +251,7 @@ def check_process(process: JobProcess) -> None:
         raise DamagedError(f"a process is {process.state.value}, and was seen before MPI_Init")
     for sample in process.samples:
         for communicator in sample.snapshot.communicators:
-            if communicator.communicator.size > MOST_RANKS:
+            if communicator.communicator.size > MAX_RANKS:
                 raise DamagedError(f"a communicator of {communicator.communicator.size} ranks is larger than any")
             if [queue.queue for queue in communicator.queues] != _QUEUES:
                 raise DamagedError("a communicator has other queues than sends, receives and unexpected messages")

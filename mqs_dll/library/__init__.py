@@ -8,7 +8,7 @@
 - ``mpi``: an adapter for each family of MPIs
 - ``fabric``: what UCX and libfabric hold, whatever MPI they work for
 - ``layouts``: where the members of structs lie, and how we know
-- ``memory``: reads of the target: few, large, bounded; they, and what walkers make of them, are remembered for one
+- ``memory``: reads of the target: few, large, bounded; they, and what walkers make of them, are cached for one
   sweep, and for the next one where nothing has changed
 - ``bounds``: what one call may do at most, whatever lies in the target: steps, fetches, bytes, objects, seconds
 """

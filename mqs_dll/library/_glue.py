@@ -18,7 +18,7 @@ from mqs_dll._libmqs import ffi, lib
 from mqs_dll.contract.abi import ResultCode, TypeSizes
 from mqs_dll.contract.errors import StartError, TargetReadError
 from mqs_dll.contract.interface import TypeHandle
-from mqs_dll.library.service import END_OF_LIST, MOST_WORDS, OK, Service, sentence_of_debugger, text_of
+from mqs_dll.library.service import END_OF_LIST, MAX_WORDS, OK, Service, sentence_of_debugger, text_of
 
 _new = ffi.new
 _buffer = ffi.buffer
@@ -105,7 +105,7 @@ class DebuggerProcess:
         code = self._fetch_data(self._process, address, size, self._memory)
         if code != ResultCode.OK:
             words = lib.mqsc_words_of_debugger(code)
-            known = None if words == _NULL else ffi.string(words, MOST_WORDS)
+            known = None if words == _NULL else ffi.string(words, MAX_WORDS)
             raise TargetReadError(address, size, why=sentence_of_debugger(code, known))
         return cast(bytes, _buffer(self._memory, size)[:])
 

@@ -1,7 +1,7 @@
 """What one call of the interface may do at most, whatever lies in the target: steps, fetches, bytes, objects, seconds.
 
 Target memory is hostile, and every walk has a bound of its own; bounds of walks within walks would multiply. So one
-allowance bounds all that a call does. The largest that is known to be needed is a group of a million processes.
+budget bounds all that a call does. The largest that is known to be needed is a group of a million processes.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import time
 
 from mqs_dll.contract.errors import TooMuchError
 
-MOST_STEPS = 1 << 22
+MAX_STEPS = 1 << 22
 """Four times what a communicator of a million processes takes. A step is one of a walk, or a struct that is read, or
 BYTES_OF_A_STEP bytes that are fetched."""
 
 BYTES_OF_A_STEP = 64
 """Of memory: 256 MiB in all."""
 
-MOST_OBJECTS = 1 << 22
+MAX_OBJECTS = 1 << 22
 """That a call makes of what it reads: a count of eight bytes can ask for a number of forty for each of millions. Four
 times what a group of a million processes takes."""
 
 RANKS_OF_A_STEP = 8
 """Of a group's processes that are computed, not read."""
 
-MOST_FETCHES = 1 << 16
+MAX_FETCHES = 1 << 16
 """Round trips, where the debugger is remote."""
 
-MOST_SECONDS = 100
+MAX_SECONDS = 100
 """By the clock, besides the fetch that runs, which is the debugger's. Less than csrc/helper.c waits (SECONDS)."""
 
 _STEPS_BETWEEN_LOOKS = 1 << 12
 """Looks at the clock, which takes as long as a step."""
 
 
-class Allowance:
+class Budget:
     """What is left to one call."""
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class Allowance:
 
     def begin(self) -> None:
         """Begin a call: it may do as much as any."""
-        self._left = MOST_STEPS
+        self._left = MAX_STEPS
         self._made = 0
         self._blocks = -1
         self._fetches = 0
-        self._end = time.monotonic() + MOST_SECONDS
-        self._look_at = MOST_STEPS - _STEPS_BETWEEN_LOOKS
+        self._end = time.monotonic() + MAX_SECONDS
+        self._look_at = MAX_STEPS - _STEPS_BETWEEN_LOOKS
 
-    def spend(self, steps: int) -> None:
+    def charge(self, steps: int) -> None:
         """Take steps, before they are done.
 
         Raises:
@@ -63,15 +63,15 @@ class Allowance:
         if self._left < self._look_at:
             self._look()
 
-    def spend_objects(self, count: int) -> None:
+    def charge_objects(self, count: int) -> None:
         """Take objects that are made all at once, before they are.
 
         Raises:
             TooMuchError: the call has made, or would make, more than any may.
         """
         self._made += count
-        if self._made > MOST_OBJECTS:
-            raise self._excess(f"{MOST_OBJECTS} objects")
+        if self._made > MAX_OBJECTS:
+            raise self._excess(f"{MAX_OBJECTS} objects")
 
     def spend_fetch(self, size: int) -> None:
         """Take a fetch of so many bytes, before it is done.
@@ -79,10 +79,10 @@ class Allowance:
         Raises:
             TooMuchError: the call has fetched, or would fetch, more than any may.
         """
-        self.spend(size // BYTES_OF_A_STEP)
+        self.charge(size // BYTES_OF_A_STEP)
         self._fetches += 1
-        if self._fetches > MOST_FETCHES:
-            raise self._excess(f"{MOST_FETCHES} fetches")
+        if self._fetches > MAX_FETCHES:
+            raise self._excess(f"{MAX_FETCHES} fetches")
         self._look_at_clock()
 
     def _excess(self, what: str) -> TooMuchError:
@@ -96,15 +96,15 @@ class Allowance:
 
     def _look_at_clock(self) -> None:
         if self._left < 0:
-            raise self._excess(f"{MOST_STEPS} steps")
+            raise self._excess(f"{MAX_STEPS} steps")
         if time.monotonic() > self._end:
-            raise self._excess(f"{MOST_SECONDS} seconds")
+            raise self._excess(f"{MAX_SECONDS} seconds")
 
     def _look(self) -> None:
         self._look_at_clock()
         blocks = sys.getallocatedblocks()  # which counts what nobody has taken, too
         if self._blocks < 0:
             self._blocks = blocks
-        elif blocks - self._blocks > MOST_OBJECTS:
-            raise self._excess(f"{MOST_OBJECTS} objects")
+        elif blocks - self._blocks > MAX_OBJECTS:
+            raise self._excess(f"{MAX_OBJECTS} objects")
         self._look_at = max(self._left - _STEPS_BETWEEN_LOOKS, 0)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from mqs_dll.contract.abi import ResultCode, TypeSizes
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TypeHandle
-from mqs_dll.library.service import END_OF_LIST, FIRST_TOKEN, MOST_WORDS, OK, Service, sentence_of_debugger
+from mqs_dll.library.service import END_OF_LIST, FIRST_TOKEN, MAX_WORDS, OK, Service, sentence_of_debugger
 
 HEADER = struct.Struct("=IIqQQ")
 SOCKET = 3
@@ -159,7 +159,7 @@ class HelperProcess:
         found = self._channel.ask(What.FETCH, self._number, address, code=size)
         if found.code == ResultCode.OK:
             return found.data
-        words = found.data[:MOST_WORDS] if found.number else None
+        words = found.data[:MAX_WORDS] if found.number else None
         raise TargetReadError(address, size, why=sentence_of_debugger(found.code, words))
 
     def to_host(self, data: bytes) -> bytes:

@@ -1,11 +1,11 @@
-"""Reads of the target's memory: few, large, remembered for one sweep, and never beyond a bound.
+"""Reads of the target's memory: few, large, cached for one sweep, and never beyond a bound.
 
 A debugger may be remote, so that each fetch is a round trip; and a fetch that touches an unmapped page fails
 whole. So memory is fetched in aligned blocks of a few pages, a failed block is tried again as the pages that
-were asked for, and what was read is remembered until ``forget``, as is what walkers make of it (``remembered``).
-The next sweep reads the same again, and keeps what was made of it where nothing differs (``renew``).
+were asked for, and what was read is cached until ``forget``, as is what walkers make of it (``cached_per_sweep``).
+The next sweep reads the same again, and keeps what was made of it where nothing differs (``revalidate``).
 Target memory is hostile: every walk here is bounded by a count that the caller gives, all that one call of the
-interface does by one allowance (bounds.py), and a null or wild pointer fails without a round trip.
+interface does by one budget (bounds.py), and a null or wild pointer fails without a round trip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.contract.interface import TargetProcess
-from mqs_dll.library.bounds import MOST_OBJECTS, Allowance
+from mqs_dll.library.bounds import MAX_OBJECTS, Budget
 
 PAGE = 4096
 """Bytes of the smallest page of x86_64 and aarch64: no fetch of one such page can fail half."""
@@ -27,20 +27,20 @@ PAGE = 4096
 BLOCK = 4 * PAGE
 """Bytes that are fetched around an address when nothing is known of the neighbourhood."""
 
-MOST_RENEWED = 1 << 25
-MOST_RENEWED_FETCHES = 1 << 10
+MAX_REVALIDATED = 1 << 25
+MAX_REVALIDATED_FETCHES = 1 << 10
 """Bytes and fetches of a sweep that the next one does again to see whether anything has changed."""
 
-MOST_AHEAD = 16 * BLOCK
+MAX_AHEAD = 16 * BLOCK
 """Bytes of the largest fetch of what nobody has asked for yet."""
 
-LARGEST_FETCH = 1 << 20
+MAX_FETCH = 1 << 20
 """Bytes of the largest single fetch; longer arrays take several."""
 
-LARGEST_READ = 1 << 26
+MAX_READ = 1 << 26
 """Bytes that are read as one: a table of eight million pointers."""
 
-MOST_KEPT = 1 << 27
+MAX_KEPT = 1 << 27
 """Bytes of a sweep that are kept from one call to the next."""
 
 LOWEST_ADDRESS = PAGE
@@ -73,8 +73,8 @@ class Memory:
         if process.to_host(b"\x01\x00\x00\x00") != struct.pack("=i", 1):
             raise WordSizeError("the target has another byte order than this host")
         self._process = process
-        self._allowance = Allowance()
-        self.spend, self.spend_objects = self._allowance.spend, self._allowance.spend_objects
+        self._budget = Budget()
+        self.charge, self.charge_objects = self._budget.charge, self._budget.charge_objects
         self._kept = 0
         """About how many objects the calls have made since all was dropped."""
         self._fetches: list[tuple[int, int, bytes | None]] = []
@@ -87,50 +87,50 @@ class Memory:
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
         self._unreadable: set[int] = set()
         """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
-        self.made: dict[Hashable, Any] = {}
-        """What methods that are ``remembered`` have returned, by their object, the method and its arguments."""
+        self.cache: dict[Hashable, Any] = {}
+        """What methods that are ``cached_per_sweep`` have returned, by their object, the method and its arguments."""
 
     @property
     def excesses(self) -> int:
         """How often a call did more than it may, or tried to; a walker may have gone on without what was refused."""
-        return self._allowance.excesses
+        return self._budget.excesses
 
     def begin(self) -> None:
         """Begin a call: it may do as much as any. What calls before it have left is dropped where that is much."""
-        self._kept += self._allowance.made
-        if self._kept > MOST_OBJECTS // 2 or self._fetched > MOST_KEPT:
+        self._kept += self._budget.made
+        if self._kept > MAX_OBJECTS // 2 or self._fetched > MAX_KEPT:
             self._drop()
-        self._allowance.begin()
+        self._budget.begin()
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
         self._in_sweep = False
         self._drop()
 
-    def renew(self) -> None:
+    def revalidate(self) -> None:
         """Begin a sweep: the process may have run since the last one.
 
         What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
         differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
         last sweep or here, leaves nothing for the next one.
         """
-        pages, unreadable, made, known = self._pages, self._unreadable, self.made, self._fetches
+        pages, unreadable, made, known = self._pages, self._unreadable, self.cache, self._fetches
         can_hold = (
             self._in_sweep
-            and self._fetched <= MOST_RENEWED
-            and len(known) <= MOST_RENEWED_FETCHES
-            and self._allowance.excesses == self._excesses
+            and self._fetched <= MAX_REVALIDATED
+            and len(known) <= MAX_REVALIDATED_FETCHES
+            and self._budget.excesses == self._excesses
         )
         self.forget()  # until all of it is known to be the same: what fails in between leaves nothing
         if can_hold:
             self._in_sweep = True
             if all(self._is_unchanged(*fetch) for fetch in known):
-                self._pages, self._unreadable, self.made = pages, unreadable, made
+                self._pages, self._unreadable, self.cache = pages, unreadable, made
             else:
                 for address, _, data in self._fetches:
                     if data is not None:
                         self._remember(data, address)
-        self._excesses = self._allowance.excesses
+        self._excesses = self._budget.excesses
         self._in_sweep = True
 
     def distrust(self) -> None:
@@ -148,7 +148,7 @@ class Memory:
         self._unreadable = set()
         self._fetches, self._fetched = [], 0
         self._kept = 0
-        self.made = {}  # a new one: an iterator that was left alone may still add to the old one
+        self.cache = {}  # a new one: an iterator that was left alone may still add to the old one
 
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
         """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
@@ -157,7 +157,7 @@ class Memory:
             TargetReadError: any of the bytes can't be read.
             TooMuchError: the call has read more than any may.
         """
-        self.spend(1)
+        self.charge(1)
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
@@ -189,7 +189,7 @@ class Memory:
         if found is not None:
             data, base = found
             if base <= address and address + format.size <= base + len(data):
-                self.spend(1)
+                self.charge(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
         return format.unpack_from(data, offset)
@@ -219,7 +219,7 @@ class Memory:
         """
         if count == 0:
             return ()
-        self.spend_objects(count)
+        self.charge_objects(count)
         data, offset = self.locate(address, WORD * count)
         return struct.unpack_from(f"<{count}Q", data, offset)
 
@@ -261,19 +261,19 @@ class Memory:
     # ------------------------------------------------------------ fetching
 
     def _fetch(self, address: int, size: int) -> bytes:
-        self._allowance.spend_fetch(size)
+        self._budget.spend_fetch(size)
         data = None
         try:
             data = self._process.fetch(address, size)
         finally:
             self._fetched += size
-            if self._in_sweep and self._fetched <= MOST_RENEWED:
+            if self._in_sweep and self._fetched <= MAX_REVALIDATED:
                 self._fetches.append((address, size, data))
         return data
 
     def _read(self, address: int, size: int) -> tuple[bytes, int]:
         """Fetch the blocks around a range, or at least its pages, or at least the range; return bytes and address."""
-        if size <= LARGEST_FETCH:
+        if size <= MAX_FETCH:
             for base, end in self._around(address, size):
                 try:
                     data = self._fetch(base, end - base)
@@ -287,11 +287,9 @@ class Memory:
                 if address // PAGE == (address + size - 1) // PAGE:
                     self._unreadable.add(address // PAGE)
                 raise
-        if size > LARGEST_READ:
-            raise TooMuchError(f"{LARGEST_READ} bytes at once")
-        pieces = [
-            self._fetch(address + done, min(LARGEST_FETCH, size - done)) for done in range(0, size, LARGEST_FETCH)
-        ]
+        if size > MAX_READ:
+            raise TooMuchError(f"{MAX_READ} bytes at once")
+        pieces = [self._fetch(address + done, min(MAX_FETCH, size - done)) for done in range(0, size, MAX_FETCH)]
         return b"".join(pieces), address
 
     def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
@@ -303,7 +301,7 @@ class Memory:
         first, end = address - address % BLOCK, -(-(address + size) // BLOCK) * BLOCK
         data, base = self._pages.get(first // PAGE - 1, (b"", 0))
         if len(data) >= BLOCK and base // PAGE - 1 in self._pages:
-            pages = range(end // PAGE, (first + min(2 * len(data), MOST_AHEAD)) // PAGE)
+            pages = range(end // PAGE, (first + min(2 * len(data), MAX_AHEAD)) // PAGE)
             ahead = next((page for page in pages if page in self._pages), pages.stop) * PAGE
             if ahead > end:
                 yield first, ahead
@@ -343,19 +341,19 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-def remembered(
+def cached_per_sweep(
     method: Callable[Concatenate[ReaderT, Params], Result],
 ) -> Callable[Concatenate[ReaderT, Params], Result]:
     """Make a method's answer hold for one sweep: it is worked out once, until the memory is told to ``forget``.
 
-    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not remembered, nor
+    For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not cached, nor
     is what was worked out without something that the call was no longer allowed to read: the next call is.
     """
 
     @wraps(method)
     def once(self: ReaderT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         memory = self._memory
-        made = memory.made
+        made = memory.cache
         key = (self, method, *args)
         found: Result = made.get(key, _NOTHING)
         if found is _NOTHING:

@@ -35,7 +35,7 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 FIRST_TOKEN = 0x4D51_5300_0001
 
 _STANDARD_CODES = (ResultCode.NO_INFORMATION, ResultCode.END_OF_LIST)
-MOST_WORDS = 200
+MAX_WORDS = 200
 """Bytes of a debugger's words; more is no sentence."""
 
 

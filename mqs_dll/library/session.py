@@ -48,7 +48,7 @@ STANDARD_TEXTS = {
 }
 
 
-LONGEST_MESSAGE = (1 << 63) - 1
+MAX_MESSAGE_LENGTH = (1 << 63) - 1
 """Bytes that the interface can express; counts and sizes of types may both be absurd."""
 
 
@@ -279,7 +279,7 @@ class ProcessSession(_BaseSession):
     def update_communicator_list(self) -> None:
         """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
         self._cursor = self._operations = self._entries = None
-        self._renew()
+        self._revalidate()
         mpi = self._attach()
         with self._nothing_kept_of_failures():
             entries = mpi.communicators()
@@ -292,7 +292,7 @@ class ProcessSession(_BaseSession):
             self.update_communicator_list()
         is_new_sweep, self._cursor, self._operations = self._cursor is not None, None, None
         if is_new_sweep:
-            self._renew()
+            self._revalidate()
         self._cursor = 0
 
     @_call
@@ -356,7 +356,7 @@ class ProcessSession(_BaseSession):
         entry = self._need_current()
         assert self._cursor is not None
         if (self._cursor, queue) in self._listed:
-            self._renew()
+            self._revalidate()
         self._listed.add((self._cursor, queue))
         self._operations = self._attach().operations(entry, Queue(queue))
         self._failure = None
@@ -374,7 +374,7 @@ class ProcessSession(_BaseSession):
             raise self._failure
         try:
             operation = next(self._operations, None)
-            if operation is not None and max(operation.desired_length, operation.actual_length) > LONGEST_MESSAGE:
+            if operation is not None and max(operation.desired_length, operation.actual_length) > MAX_MESSAGE_LENGTH:
                 raise BrokenStructureError(
                     "the queue is broken: an operation says that it has more bytes than memory has"
                 )
@@ -386,10 +386,10 @@ class ProcessSession(_BaseSession):
             raise
         return operation
 
-    def _renew(self) -> None:
+    def _revalidate(self) -> None:
         self._listed.clear()
         if self._mpi is not None:
-            self._mpi.renew()
+            self._mpi.revalidate()
 
     @contextmanager
     def _nothing_kept_of_failures(self) -> Iterator[None]:

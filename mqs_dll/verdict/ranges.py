@@ -10,7 +10,7 @@ MAX_RUNS = 12
 Interval = tuple[int, int]
 """The first and the last of numbers that follow each other."""
 
-SHORTEST_STRIDE = 5
+MIN_STRIDE = 5
 """Members of a progression that is worth "0-98:2"."""
 
 
@@ -53,7 +53,7 @@ def _runs(ordered: Sequence[int]) -> list[tuple[int, int, int]]:
     while start < len(ordered):
         end = _end_of_run(ordered, start)
         step = ordered[start + 1] - ordered[start] if end - start > 1 else 1
-        if step > 1 and end - start < SHORTEST_STRIDE:
+        if step > 1 and end - start < MIN_STRIDE:
             end, step = start + 1, 1
         runs.append((ordered[start], ordered[end - 1], step))
         start = end

@@ -64,7 +64,7 @@ class Doctor:
         return Result(code, *self._capfd.readouterr())
 
     def json(self, where: object, *codes: int) -> dict[str, Any]:
-        """Return the document, after a look that ends with one of these exit codes; 0 and 1 when none is given."""
+        """Return the document, after a sample that ends with one of these exit codes; 0 and 1 when none is given."""
         result = self(where, "--json")
         assert result.err == ""
         assert result.code in (codes or (0, 1))

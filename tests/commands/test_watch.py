@@ -179,7 +179,7 @@ def test_what_could_not_be_counted_is_never_a_number(one: Rank, counts: list[str
     ("seconds", "shown"), [(None, "-"), (0.4, "0 s"), (99.0, "99 s"), (600.0, "10 min"), (36_000.0, "10 h")]
 )
 def test_the_time_without_a_change_has_two_digits(seconds: float | None, shown: str) -> None:
-    """It is in seconds, minutes or hours; at the first look it isn't known."""
+    """It is in seconds, minutes or hours; at the first sample it isn't known."""
     assert " ".join(rows(job(rank(0)), [seconds])[0][4:-1]) == shown
 
 
@@ -217,7 +217,7 @@ def test_a_row_that_does_not_fit_is_clipped_when_there_is_no_room_for_two_lines(
     assert " ".join(printed(high)).count("word") == 15 * 20
 
 
-# ---------------------------------------------------------------- look after look
+# ---------------------------------------------------------------- sample after sample
 
 
 def frames_of(*looks: Job, count: int | None = None) -> tuple[list[str], list[Job]]:
@@ -384,7 +384,7 @@ def command(running: Running, *options: str) -> list[str]:
 
 
 def test_frames_follow_each_other_in_a_pipe(running: Running) -> None:
-    """Without a terminal each look is plain text, with a row for each rank, and --count ends it with exit code 0."""
+    """Without a terminal each sample is plain text, with a row for each rank, and --count ends it with exit code 0."""
     done = subprocess.run(
         command(running, "--count", "2", "--interval", "1100ms"),
         capture_output=True,

@@ -28,7 +28,7 @@ from mqs_dll.debugger.collect import ProcessReader, take_snapshot
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.cores import read_cores
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.facts import MAX_RANKS
 from mqs_dll.job.records import RankState
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Snapshot
 from mqs_dll.library.session import Library
@@ -544,7 +544,7 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
             ({"PMIX_NAMESPACE": "a@10", "PMIX_RANK": "0"}, {"PMIX_NAMESPACE": "a@9", "PMIX_RANK": "1"}),
             [(0, 1), (1, 0)],
         ),
-        (({"PMI_RANK": str(MOST_RANKS)}, {"PMI_RANK": "2", "PMI_SPAWNED": "1"}), [(0, None), (1, 2)]),
+        (({"PMI_RANK": str(MAX_RANKS)}, {"PMI_RANK": "2", "PMI_SPAWNED": "1"}), [(0, None), (1, 2)]),
     ],
     ids=["spawned, Open MPI", "two jobs", "spawned, MPICH", "spawned late", "no rank"],
 )

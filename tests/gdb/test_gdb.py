@@ -66,7 +66,7 @@ def hang(compiler: Compiler) -> Iterator[list[int]]:
 
 
 def test_a_job_is_its_inferiors(hang: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``mqs job`` in gdb judges by one look at all inferiors and gdb's frames; a shell can load what it saves."""
+    """``mqs job`` in gdb judges by one sample of all inferiors and gdb's frames; a shell can load what it saves."""
     more = enumerate(hang[1:], start=2)
     attached = [each for number, pid in more for each in ("add-inferior", f"inferior {number}", f"attach {pid}")]
     file = tmp_path / "job.json"

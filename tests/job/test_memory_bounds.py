@@ -18,7 +18,7 @@ from mqs_dll.contract.interface import TargetImage
 from mqs_dll.job import json_memory as json_memory
 from mqs_dll.job import saved
 from mqs_dll.library import bounds
-from mqs_dll.library.memory import MOST_KEPT, Memory
+from mqs_dll.library.memory import MAX_KEPT, Memory
 from mqs_dll.library.session import Library
 from tests.support.hostile_inputs import BASE, INPUTS, Endless
 from tests.support.memory_image import MemoryImage
@@ -28,7 +28,7 @@ from tests.support.targets import python_module
 ADDRESS_SPACE = 512 << 20
 """Bytes, of which the interpreter and drgn take two hundred million."""
 
-MOST_TAKEN = 200
+MAX_TAKEN = 200
 """MiB of memory in use, more than before."""
 
 PATIENCE = 100.0
@@ -118,7 +118,7 @@ def test_what_would_take_too_much_memory_is_refused_by_a_sentence(name: str, tmp
     found = _read(name, tmp_path)
     said = f"{found['outcome']} {found['text']}".removeprefix("Outcome ")
     assert re.match(REFUSED[name], said, re.DOTALL), found
-    assert found["peak"] - found["before"] < MOST_TAKEN, found
+    assert found["peak"] - found["before"] < MAX_TAKEN, found
 
 
 def test_a_large_job_is_read_in_as_much(tmp_path: Path) -> None:
@@ -162,18 +162,18 @@ def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_no_job(tmp_path: P
 def test_what_calls_have_left_is_dropped_where_it_is_much() -> None:
     """Bytes that were read, and what was made of them, are kept from call to call up to a bound."""
     memory = Memory(Endless({}, 3))
-    memory.renew()
-    for place in range(MOST_KEPT >> 20):
+    memory.revalidate()
+    for place in range(MAX_KEPT >> 20):
         memory.begin()
         memory.read(BASE + (place << 20), 1 << 20)
-        memory.made["something"] = 7
-    assert memory.made
+        memory.cache["something"] = 7
+    assert memory.cache
     memory.read(BASE - (1 << 20), 8)
     memory.begin()
-    assert not memory.made
-    memory.made["something"] = memory.pointers(BASE, bounds.MOST_OBJECTS // 2 + 1)
+    assert not memory.cache
+    memory.cache["something"] = memory.pointers(BASE, bounds.MAX_OBJECTS // 2 + 1)
     memory.begin()
-    assert not memory.made
+    assert not memory.cache
 
 
 def test_the_end_of_all_memory_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from mqs_dll.contract.abi import TypeSizes
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.library import bounds
-from mqs_dll.library.bounds import BYTES_OF_A_STEP, MOST_STEPS
-from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, PAGE, Memory, bounded, remembered
+from mqs_dll.library.bounds import BYTES_OF_A_STEP, MAX_STEPS
+from mqs_dll.library.memory import BLOCK, MAX_FETCH, PAGE, Memory, bounded, cached_per_sweep
 from mqs_dll.library.mpi import stack
 from tests.support.memory_image import MemoryImage
 
@@ -53,7 +53,7 @@ class _Counter:
         self._memory = memory
         self.times = 0
 
-    @remembered
+    @cached_per_sweep
     def half(self, number: int) -> int:
         """Return the half of an even number."""
         self.times += 1
@@ -98,25 +98,25 @@ def test_an_unmapped_address_is_named_in_the_error() -> None:
 
 def test_long_arrays_are_fetched_in_pieces() -> None:
     """No single fetch is larger than the limit, and the pieces are put together in order."""
-    count = LARGEST_FETCH // 8 + 1000
+    count = MAX_FETCH // 8 + 1000
     target = MemoryImage({BASE: struct.pack(f"<{count}Q", *range(count))})
     assert Memory(target).pointers(BASE, count) == tuple(range(count))
-    assert max(size for _, size in target.fetches) <= LARGEST_FETCH
+    assert max(size for _, size in target.fetches) <= MAX_FETCH
 
 
 def test_one_call_may_do_so_much_whatever_it_does() -> None:
     """Steps of walks, structs that are read and bytes that are fetched have one bound, anew for each call."""
     memory = Memory(MemoryImage({BASE: b"a" * BLOCK}))
-    memory.spend(MOST_STEPS - BLOCK // BYTES_OF_A_STEP - 3)
+    memory.charge(MAX_STEPS - BLOCK // BYTES_OF_A_STEP - 3)
     memory.pointer(BASE)
     memory.unpack(struct.Struct("<Q"), BASE)
-    memory.spend(1)
+    memory.charge(1)
     for step in (
-        lambda: memory.spend(1),
+        lambda: memory.charge(1),
         lambda: memory.pointer(BASE),
         lambda: memory.unpack(struct.Struct("<Q"), BASE),
     ):
-        with pytest.raises(TooMuchError, match=str(MOST_STEPS)):
+        with pytest.raises(TooMuchError, match=str(MAX_STEPS)):
             step()
     memory.begin()
     assert memory.read(BASE, 1) == b"a"
@@ -124,7 +124,7 @@ def test_one_call_may_do_so_much_whatever_it_does() -> None:
 
 def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetches of a call are counted, also those that fail, and its time runs out between them and between steps."""
-    monkeypatch.setattr(bounds, "MOST_FETCHES", 3)
+    monkeypatch.setattr(bounds, "MAX_FETCHES", 3)
     memory = Memory(MemoryImage({BASE: b"a" * PAGE}))
     for page in range(3):
         with pytest.raises(TargetReadError):
@@ -133,12 +133,12 @@ def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.Monkey
         memory.prefetch([BASE], 8)
     memory.begin()
     memory.prefetch([BASE], 8)
-    monkeypatch.setattr(bounds, "MOST_SECONDS", 0)
+    monkeypatch.setattr(bounds, "MAX_SECONDS", 0)
     memory.begin()
     with pytest.raises(TooMuchError, match="0 seconds"):
         memory.prefetch([BASE], 8)
     with pytest.raises(TooMuchError, match="0 seconds"):
-        memory.spend(MOST_STEPS // 2)
+        memory.charge(MAX_STEPS // 2)
 
 
 def test_a_string_ends_at_its_nul_or_at_the_limit() -> None:
@@ -189,15 +189,15 @@ def test_what_was_made_of_unchanged_memory_holds_in_the_next_sweep() -> None:
     counter = _Counter(memory)
     for _ in range(3):
         target.fetches.clear()
-        memory.renew()
+        memory.revalidate()
         assert (memory.read(BASE, 4), counter.half(4)) == (b"old!", 2)
         assert target.fetches == [(BASE, BLOCK)]
     assert counter.times == 1
     target.pages[BASE] = b"new!" * BLOCK
-    memory.renew()
+    memory.revalidate()
     assert (memory.read(BASE, 4), counter.half(4), counter.times) == (b"new!", 2, 2)
     memory.forget()
-    memory.renew()
+    memory.revalidate()
     assert (counter.half(4), counter.times) == (2, 3)
 
 
@@ -209,7 +209,7 @@ def test_a_page_that_becomes_readable_is_a_change() -> None:
     for mapped, times in ((False, 1), (False, 1), (True, 2)):
         if mapped:
             target.pages[BASE] = b"new!" * BLOCK
-        memory.renew()
+        memory.revalidate()
         if mapped:
             assert memory.read(BASE, 4) == b"new!"
         else:
@@ -269,7 +269,7 @@ def test_a_sweep_that_could_not_begin_leaves_nothing_for_the_next_one(
     target = MemoryImage({BASE: b"same" * BLOCK, far: b"old!" * BLOCK})
     memory = Memory(target)
     counter = _Counter(memory)
-    memory.renew()
+    memory.revalidate()
     assert (memory.read(BASE, 4), memory.read(far, 4), counter.half(4)) == (b"same", b"old!", 2)
     target.pages[far] = b"new!" * BLOCK
     left = iter(range(1))
@@ -280,10 +280,10 @@ def test_a_sweep_that_could_not_begin_leaves_nothing_for_the_next_one(
         return MemoryImage.fetch(target, *args) if is_in_fetch else b""
 
     with monkeypatch.context() as patch:
-        patch.setattr(target if is_in_fetch else memory._allowance, "fetch" if is_in_fetch else "spend_fetch", fail)
+        patch.setattr(target if is_in_fetch else memory._budget, "fetch" if is_in_fetch else "spend_fetch", fail)
         with pytest.raises(type(error)):
-            memory.renew()
-    memory.renew()
+            memory.revalidate()
+    memory.revalidate()
     assert (memory.read(BASE, 4), memory.read(far, 4)) == (b"same", b"new!")
     assert (counter.half(4), counter.times) == (2, 2)
 
@@ -294,7 +294,7 @@ class _Patient:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    @remembered
+    @cached_per_sweep
     def seen(self) -> int:
         """Return how many of two places could be read."""
         seen = 0
@@ -309,9 +309,9 @@ def test_what_a_call_was_not_allowed_to_read_is_read_by_the_next_one(monkeypatch
     """An answer that was worked out without it isn't remembered, neither in this sweep nor in the next one."""
     memory = Memory(MemoryImage({BASE: b"a" * BLOCK, BASE + (1 << 20): b"b" * BLOCK}))
     patient = _Patient(memory)
-    memory.renew()
+    memory.revalidate()
     with monkeypatch.context() as patch:
-        patch.setattr(bounds, "MOST_FETCHES", 1)
+        patch.setattr(bounds, "MAX_FETCHES", 1)
         assert patient.seen() == 1
     memory.begin()
     assert patient.seen() == 2

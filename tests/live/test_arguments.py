@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mqs_dll.debugger.job.stacks.arguments import PATIENCE
+from mqs_dll.debugger.job.stacks.arguments import TIME_BUDGET
 from tests.support.arguments_matrix import FILE, Argument, cells, row_of, table, write
 from tests.support.blocked_calls import blocked_calls
 from tests.support.jobs import Compiler
@@ -31,7 +31,7 @@ def test_the_arguments_of_a_blocked_call_are_right_or_unknown(
     mpi: Mpi, transport: Transport, compiler: Compiler, matrix: Matrix
 ) -> None:
     """Nothing is wrong, and most is known."""
-    with PATIENCE.within(math.inf if COMPARED.get(mpi.name) == transport.name else SECONDS):
+    with TIME_BUDGET.within(math.inf if COMPARED.get(mpi.name) == transport.name else SECONDS):
         found = blocked_calls(compiler, mpi, transport)
     assert [each for each in found if each.is_wrong] == []
     assert 4 * sum(each.is_right for each in found) > 3 * len(found)

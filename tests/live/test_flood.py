@@ -64,7 +64,7 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
 
 def test_a_process_has_a_number_of_operations_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all of its queues together: a library that lists them without end keeps nobody."""
-    monkeypatch.setattr(collect, "_MOST_OPERATIONS", 5)
+    monkeypatch.setattr(collect, "_MAX_OPERATIONS", 5)
     room = collect._Room(time.monotonic() + 60)
     first, second = (room.queue(cast(Any, _Endless()), queue) for queue in (Queue.SENDS, Queue.UNEXPECTED))
     assert (len(first.operations), len(second.operations)) == (5, 0)
@@ -95,7 +95,7 @@ def test_with_more_requests_than_are_read_no_queue_is_whole(
         started.wait_until_ready()
         found = find_job(started.launcher.pid)
         whole = read_job(found, cast(OpenQueues, open_core))
-        monkeypatch.setattr(requests, "MOST_LIVE", 0)
+        monkeypatch.setattr(requests, "MAX_LIVE", 0)
         cut = read_job(found, cast(OpenQueues, open_core))
     for each in _queues(whole):
         assert each.broken is None
@@ -159,7 +159,7 @@ def test_a_flood_of_messages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rank_that_is_flooded_is_not_stopped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look takes seconds, and what it can't read stays unread; other suspicions are looked at again."""
+    """Each sample takes seconds, and what it can't read stays unread; other suspicions are looked at again."""
     waits = [still(0, receive(1, tag=7), *(unexpected(1, 8) for _ in range(3)), call="MPI_Recv"), still(1)]
     assert is_suspected(job(*waits))
     monkeypatch.setattr(remarks, "MANY", 3)

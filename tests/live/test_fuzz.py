@@ -20,11 +20,11 @@ CASES = 10_000
 EXAMPLES = 150
 """Of each job, that are looked for among all that could be."""
 
-MOST_MEMORY = 512 << 20
+MAX_MEMORY = 512 << 20
 """Bytes of address space beyond what the tests take: a count that is believed would need more."""
 
-MOST_FETCHES = 20_000
-MOST_SECONDS = 10.0
+MAX_FETCHES = 20_000
+MAX_SECONDS = 10.0
 """No sweep over a job of this size, however its memory looks, may take more: a walk without a bound would."""
 
 pytestmark = scenes((mpi, transport, DOZEN) for mpi, transport in harm.places())
@@ -36,11 +36,11 @@ def test_harm_gives_records_or_errors_and_never_a_crash(scene: Scene, target: Ta
     What can't be read is missed by a sentence, a -1, or a name for what is unknown: nothing else changes.
     """
     kinds = set()
-    with limited_memory(MOST_MEMORY):
+    with limited_memory(MAX_MEMORY):
         for case in harm.cases(target, scene.job.transport, range(CASES // len(harm.places()))):
             assert not case.wrong, case
-            assert case.fetches < MOST_FETCHES, case
-            assert case.seconds < MOST_SECONDS, case
+            assert case.fetches < MAX_FETCHES, case
+            assert case.seconds < MAX_SECONDS, case
             assert "all the memory" not in str(case.error), case
             kinds.add(case.kind)
     assert len(kinds) == len(harm.KINDS)

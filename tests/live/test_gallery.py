@@ -45,7 +45,7 @@ FLOOD = "flood.c"
 """The one whose lists are so long that they end where the time for them does."""
 
 LONG, SHORT = "300ms", "100ms"
-"""Between two looks at what is fine, which must have had time to go on, and at what hangs."""
+"""Between two samples at what is fine, which must have had time to go on, and at what hangs."""
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def test_what_cuts_an_update_off_leaves_nothing_that_is_passed_off_as_new(
 
     target.write(place, 77, 4)
     with monkeypatch.context() as patch:
-        patch.setattr(bounds, "MOST_FETCHES", 2)
+        patch.setattr(bounds, "MAX_FETCHES", 2)
         with pytest.raises(TooMuchError):
             session.update_communicator_list()
     assert 77 in _tags(session)

@@ -19,7 +19,7 @@ from mqs_dll.library.memory import PAGE
 from mqs_dll.library.mpi.mpich import handles
 from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.library.mpi.mpich.ch4 import ofi_contexts, ucx
-from mqs_dll.library.mpi.mpich.pools import MOST_BLOCKS
+from mqs_dll.library.mpi.mpich.pools import MAX_BLOCKS
 from mqs_dll.library.session import Library
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import (
@@ -115,10 +115,10 @@ def test_counts_that_multiply_are_given_up(scene: Scene) -> None:
         alloc = mpi._pools._alloc
         block = alloc.at(mpi._memory, requests.record).direct
         table = next(each.address for each in mpi._identity.library.segments if each.executable)
-        target.overlay[table] = struct.pack("<Q", block) * MOST_BLOCKS
+        target.overlay[table] = struct.pack("<Q", block) * MAX_BLOCKS
         target.write(pool.record + alloc.offsets["initialized"], 1, 4)
         target.write(pool.record + alloc.offsets["indirect"], table)
-        target.write(pool.record + alloc.offsets["indirect_size"], MOST_BLOCKS, 4)
+        target.write(pool.record + alloc.offsets["indirect_size"], MAX_BLOCKS, 4)
         if "indirect_block_size" in alloc.offsets:
             target.write(pool.record + alloc.offsets["indirect_block_size"], 1 << 16, 4)
         with pytest.raises(TooMuchError):

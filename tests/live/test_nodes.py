@@ -225,7 +225,7 @@ def hung(kept: Hung) -> NodesJob:
     return kept.job()
 
 
-# ---------------------------------------------------------------- other looks at the same job
+# ---------------------------------------------------------------- other readings of the same job
 
 
 def test_named_nodes_are_asked_and_no_others(nodes: Nodes, hung: NodesJob) -> None:

@@ -146,5 +146,5 @@ def said(pid: int, queue: Queue) -> list[Words]:
 
 
 def words_of(seen: Seen, queue: Queue) -> list[Words]:
-    """Return what the lines of the operations in a look at a process say."""
+    """Return what the lines of the operations in a sample of a process say."""
     return [read(each.extra_text) for found in seen.communicators for each in found.queues[queue].operations]

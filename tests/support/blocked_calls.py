@@ -71,7 +71,7 @@ class _Looks:
     def inside(self, call: str) -> tuple[CallStack, float]:
         """Return the stack in a call, once it is there, and what following it took.
 
-        A look costs a stop of a process that is busy, on a machine that may be, too: most often one is enough.
+        A sample costs a stop of a process that is busy, on a machine that may be, too: most often one is enough.
         """
         deadline = time.monotonic() + _SECONDS
         while True:

@@ -41,7 +41,7 @@ HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 
 UNKNOWN = -1
 
-LONGEST_HEADER = 256
+MAX_HEADER_LENGTH = 256
 """Bytes before the payload of a message."""
 
 
@@ -380,7 +380,7 @@ def unheld(seen: Sequence[Seen], truth: Sequence[Seen], target: Tampered, comput
             buffer = operation.buffer
             if computed or buffer in buffers:
                 continue
-            if not _is_told(range(max(buffer - LONGEST_HEADER, 0), buffer + 1), target):
+            if not _is_told(range(max(buffer - MAX_HEADER_LENGTH, 0), buffer + 1), target):
                 yield f"{each.record}: no memory holds {buffer:#x} of {operation}"
 
 

@@ -2,7 +2,7 @@
 
 Every receive has room for its message, and nobody waits in vain: whatever is said against such a job is wrong.
 Messages are under way between the ranks, where no queue shows them, until their receiver takes them in, which it does
-only inside MPI; small ones leave nothing behind at their sender. A look freezes one rank after another while the rest
+only inside MPI; small ones leave nothing behind at their sender. A sample freezes one rank after another while the rest
 run on.
 """
 
@@ -24,7 +24,7 @@ from tests.support.made_up_job import ANY
 EAGER = 256
 """Bytes of the largest message whose send ends at once."""
 
-MOST_SKEW = 3
+MAX_SKEW = 3
 """Turns that the others have between the freezing of one rank and of the next."""
 
 
@@ -113,7 +113,7 @@ class HealthyJob:
         for rank in self._numbers.sample(range(len(self.ranks)), len(self.ranks)):
             shown[rank] = self._show(rank, earlier[rank] if earlier else None, numbered=numbered)
             running = [each for each in range(len(self.ranks)) if each not in shown]
-            for _ in range(self._numbers.randint(0, MOST_SKEW) if running else 0):
+            for _ in range(self._numbers.randint(0, MAX_SKEW) if running else 0):
                 self._turn(self._numbers.choice(running))
         return [shown[rank] for rank in range(len(self.ranks))]
 

@@ -34,7 +34,7 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import PAGE, Memory
 from mqs_dll.library.mpi.mpich import views as mpich_views
-from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP, RankDecoder
+from mqs_dll.library.mpi.mpich.groups import MAX_GROUP_SIZE, RankDecoder
 from mqs_dll.library.mpi.openmpi import groups as openmpi_groups
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.containers import Containers
@@ -303,7 +303,7 @@ def _table(slots: int) -> None:
 
 def openmpi_group(folder: Path) -> None:
     """Read a dense group of sixteen million processes."""
-    _group(groups_of(1, 0, LARGEST_GROUP, b""))
+    _group(groups_of(1, 0, MAX_GROUP_SIZE, b""))
 
 
 def openmpi_group_of_many(folder: Path) -> None:
@@ -325,7 +325,7 @@ def openmpi_sparse_groups(folder: Path) -> None:
     kept = []
     for _ in range(15):
         groups._memory.begin()
-        groups._memory.made.pop((groups, "world_ranks"), None)
+        groups._memory.cache.pop((groups, "world_ranks"), None)
         kept.append(len(groups.world_ranks(CHILD)))
     raise Outcome(f"{len(kept)} times {kept[0]} ranks")
 
@@ -338,12 +338,12 @@ def _mpich(**members: int) -> RankDecoder:
 
 def mpich_map(folder: Path) -> None:
     """Read a map of sixteen million ranks that are computed."""
-    _mpich(mode=6, size=LARGEST_GROUP, stride=3, blocksize=2)._from_map(BASE, LARGEST_GROUP)
+    _mpich(mode=6, size=MAX_GROUP_SIZE, stride=3, blocksize=2)._from_map(BASE, MAX_GROUP_SIZE)
 
 
 def mpich_table(folder: Path) -> None:
     """Read a map of sixteen million ranks that stand in a table."""
-    _mpich(mode=9, size=LARGEST_GROUP, lut=BASE << 8)._from_map(BASE, LARGEST_GROUP)
+    _mpich(mode=9, size=MAX_GROUP_SIZE, lut=BASE << 8)._from_map(BASE, MAX_GROUP_SIZE)
 
 
 def mpich_pairs(folder: Path) -> None:
@@ -354,7 +354,7 @@ def mpich_pairs(folder: Path) -> None:
 def mpich_group(folder: Path) -> None:
     """Read a group of MPICH 5's with sixteen million processes."""
     layouts = layouts_with(mpich_views.MpirGroup.struct, "pmap.use_map")
-    made = _laid_out(mpich_views.MpirGroup, layouts, size=LARGEST_GROUP, use_map=1, map=BASE << 8)
+    made = _laid_out(mpich_views.MpirGroup, layouts, size=MAX_GROUP_SIZE, use_map=1, map=BASE << 8)
     RankDecoder(Memory(Endless({BASE: made}, 3)), layouts).of_group(BASE)
 
 
@@ -363,7 +363,7 @@ def many_calls(folder: Path) -> None:
     memory = Memory(Endless({}, 3))
     for number in range(40):
         memory.begin()
-        memory.made[number] = memory.pointers(BASE + (number << 24), 1 << 19)
+        memory.cache[number] = memory.pointers(BASE + (number << 24), 1 << 19)
         for block in range(4):
             memory.read(BASE + (1 << 40) + (number << 24) + (block << 20), 1 << 20)
     raise Outcome("40 calls")

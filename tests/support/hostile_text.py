@@ -42,7 +42,7 @@ from mqs_dll.verdict.conclude import conclude
 from tests.support.limited import limited_memory
 from tests.support.synthetic_job import any_source, barrier, halo, ring
 
-MOST_MEMORY = 512 << 20
+MAX_MEMORY = 512 << 20
 """Bytes of address space, more than when it begins."""
 
 RENDERED = 16
@@ -482,7 +482,7 @@ def main(words: list[str] | None = None) -> int:
     refused: Counter[str] = Counter()
     wrong: list[Result] = []
     longest = 0.0
-    with tempfile.TemporaryDirectory() as folder, limited_memory(MOST_MEMORY):
+    with tempfile.TemporaryDirectory() as folder, limited_memory(MAX_MEMORY):
         start = time.process_time()
         for case in cases(Path(folder), range(options.first, options.first + options.cases)):
             now = time.process_time()

@@ -94,7 +94,7 @@ def _rest(argument: str) -> None:
 
 
 def _kill_launcher(pid: str) -> None:
-    """Kill the launcher, and wait until its rank here has gone with it; a second look at the rest finds it dead."""
+    """Kill the launcher, and wait until its rank here has gone with it; a second sample of the rest finds it dead."""
     watch = agent.Agent._watch
 
     def changed(self: agent.Agent, message: Message) -> None:

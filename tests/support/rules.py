@@ -24,7 +24,7 @@ BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
 PROBES = ("MPI_Probe", "MPI_Mprobe")
 PARTITIONED = ("MPI_Psend_init", "MPI_Precv_init")
 LABELS = re.compile(rb"^(collective: |nonblocking collective|neighborhood collective|making of a|internal traffic)")
-LARGEST_SMALL = 16384
+MAX_SMALL = 16384
 """More than any small synchronous message of the test programs, less than any that goes by rendezvous."""
 
 HANDLE_KIND_SHIFT, PREDEFINED, HANDLE_BITS = 30, 1, 32
@@ -206,7 +206,7 @@ class OverOfi(Rules):
             return replace(found, status=Status.COMPLETE, optional=true.optional or sent)
         if sent and true.freed:  # nobody was told whether it is done
             found = replace(found, optional=True)
-        comes = not sent and true.status is Status.PENDING and true.length > LARGEST_SMALL  # all at once, maybe
+        comes = not sent and true.status is Status.PENDING and true.length > MAX_SMALL  # all at once, maybe
         return replace(found, status=None) if comes or true.status is Status.MATCHED else found
 
     def may_be_unknown(self, true: TrueOperation, communicator: TrueCommunicator) -> frozenset[str]:
@@ -513,7 +513,7 @@ def is_done_send(true: TrueOperation) -> bool:
 
 def is_small_synchronous(true: TrueOperation) -> bool:
     """Tell whether a send waits for its receive although its data has left."""
-    return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= LARGEST_SMALL
+    return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= MAX_SMALL
 
 
 @cache

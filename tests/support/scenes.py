@@ -203,7 +203,7 @@ class Scene:
     _seen: dict[str, list[Seen]] = field(default_factory=dict)
 
     def see(self, way: str) -> list[Seen]:
-        """Return what one way of looking shows of each rank; the ranks don't move, so one look is enough."""
+        """Return what one way of looking shows of each rank; the ranks don't move, so one sample is enough."""
         if way not in self._seen:
             self._seen[way] = look(self.job.mpi, way, self.processes)
         return self._seen[way]

@@ -76,7 +76,7 @@ def _look_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
 
 @cache
 def _holder() -> Holder:
-    """Return what holds processes for all looks of this process."""
+    """Return what holds processes for all samples of this process."""
     holder = Holder(speaks=False)
     atexit.register(holder.let_go)
     return holder

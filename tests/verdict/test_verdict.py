@@ -281,7 +281,7 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
 
 
 def asking(number: int, *looks: str | None, **facts: Any) -> Rank:
-    """Return a rank that is in a call that asks at each look with such a fingerprint, and outside MPI at the others."""
+    """Return a rank that is in a call that asks at samples with a fingerprint, and outside MPI at the others."""
     found = None
     for fingerprint in looks:
         stacks = [stack("MPI_Test" if fingerprint else None, fingerprint=fingerprint or "outside")]
@@ -972,7 +972,7 @@ def test_who_is_in_a_later_nonblocking_collective_has_begun_those_before() -> No
 
 
 def test_nobody_is_missing_in_a_nonblocking_collective_that_all_have_begun() -> None:
-    """What a look shows of it is a moment of its traffic."""
+    """What a sample shows of it is a moment of its traffic."""
     verdict = conclude(job(*(still(number, begun(1, source=1 - number), call="MPI_Wait") for number in range(2))))
     assert stuck(verdict, Certainty.PROVED) == []
 

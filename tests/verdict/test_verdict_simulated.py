@@ -14,7 +14,7 @@ from mqs_dll.verdict.progress import SECONDS_UNDER_WAY
 from mqs_dll.verdict.results import Certainty, Outcome, Verdict
 from tests.support.simulator.random_programs import broken, healthy
 from tests.support.simulator.running import Mpi, is_in_mpi
-from tests.support.simulator.sampling import MOST_SKEW, Product, Sampler
+from tests.support.simulator.sampling import MAX_SKEW, Product, Sampler
 from tests.support.simulator.schedule import give_time, run, run_to_rest
 from tests.support.simulator.state import Kind, Message, State
 from tests.support.simulator.truth import TooManyError, can_go_on, is_over
@@ -66,9 +66,9 @@ def test_no_rank_is_proved_stuck_at_any_moment_that_some_continuation_lets_go_on
         state, mpi = broken(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(5, 60))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MOST_SKEW)
+        seen.look(state, mpi, skew=MAX_SKEW)
         give_time(state, mpi, numbers, numbers.choice((3, 20)))
-        seen.look(state, mpi, skew=MOST_SKEW)
+        seen.look(state, mpi, skew=MAX_SKEW)
         verdict = conclude(seen.job())
         assert not wrongly_proved(verdict, state, mpi), seed
         proofs += bool(proved(verdict))
@@ -157,7 +157,7 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
         state, mpi = healthy(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(0, 40))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MOST_SKEW)
+        seen.look(state, mpi, skew=MAX_SKEW)
         before = [*state.threads]
         give_time(state, mpi, numbers, numbers.randint(1, 5))
         moved = {
@@ -165,7 +165,7 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
             for thread, was in zip(state.threads, before, strict=True)
             if thread.at != was.at and (thread.call or was.call)
         }
-        seen.look(state, mpi, skew=MOST_SKEW)
+        seen.look(state, mpi, skew=MAX_SKEW)
         outcome = conclude(seen.job()).outcome
         assert outcome is not Outcome.PROVED, seed
         ends = any(thread.call is not None and thread.call.is_end for thread in state.threads)

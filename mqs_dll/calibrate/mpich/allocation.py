@@ -31,8 +31,8 @@ LEAST = 3
 NEAR = range(-128, 128, 4)
 """Where the members of a record lie, counted from its pointer to the array."""
 
-MOST_OBJECTS = 1 << INDEX_BITS
-MOST_BLOCKS = 64
+MAX_OBJECTS = 1 << INDEX_BITS
+MAX_BLOCKS = 64
 
 Records = Sequence[Place]
 """Of each: where its pointer to the direct objects lies; their class "cls", "stride", and array "direct"; "blocks"."""
@@ -95,7 +95,7 @@ def _count(dump: Dump, first: int, stride: int, handle: int) -> int:
     """Return how many consecutive handles there are from an address on."""
     count = 0
     with suppress(UnreadableError):
-        while count < MOST_OBJECTS and dump.scalar(first + count * stride, "I") == handle + count:
+        while count < MAX_OBJECTS and dump.scalar(first + count * stride, "I") == handle + count:
             count += 1
     return count
 
@@ -215,7 +215,7 @@ def _blocks(dump: Dump, pointer: int, entry: dict[str, Any]) -> list[Array]:
     found: list[Array] = []
     with suppress(UnreadableError):
         table = dump.word(pointer)
-        for index in range(MOST_BLOCKS):
+        for index in range(MAX_BLOCKS):
             block = dump.word(table + index * WORD)
             handle = handles.first(handles.INDIRECT, entry["cls"]) + (index << INDEX_BITS)
             count = _count(dump, block, entry["stride"], handle)

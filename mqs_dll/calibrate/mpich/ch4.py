@@ -27,7 +27,7 @@ EXTENDED = "dev.ch4.am.req"
 """The member of a request that points at its extension."""
 
 HEADER = "MPIDIG_hdr_t"
-LARGEST_EXTENSION = 512
+MAX_EXTENSION = 512
 NEAR = range(-64, 128)
 """Where the parts of a message's header lie, counted from the address of the send's request in it."""
 
@@ -90,7 +90,7 @@ def find_extension(solver: MpichLayoutSolver) -> None:
     complete = solver.requests(label="received", kind="receive")
     ways = [
         (member, inside)
-        for member, inside in product(solver.room(REQUEST, "Q"), range(0, LARGEST_EXTENSION, WORD))
+        for member, inside in product(solver.room(REQUEST, "Q"), range(0, MAX_EXTENSION, WORD))
         if all(dump.word(at + member) == 0 for dump, at, _ in complete) and _all_lead_to(answers, member, inside)
     ]
     if len(ways) != 1 or len({value for *_, value in answers}) < 2:
@@ -102,7 +102,7 @@ def find_extension(solver: MpichLayoutSolver) -> None:
     # they come from a pool of their own: their distance is more than their size
     places = sorted((id(dump), at) for dump, at, _ in extensions(posted(solver), member))
     distances = [other[1] - one[1] for one, other in pairwise(places) if one[0] == other[0]]
-    solver.rooms[EXTENSION] = min([*distances, LARGEST_EXTENSION])
+    solver.rooms[EXTENSION] = min([*distances, MAX_EXTENSION])
 
 
 def _all_lead_to(answers: Sequence[KnownNumber], member: int, inside: int) -> bool:

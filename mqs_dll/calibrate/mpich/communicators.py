@@ -27,7 +27,7 @@ ATTRIBUTE_WORDS = 8
 NEARBY = range(-128, 64, 4)
 """Bytes around the addresses of MPI_COMM_WORLD and MPI_COMM_SELF where the rest of MPIR_Process is looked for."""
 
-MOST_SEARCHES = 10
+MAX_SEARCHES = 10
 """Receives that a whole process is searched for."""
 
 
@@ -211,7 +211,7 @@ def _in_network(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
         for dump, _, entry in solver.requests(label="posted", kind="receive")
         if min(entry["peer"], entry["tag"]) >= 0
         and len({_bits(solver, dump, entry, offset) for offset in offsets}) == len(offsets)
-    ][:MOST_SEARCHES]
+    ][:MAX_SEARCHES]
 
     def is_there(dump: Dump, entry: dict[str, Any], offset: int) -> bool:
         bits = struct.pack("<IHH", entry["tag"], entry["peer"], _bits(solver, dump, entry, offset))

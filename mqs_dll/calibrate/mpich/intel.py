@@ -13,7 +13,7 @@ from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver, comm_of
 from mqs_dll.calibrate.mpich.requests import REQUEST, posted, unexpected
 from mqs_dll.calibrate.offset_solver import Observation
 
-LARGEST_NUMBER = 1 << 32
+MAX_NUMBER = 1 << 32
 """A larger one is an address."""
 
 LABELS = ("posted", "eager", "synchronous")
@@ -51,7 +51,7 @@ def _order(dump: Dump, one: int, other: int, expected: bool) -> Observation:
 
     def seen(offset: int) -> Hashable:
         first, second = dump.word(one + offset), dump.word(other + offset)
-        return first < second if max(first, second) < LARGEST_NUMBER else "no numbers"
+        return first < second if max(first, second) < MAX_NUMBER else "no numbers"
 
     return Observation("which of two messages came first", expected, seen)
 

@@ -21,7 +21,7 @@ COMMS = (0x44000000, 0x44000001)
 STANDARD_COMMS = {0x101: COMMS[0], 0x102: COMMS[1]}
 """What a program calls them that uses the MPI standard's ABI."""
 
-LARGEST_HANDLE = (1 << 32) - 1
+MAX_HANDLE = (1 << 32) - 1
 
 INDEX_BITS = 12
 """Of a handle: the place in a block; the block's number is above."""
@@ -70,13 +70,13 @@ class MpichLayoutSolver(LayoutSolver):
         """
         address = self.find(dump, handle)
         if not address:
-            by = "at" if handle > LARGEST_HANDLE else "with the handle"
+            by = "at" if handle > MAX_HANDLE else "with the handle"
             raise NotFoundYet(f"there is no object {by} {STANDARD_COMMS.get(handle, handle):#x}")
         return address
 
     def find(self, dump: Dump, handle: int) -> int:
         """Return the same, 0 where there is none: a send that is over at once has a predefined request."""
-        if handle > LARGEST_HANDLE:  # the MPI standard's ABI: handles are addresses
+        if handle > MAX_HANDLE:  # the MPI standard's ABI: handles are addresses
             return handle if any(self.is_object(dump, cls, handle) for cls in handles.CLASSES) else 0
         handle = STANDARD_COMMS.get(handle, handle)
         arrays = self.arrays[dump, handles.class_of(handle)]
@@ -93,7 +93,7 @@ class MpichLayoutSolver(LayoutSolver):
 
     def handle_inside(self, dump: Dump, handle: int) -> int:
         """Return the handle that MPICH itself uses for an object of the program."""
-        return self.member(dump, self.address(dump, handle), HEAD, "handle", "I") if handle > LARGEST_HANDLE else handle
+        return self.member(dump, self.address(dump, handle), HEAD, "handle", "I") if handle > MAX_HANDLE else handle
 
     def is_object(self, dump: Dump, cls: int, address: int) -> bool:
         """Tell whether an object of a class lies at an address."""

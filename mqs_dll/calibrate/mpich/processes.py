@@ -27,7 +27,7 @@ DIRECT, OFFSET, STRIDE, STRIDE_BLOCK, LUT = range(5)
 NONE = 11
 """MPIDI_RANK_MAP_NONE."""
 
-LARGEST_MAP = 64
+MAX_MAP_SIZE = 64
 POINTER = 0x10000
 
 
@@ -67,7 +67,7 @@ def find_maps(solver: MpichLayoutSolver) -> None:
     rules = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
     tables = [_table(dump, at, ranks, "i") for dump, at, rule, ranks in rules if rule.kind == LUT]
     lut = solver.solve(MAP, "irreg.lut.lpid", tables, solver.room(COMM, "Q"))
-    near = [offset for offset in solver.room(COMM, "i") if lut - LARGEST_MAP < offset < lut]
+    near = [offset for offset in solver.room(COMM, "i") if lut - MAX_MAP_SIZE < offset < lut]
     kinds = [(dump, at, rule.kind) for dump, at, rule, _ in rules]
     begin = solver.solve_seen(
         MAP, "mode", "the kind of map", kinds, lambda dump, place: dump.scalar(place, "I") // 2, near

@@ -26,7 +26,7 @@ INFO_BYTES = 128
 """Of an entry, or of what it points at, that are searched for the key."""
 
 EXTENDED_ID_BYTES = 16
-LARGEST_HASH_TABLE = 1 << 14
+MAX_HASH_TABLE_SIZE = 1 << 14
 """Words that are searched for an entry."""
 
 
@@ -130,7 +130,7 @@ def _hash_key(dump: Dump, comm: int) -> tuple[int, ...] | None:
     table = dump.symbols["ompi_comm_hash"]
     for place in range(table.address, table.address + table.size, WORD):
         with suppress(UnreadableError):
-            entries = dump.words(dump.word(place), LARGEST_HASH_TABLE)
+            entries = dump.words(dump.word(place), MAX_HASH_TABLE_SIZE)
             for at in range(2, len(entries)):
                 if entries[at] == comm and entries[at - 1] == EXTENDED_ID_BYTES:
                     return dump.words(entries[at - 2], 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from mqs_dll.calibrate.dump import LONGEST_LIST, WORD, Dump, UnreadableError
+from mqs_dll.calibrate.dump import MAX_LIST_LENGTH, WORD, Dump, UnreadableError
 from mqs_dll.calibrate.layout_solver import INSIDE, SIZES, LayoutSolver, NotFoundYet, Place
 from mqs_dll.calibrate.offset_solver import Observation
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
@@ -116,7 +116,7 @@ class OpenMpiLayoutSolver(LayoutSolver):
         item = dump.word(sentinel + following)
         while item != sentinel:
             items.append(item)
-            if len(items) > LONGEST_LIST:
+            if len(items) > MAX_LIST_LENGTH:
                 raise UnreadableError(f"an endless ring at {sentinel:#x}")
             item = dump.word(item + following)
         return tuple(items)

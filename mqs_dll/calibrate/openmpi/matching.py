@@ -21,7 +21,7 @@ COMPONENT = "mca_pml_ob1_t"
 IS_RENDEZVOUS = {MATCH: False, RNDV: True, RGET: True}
 """By types of headers."""
 
-LARGEST_HEADER = 128
+MAX_HEADER_SIZE = 128
 FIRST_EARLY_TAG = 90
 
 
@@ -155,7 +155,7 @@ def _segment(_: OpenMpiLayoutSolver, dump: Dump, address: int, message: Entry) -
     """See a pointer and a length of bytes that end with the message's, which is its tag and then 1, 2, 3, ..."""
     size = message["bytes"]
     begin, header = dump.word(address), dump.word(address + WORD) - size
-    if not 0 < header < LARGEST_HEADER:
+    if not 0 < header < MAX_HEADER_SIZE:
         return None
     payload = bytes((message["tag"], *range(1, min(size, 256))))
     return size if dump.read(begin + header, len(payload)) == payload else None

@@ -30,7 +30,7 @@ OBJECTS = {
 """Exported objects and their classes: the linker's symbol table tells the size of each."""
 
 HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_t", "windows": "ompi_win_t"}
-LARGEST_HEADER = 512
+MAX_HEADER_SIZE = 512
 
 
 def text_behind(_: OpenMpiLayoutSolver, dump: Dump, address: int, __: Entry) -> str:
@@ -218,17 +218,17 @@ def _pool(solver: OpenMpiLayoutSolver, dump: Dump, name: str, chunks: list[list[
 def _chunks(solver: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     """See a list whose items lie right before the first elements of the chunks."""
     items, starts = solver.list_items(dump, address), pool["starts"][:-1]
-    return (*(start for start in starts for item in items if 0 < start - item < LARGEST_HEADER), len(items))
+    return (*(start for start in starts for item in items if 0 < start - item < MAX_HEADER_SIZE), len(items))
 
 
 def _size(_: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     size, stride = dump.word(address), pool["stride"]
-    return stride if pool["smallest"] <= size <= stride < size + LARGEST_HEADER else None
+    return stride if pool["smallest"] <= size <= stride < size + MAX_HEADER_SIZE else None
 
 
 def _alignment(_: OpenMpiLayoutSolver, dump: Dump, address: int, pool: Entry) -> Hashable:
     alignment = dump.word(address)
-    if alignment < WORD or alignment & (alignment - 1) or alignment > LARGEST_HEADER:
+    if alignment < WORD or alignment & (alignment - 1) or alignment > MAX_HEADER_SIZE:
         return None
     return None if any(element % alignment for element in pool["elements"]) else pool["count"]
 

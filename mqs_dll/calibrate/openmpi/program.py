@@ -34,7 +34,7 @@ EARLY_FIRST_BYTES = 900_000
 
 MANY_REQUESTS = 150
 ATTACHED_BYTES = 4 << 20
-LARGEST_TAG = 32767
+MAX_TAG = 32767
 PML = "OMPI_MCA_pml"
 CONTEXTS = "OMPI_MCA_mtl_ofi_num_ctxts"
 """What mpiexec was told with --mca."""
@@ -69,14 +69,14 @@ NO_TOPOLOGY, CARTESIAN, GRAPH = range(3)
 SPARSE_GROUPS = (("strided", [0, 2]), ("strided", [1, 2]), ("strided", [0, 1, 2]), ("bmap", [0, 2]), ("bmap", [1, 2]))
 """Groups that are stored as a part of their parent: how, as in the name of Open MPI's function, and their members."""
 
-LARGEST_REGION = 256 << 20
+MAX_REGION_SIZE = 256 << 20
 """Bytes; larger mappings hold payloads, not structs."""
 
 
 class OpenMpiRank(CalibrationRank):
     """One process of Open MPI, and what it has made."""
 
-    quiet_tag = LARGEST_TAG
+    quiet_tag = MAX_TAG
 
     def __init__(self, mpi: MpiBindings, directory: Path, mode: str) -> None:
         super().__init__(mpi, directory, mode)
@@ -342,7 +342,7 @@ class OpenMpiRank(CalibrationRank):
             (5, self.types["cell"], anyone, 9, 0, "Irecv", "pending"),
             (7, mpi.CHAR, before, 7, 0, "Irecv", "pending"),
             (64, mpi.PACKED, anyone, mpi.ANY_TAG, 0, "Irecv", "pending"),
-            (11, self.types["unnamed"], self.rank, LARGEST_TAG, 0, "Irecv", "pending"),
+            (11, self.types["unnamed"], self.rank, MAX_TAG, 0, "Irecv", "pending"),
             (13, mpi.SHORT, before, 12, 0, "Irecv", "pending"),
             (17, mpi.INT, anyone, 13, 1, "Irecv", "pending"),
             (19, mpi.INT, anyone, 14, 1, "Irecv", "pending"),
@@ -522,7 +522,7 @@ class OpenMpiRank(CalibrationRank):
         self.write(
             CopiedPart(each.begin, each.end, each.writable)
             for each in private
-            if each.end - each.begin <= LARGEST_REGION and (each.writable or each.path in objects)
+            if each.end - each.begin <= MAX_REGION_SIZE and (each.writable or each.path in objects)
         )
 
 

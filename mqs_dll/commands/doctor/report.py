@@ -18,7 +18,7 @@ from mqs_dll.report.fields import text_for_json
 SCHEMA = "mqs-doctor/1"
 """Changes with every change that could break a reader; additions don't."""
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 """Communicators that are named; of more it is said how many there are."""
 
 
@@ -99,7 +99,7 @@ def _part(part: Capability) -> Iterator[RenderableType]:
 
 def _names(obstacle: Limitation) -> str:
     names = obstacle.communicators
-    if len(names) > _MOST_NAMES:
+    if len(names) > _MAX_NAMES:
         return _count(len(names))
     return ", ".join(f'"{printable(name)}"' for name in names)
 

@@ -20,11 +20,11 @@ from mqs_dll.debugger.proc import check_owner
 
 _MANY_HEADERS = 0xFFFF
 """PN_XNUM: the number of program headers stands in the first section header."""
-_LARGEST_NOTES = 1 << 26
+_MAX_NOTES_SIZE = 1 << 26
 """Bytes of all notes: a process of ten thousand threads has half."""
-_MOST_SEGMENTS = 1 << 18
+_MAX_SEGMENTS = 1 << 18
 """Parts of memory: four times what Linux lets a process have by itself (vm.max_map_count)."""
-_LARGEST_FILE = 1 << 62
+_MAX_FILE_SIZE = 1 << 62
 _FIRST_PAGE = 4096
 
 _AT_PROGRAM_HEADERS, _AT_RANDOM, _AT_PROGRAM_NAME = 3, 25, 31
@@ -157,7 +157,7 @@ class CoreFile:
         self._tell(self._notes)
 
     def _note_segments(self, headers: Iterable[elf.Segment]) -> Iterator[bytes]:
-        left = _LARGEST_NOTES
+        left = _MAX_NOTES_SIZE
         for each in headers:
             if each.kind == elf.NOTE and left:
                 size = min(each.file_size, left)
@@ -188,7 +188,7 @@ class CoreFile:
             if not first:
                 raise CoreError(f"{self.path} was cut off before the list of what it holds")
             count = first[0].information
-        if count > _MOST_SEGMENTS:
+        if count > _MAX_SEGMENTS:
             raise CoreError(f"{self.path} is damaged: it says that it holds {count} parts of memory")
         segments = elf.segments(self._read(header.segments_at, count * elf.SEGMENT_SIZE))
         if len(segments) < count:
@@ -215,7 +215,7 @@ class CoreFile:
         return header
 
     def _measure(self) -> None:
-        if any(segment.offset + segment.size > _LARGEST_FILE for segment in self._segments):
+        if any(segment.offset + segment.size > _MAX_FILE_SIZE for segment in self._segments):
             raise CoreError(f"{self.path} is damaged: its headers point beyond the end of any file")
         self.size = sum(segment.size for segment in self._segments)
         """Bytes of the process's memory that it should hold."""

@@ -21,9 +21,9 @@ _PROCESS = struct.Struct("<4x4xQIIiiii16s80s")
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
 
-_MOST_MAPPINGS = 1 << 18
+_MAX_MAPPINGS = 1 << 18
 """Parts of files, as many as a process has parts of memory; of more none is believed."""
-_MOST_AUXILIARY = 1 << 12
+_MAX_AUXILIARY = 1 << 12
 """Bytes of an auxiliary vector: Linux's has some 350."""
 
 _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 3, 6, 0x46494C45
@@ -72,7 +72,7 @@ def _take(found: Notes, kind: int, data: bytes) -> None:
         found.pid = max(fields[3], 0)
         found.name = _text(fields[7])
         found.arguments = _text(fields[8]).split()
-    elif kind == _NT_AUXV and len(data) <= _MOST_AUXILIARY:
+    elif kind == _NT_AUXV and len(data) <= _MAX_AUXILIARY:
         found.vector = data[: len(data) - len(data) % _PAIR.size]
         found.auxiliary = dict(_PAIR.iter_unpack(found.vector))
     elif kind == _NT_FILE:
@@ -84,7 +84,7 @@ def _mappings(data: bytes) -> Iterator[MappedFile]:
         return
     count, unit = _PAIR.unpack_from(data)
     names_at = _PAIR.size + count * _TRIPLE.size
-    if count > _MOST_MAPPINGS or names_at > len(data):
+    if count > _MAX_MAPPINGS or names_at > len(data):
         return
     names = data[names_at:].split(b"\0", count)
     if len(names) < count:

@@ -13,7 +13,7 @@ from mqs_dll.debugger.core.libraries import Libraries, Presence
 from mqs_dll.debugger.live import LiveImage, new_program
 
 _ADDRESS_LIMIT = 1 << 64
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _LINKER_LIST = "_r_debug"
 """A symbol that nearly every program has."""
 
@@ -163,5 +163,5 @@ def _counted(names: list[str]) -> str:
 
 
 def _first(names: list[str]) -> str:
-    rest = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

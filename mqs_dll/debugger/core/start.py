@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
 
-_MOST_POINTERS = 1 << 20
+_MAX_POINTERS = 1 << 20
 """Bytes in front of the auxiliary vector: pointers to more variables than any launcher sets."""
-_MOST_STRINGS = 1 << 25
+_MAX_STRINGS = 1 << 25
 _WORD = 8
 
 
@@ -38,8 +38,8 @@ def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, ve
         end: one behind the strings (AT_EXECFN).
         vector: the auxiliary vector, as the notes have it.
     """
-    lowest = max(stack, begin - len(vector) - _MOST_POINTERS)
-    if not vector or not lowest < begin < end < begin + _MOST_STRINGS:
+    lowest = max(stack, begin - len(vector) - _MAX_POINTERS)
+    if not vector or not lowest < begin < end < begin + _MAX_STRINGS:
         return CoreStart([], {})
     try:
         below, strings = read(lowest, begin - lowest), read(begin, end - begin)

@@ -16,7 +16,7 @@ ALONE = "judged by calls, stacks and environment alone"
 NO_FUNCTIONS = "nor does it name any function of MPI: one that is linked statically and stripped can't be read"
 """The end of a sentence on a process that has_mpi doesn't know."""
 
-MOST_IN_GROUP = 1 << 20
+MAX_IN_GROUP = 1 << 20
 """Ranks of a group that is listed: the size is a text in a process's environment."""
 
 _WORLD = b"MPI_COMM_WORLD"
@@ -89,7 +89,7 @@ class CallsOnly:
         Raises:
             NoInformation: the environment says that there are more than any job has.
         """
-        if not 0 <= self._record.size <= MOST_IN_GROUP:
+        if not 0 <= self._record.size <= MAX_IN_GROUP:
             raise NoInformation(f"the environment says that MPI_COMM_WORLD has {self._record.size} ranks")
         return [*range(self._record.size)]
 

@@ -21,7 +21,7 @@ from mqs_dll.debugger.job.find.markers import marker_of
 from mqs_dll.debugger.job.find.processes import script_of
 from mqs_dll.debugger.job.stacks import NOT_ASKED, unwind_core
 from mqs_dll.debugger.job.worlds import RankRead, put_together
-from mqs_dll.job.facts import MOST_RANKS, explain, mpi_name, sizes_by_handle, world_rank, world_size
+from mqs_dll.job.facts import MAX_RANKS, explain, mpi_name, sizes_by_handle, world_rank, world_size
 from mqs_dll.job.records import CORE_FILES, Job, JobProcess, RankState, Sample
 
 _NO_CORE = "no core file of it was given"
@@ -134,7 +134,7 @@ def read_core(path: Path, how: HowCores) -> RankRead:
     try:
         with CoreProcess(path, how.sysroot) as core:
             marker = marker_of(core.file.environment, {})
-            rank = marker.rank if marker and marker.rank < MOST_RANKS else None
+            rank = marker.rank if marker and marker.rank < MAX_RANKS else None
             process = replace(process, rank=rank, pid=core.pid, program=_program(core.file))
             read = RankRead(str(path), process, " ".join(core.file.arguments), marker, written=written)
             return _look(read, core, how)

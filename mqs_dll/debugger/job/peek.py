@@ -20,8 +20,8 @@ from mqs_dll.debugger.stopping.messages import WatchedReturn
 CallFrame = tuple[int, int, int]
 """A thread's ID, the address of the frame of the call that it is in, and the frame's size, return address included."""
 
-MOST_PEEKS = 60
-LEAST_PEEKS = 20
+MAX_PEEKS = 60
+MIN_PEEKS = 20
 """Of one rank; the more ranks, the fewer. In a ping-pong on an idle machine, one in three finds another call."""
 
 FIRST_PEEKS = 20
@@ -58,7 +58,7 @@ def changed(
     end = time.monotonic() + seconds
     watched = [_Watched(*target) for target in targets]
     if holder is None or not any(each.frames for each in watched):
-        _peek(watched, end, MOST_PEEKS)
+        _peek(watched, end, MAX_PEEKS)
         return [each.has_moved() for each in watched]
     with Returns(holder) as returns:
         _peek(watched, end - seconds * (1 - _FIRST), FIRST_PEEKS)
@@ -66,7 +66,7 @@ def changed(
         for call in returns.begin([*calls], seconds + _SPARE):
             calls[call].is_counted(call)
         end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to begin
-        _peek(watched, end, MOST_PEEKS)
+        _peek(watched, end, MAX_PEEKS)
         for each in watched:
             each.note_turns()  # before the end, which gives each of them one
         counts = returns.end()
@@ -81,7 +81,7 @@ def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
     for number in range(most):
         peeked = [each for each in watched if each.frames and not each.moved]
         left = end - time.monotonic()
-        if not peeked or (left <= 0 and number >= LEAST_PEEKS):
+        if not peeked or (left <= 0 and number >= MIN_PEEKS):
             break
         for each in peeked:
             each.peek()

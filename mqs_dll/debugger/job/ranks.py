@@ -15,7 +15,7 @@ from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
-from mqs_dll.debugger.job.stacks.arguments import PATIENCE
+from mqs_dll.debugger.job.stacks.arguments import TIME_BUDGET
 from mqs_dll.debugger.stopping.holder import Holder
 from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.debugger.stopping.stop import all_stopped, begin_holder
@@ -162,7 +162,7 @@ class Here(Closes):
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run, and their stacks are followed now."""
-        with PATIENCE.within(_SECONDS_TO_FOLLOW):
+        with TIME_BUDGET.within(_SECONDS_TO_FOLLOW):
             for rank in self._ranks:
                 rank.unwind()
         found = [self._process(rank, at) for rank in self._ranks]

@@ -22,7 +22,7 @@ from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
 
-MOST_MORE = 6
+MAX_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
 
 TO_SETTLE = 3.2
@@ -87,7 +87,7 @@ def sample_on(
     """
     while len(taken) < samples or (
         doubtful is not None
-        and len(taken) < samples + MOST_MORE
+        and len(taken) < samples + MAX_MORE
         and (
             any(process.passes for process in taken[-1].processes)
             or _has_just_ended(taken)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 _LENGTH = struct.Struct("<I")
 
-_LARGEST_ORDER = 1 << 24
+_MAX_ORDER_SIZE = 1 << 24
 """Bytes: that of a hundred thousand processes is smaller."""
 
 
@@ -74,7 +74,7 @@ def order_of(what: object) -> bytes:
 def next_order() -> Order | Watch | int | None:
     """Return the next order; EOFError when nobody is there any more, or says what isn't one."""
     (length,) = _LENGTH.unpack(_read(0, _LENGTH.size))
-    if length > _LARGEST_ORDER:
+    if length > _MAX_ORDER_SIZE:
         raise EOFError
     try:
         kind, members = json.loads(_read(0, length))

@@ -29,7 +29,7 @@ _NT_PRSTATUS = 1
 _WALL = 0x40000000
 """__WALL of waitpid: threads too, not only processes."""
 
-_LARGEST_REGISTERS = 1024
+_MAX_REGISTERS_SIZE = 1024
 _SIGINFO_SIZE = 128
 _SIGINFO = struct.Struct("<iii4xQ")
 """Up to si_addr: si_signo, si_errno, si_code."""
@@ -117,7 +117,7 @@ def let_go(thread: int, to_deliver: Callable[[int], int | None]) -> bool:
 
 def registers(thread: int) -> bytes:
     """Return the general registers of a thread that stands, as the kernel gives them; none of one that was killed."""
-    buffer = ctypes.create_string_buffer(_LARGEST_REGISTERS)
+    buffer = ctypes.create_string_buffer(_MAX_REGISTERS_SIZE)
     piece = _Piece(ctypes.addressof(buffer), len(buffer))
     if _libc.ptrace(GETREGSET, thread, _NT_PRSTATUS, ctypes.addressof(piece)) != 0:
         return b""

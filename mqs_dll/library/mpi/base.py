@@ -25,12 +25,12 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import EntryT, Transport
 
-MOST_LISTED = 1 << 14
+MAX_LISTED = 1 << 14
 """Operations of a queue that are kept for the next sweep."""
 
 
@@ -73,9 +73,9 @@ class AttachedMpi(ABC, Generic[EntryT]):
         """Drop all that was read of the process: it may have run."""
         self._memory.forget()
 
-    def renew(self) -> None:
+    def revalidate(self) -> None:
         """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
-        self._memory.renew()
+        self._memory.revalidate()
 
     @abstractmethod
     def facts(self) -> MpiFacts:
@@ -97,7 +97,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             MqsError: the process is no longer between MPI_Init and MPI_Finalize, or its table can't be read.
         """
 
-    @remembered
+    @cached_per_sweep
     def communicators(self) -> list[EntryT]:
         """Return the same; those that the program has freed are marked in their names, and internal ones too.
 
@@ -129,7 +129,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             NoInformation: at once, when this transport hides the queue.
             BrokenStructureError: from the generator, after the operations that could be read.
         """
-        listed = self._memory.made.get((entry, queue))
+        listed = self._memory.cache.get((entry, queue))
         return self._walk(entry, queue) if listed is None else iter(listed)
 
     def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
@@ -149,17 +149,17 @@ class AttachedMpi(ABC, Generic[EntryT]):
             BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
         """
         listed: list[Operation] = []
-        made, excesses = self._memory.made, self._memory.excesses
+        made, excesses = self._memory.cache, self._memory.excesses
         ranks = range(INVALID_RANK, max(entry.size, entry.label.remote or 0))
         for operation in walk:
             for rank in (operation.desired_local_rank, operation.actual_local_rank):
                 if rank not in ranks:
                     raise BrokenStructureError(f"the queue is broken: an operation names rank {rank} of {ranks.stop}")
-            if len(listed) <= MOST_LISTED:
+            if len(listed) <= MAX_LISTED:
                 listed.append(operation)
             yield operation
         self._transport.check_whole()
-        if len(listed) <= MOST_LISTED and self._memory.excesses == excesses:
+        if len(listed) <= MAX_LISTED and self._memory.excesses == excesses:
             made[entry, queue] = listed
 
     def datatypes(self) -> list[Datatype]:

@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from mqs_dll.contract import elf_format as elf
 from mqs_dll.contract.errors import LayoutError, TargetReadError
-from mqs_dll.library.memory import LARGEST_FETCH, PAGE, Memory
+from mqs_dll.library.memory import MAX_FETCH, PAGE, Memory
 
 FARTHEST = 1 << 28
 """Bytes below one of its functions within which a library begins; the largest MPIs have some 60 MB of code."""
 
-LARGEST_HOLE = 1 << 21
+MAX_HOLE = 1 << 21
 """Bytes between segments that can't be read: linkers align segments to 2 MB at most."""
 
-MOST_PROGRAM_HEADERS = 64
-LARGEST_NOTES = 1 << 16
+MAX_PROGRAM_HEADERS = 64
+MAX_NOTES_SIZE = 1 << 16
 
 LINKER_LIST = "_r_debug"
 """The dynamic linker's variable with the list of libraries."""
@@ -32,7 +32,7 @@ FIRST_LINK = 8
 LINK_MAP = struct.Struct("<QQQQ")
 """l_addr, l_name, l_ld, l_next."""
 
-MOST_LIBRARIES = 4096
+MAX_LIBRARIES = 4096
 
 KINDS = (elf.EXECUTABLE, elf.SHARED)
 """The MPI may be linked into the program statically."""
@@ -105,7 +105,7 @@ def _listed(memory: Memory, linker_list: int | None) -> list[int]:
         return found
     try:
         link = memory.pointer(linker_list + FIRST_LINK)
-        while link and len(found) < MOST_LIBRARIES:
+        while link and len(found) < MAX_LIBRARIES:
             base, _name, _dynamic, link = memory.unpack(LINK_MAP, link)
             found.append(base)
     except TargetReadError:
@@ -117,9 +117,9 @@ def _pages_with_magic(memory: Memory, address: int) -> Iterator[int]:
     """Yield the pages below an address that begin like a library, the nearest first."""
     end = address - address % PAGE + PAGE
     lowest = max(end - FARTHEST, PAGE)
-    grain = LARGEST_FETCH
+    grain = MAX_FETCH
     holes = 0
-    while end > lowest and holes < LARGEST_HOLE:
+    while end > lowest and holes < MAX_HOLE:
         begin = max(end - grain, lowest)
         try:
             data = memory.read(begin, end - begin)
@@ -132,7 +132,7 @@ def _pages_with_magic(memory: Memory, address: int) -> Iterator[int]:
             yield from (
                 page for page in range(end - PAGE, begin - 1, -PAGE) if data.startswith(elf.MAGIC_64, page - begin)
             )
-            grain = min(grain * 16, LARGEST_FETCH)
+            grain = min(grain * 16, MAX_FETCH)
         end = begin
 
 
@@ -143,7 +143,7 @@ def _parse(memory: Memory, address: int) -> LoadedLibrary | None:
         header = elf.header(first_page)
         if header is None or header.kind not in KINDS or header.segment_size != elf.SEGMENT_SIZE:
             return None
-        if not 0 < header.segment_count <= MOST_PROGRAM_HEADERS:
+        if not 0 < header.segment_count <= MAX_PROGRAM_HEADERS:
             return None
         table = memory.read(address + header.segments_at, header.segment_count * elf.SEGMENT_SIZE)
     except TargetReadError:
@@ -173,7 +173,7 @@ def _build(memory: Memory, notes: list[tuple[int, int]]) -> str:
     """Return the build-id in a library's notes, "" where there is none."""
     for address, size in notes:
         try:
-            build = elf.build_id(memory.read(address, min(size, LARGEST_NOTES)))
+            build = elf.build_id(memory.read(address, min(size, MAX_NOTES_SIZE)))
         except TargetReadError:
             continue
         if build:
@@ -216,9 +216,9 @@ def read_ranges(memory: Memory, ranges: Iterable[tuple[int, int]]) -> Iterator[t
     """
     unread: TargetReadError | None = None
     for begin, end in ranges:
-        for address in range(begin, end, LARGEST_FETCH):
+        for address in range(begin, end, MAX_FETCH):
             try:
-                data = memory.read(address, min(LARGEST_FETCH, end - address))
+                data = memory.read(address, min(MAX_FETCH, end - address))
             except TargetReadError as error:
                 unread = unread or error
                 continue

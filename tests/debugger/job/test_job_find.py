@@ -264,7 +264,7 @@ def test_a_table_of_more_ranks_than_any_job_has_is_none(tmp_path: Path, monkeypa
     """The launcher's memory says how many there are, and may say anything."""
     with launcher_with(tmp_path, f'{{"{HOST}", "/a/first"}}, {{"{HOST}", "/a/second"}}') as pid:
         assert len(proctable.read_proctable(pid)) == 2
-        monkeypatch.setattr(proctable, "_MOST_RANKS", 1)
+        monkeypatch.setattr(proctable, "_MAX_RANKS", 1)
         assert proctable.read_proctable(pid) == ()
 
 
@@ -527,7 +527,7 @@ def test_a_table_of_more_text_than_any_job_has_is_none(tmp_path: Path, monkeypat
     """Each pointer may lead into the same text: what they stand for together is bounded."""
     with launcher_with(tmp_path, '{"first-host", "/a/first"}, {"second-host", "/a/second"}') as pid:
         assert len(proctable.read_proctable(pid)) == 2
-        monkeypatch.setattr(proctable, "_MOST_TEXT", 20)
+        monkeypatch.setattr(proctable, "_MAX_TEXT", 20)
         assert proctable.read_proctable(pid) == ()
 
 

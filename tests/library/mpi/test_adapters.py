@@ -114,7 +114,7 @@ def test_an_operation_is_of_a_rank_that_its_communicator_has(remote: int | None,
 @pytest.mark.parametrize("most", [1, 3, 4])
 def test_a_queue_is_the_same_when_it_is_listed_again(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it has more operations than are kept."""
-    monkeypatch.setattr(base, "MOST_LISTED", most)
+    monkeypatch.setattr(base, "MAX_LISTED", most)
     entry = Entry(Label(b"", b""))
     mpi = MadeUpMpi(entry, 0, 1, 0, 1)
     for _ in range(3):

@@ -17,7 +17,7 @@ from tests.support.simulator.running import Mpi
 from tests.support.simulator.schedule import run
 from tests.support.simulator.state import Call, Kind, Message, Request, State, Thread
 
-MOST_SKEW = 2
+MAX_SKEW = 2
 """Moves that the others make between the freezing of one rank and of the next."""
 
 
@@ -45,7 +45,7 @@ class Sampler:
     shows_collectives: bool = True
     """Whether blocking collectives go through the queues; else through shared memory."""
     sees_polls: bool = False
-    """Whether who polls is in the call in each look; else also between two of them."""
+    """Whether who polls is in the call in each sample; else also between two of them."""
     interval: float = 1.0
     """Seconds between two samples."""
     on_nodes: bool = False
@@ -66,7 +66,7 @@ class Sampler:
             run(state, mpi, self.numbers, self.numbers.randint(0, skew), frozen)
 
     def job(self) -> Job:
-        """Return what all looks have seen."""
+        """Return what all samples have seen."""
         everyone = (self.looks[rank] for rank in sorted(self.looks))
         shared = [each for each in self._comms.values() if each is not None]
         return made_up.job(*everyone, communicators=shared, mpi=self.product.value, interval=self.interval)

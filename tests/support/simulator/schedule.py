@@ -13,7 +13,7 @@ from tests.support.simulator.state import State, Thread
 
 Move: TypeAlias = Callable[[], None]
 
-MOST_MOVES = 2000
+MAX_MOVES = 2000
 """Until a job that isn't at rest counts as one that never is."""
 
 
@@ -28,7 +28,7 @@ def run(state: State, mpi: Mpi, numbers: random.Random, moves: int, frozen: Coll
 
 def run_to_rest(state: State, mpi: Mpi, numbers: random.Random) -> bool:
     """Let a job run until it only polls, if that; return whether it came to that."""
-    for _ in range(MOST_MOVES):
+    for _ in range(MAX_MOVES):
         found = [*_actions(state, mpi, (), idle=False), *_events(state, mpi, ())]
         if not found:
             return True

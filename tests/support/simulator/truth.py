@@ -15,7 +15,7 @@ from tests.support.simulator.programs import ANY
 from tests.support.simulator.running import Mpi, next_phase
 from tests.support.simulator.state import Kind, Request, State, Thread
 
-MOST_MOMENTS = 3000
+MAX_MOMENTS = 3000
 """That are tried of one job."""
 
 
@@ -52,7 +52,7 @@ def can_go_on(state: State, mpi: Mpi) -> set[int]:
         if key in seen:
             continue
         seen.add(key)
-        if len(seen) > MOST_MOMENTS:
+        if len(seen) > MAX_MOMENTS:
             raise TooManyError
         found |= moment.free
         if found == {*state.ranks}:

@@ -20,7 +20,7 @@ from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.proc import Stat, check_readable, read_status
 from mqs_dll.job.found import FoundJob, FoundRank
 
-_LONGEST_TITLE = 100
+_MAX_TITLE_LENGTH = 100
 
 
 def find_jobs() -> list[FoundJob]:
@@ -89,6 +89,6 @@ def _only(jobs: Sequence[FoundJob], none: str, several: str) -> FoundJob:
 
 
 def _line(job: FoundJob) -> str:
-    title = job.title if len(job.title) <= _LONGEST_TITLE else f"{job.title[:_LONGEST_TITLE]}..."
+    title = job.title if len(job.title) <= _MAX_TITLE_LENGTH else f"{job.title[:_MAX_TITLE_LENGTH]}..."
     ranks = f"{len(job.ranks)} rank{'' if len(job.ranks) == 1 else 's'}"
     return f"PID {job.launcher or job.ranks[0].pid} ({ranks}, {title})"

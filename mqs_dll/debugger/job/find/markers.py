@@ -57,7 +57,7 @@ _FAMILIES = (
 )
 """In this order, because batch systems start the launchers of MPIs, which leave their variables in place."""
 
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 """Of a number of PMIx's, which has 32 bits; Python refuses to read one of thousands."""
 
 _LARGEST = 1 << 31
@@ -79,7 +79,7 @@ def marker_of(environment: Mapping[str, str], launcher: Mapping[str, str]) -> Ma
 
 def job_of_world(world: str) -> str:
     """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
-    if len(world) <= _MOST_DIGITS and world.isascii() and world.isdigit():
+    if len(world) <= _MAX_DIGITS and world.isascii() and world.isdigit():
         return str(int(world) >> 16)
     return world.rpartition("@")[0] or world
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.proc import Stat, numbers_in, read_file
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _FLAGS = re.compile(rb"^flags:\s*([0-7]+)", re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def waits_for_writers(processes: Processes, launcher: int) -> str:
     writers = writers_to(processes, launcher)
     if not writers:
         return ""
-    named = [f"{each.pid} ({each.name})" for each in writers[:_MOST_NAMED]]
+    named = [f"{each.pid} ({each.name})" for each in writers[:_MAX_NAMED]]
     more = f" and {len(writers) - len(named)} more" if len(writers) > len(named) else ""
     who, have = ("process", "has") if len(writers) == 1 else ("processes", "have")
     return f"it waits for the end of their output, which {who} {', '.join(named)}{more} still {have} open"

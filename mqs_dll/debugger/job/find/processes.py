@@ -10,7 +10,7 @@ from itertools import islice
 
 from mqs_dll.debugger.proc import (
     DELETED,
-    MOST_STRINGS,
+    MAX_STRINGS,
     Stat,
     mappings,
     numbers_in,
@@ -36,8 +36,8 @@ _OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _OF_LAUNCHERS = re.compile(
     rb"(?<![^\0])(?:OMPI|PMIX|PMI|PRTE|MPI|FLUX|PALS|SLURM)_[A-Za-z0-9_]{1,100}=[^\0]{0,65536}(?=\0|\Z)"
 )
-_MOST_VARIABLES = 1 << 10
-_MOST_ARGUMENTS = 1 << 18
+_MAX_VARIABLES = 1 << 10
+_MAX_ARGUMENTS = 1 << 18
 """Bytes: orted's and hydra's proxies' have some kilobytes, srun's the names of a machine's nodes."""
 
 
@@ -161,18 +161,18 @@ def _environment(pid: int) -> dict[str, str]:
     """
     found = _OF_LAUNCHERS.finditer(_read(pid, "environ"))
     variables = (os.fsdecode(match.group()).partition("=") for match in found)
-    return {name: value for name, _, value in islice(variables, _MOST_VARIABLES)}
+    return {name: value for name, _, value in islice(variables, _MAX_VARIABLES)}
 
 
 def _arguments(pid: int) -> list[str]:
     """Return the words of a process's command line, its first ones where it is longer than any launcher's."""
-    data = _read(pid, "cmdline")[:_MOST_ARGUMENTS].rstrip(b"\0")
+    data = _read(pid, "cmdline")[:_MAX_ARGUMENTS].rstrip(b"\0")
     return [os.fsdecode(item) for item in data.split(b"\0")] if data else []
 
 
 def _read(pid: int, file: str) -> bytes:
     try:
-        return read_file(f"/proc/{pid}/{file}", MOST_STRINGS)
+        return read_file(f"/proc/{pid}/{file}", MAX_STRINGS)
     except OSError:
         return b""
 

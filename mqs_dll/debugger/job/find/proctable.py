@@ -18,8 +18,8 @@ from mqs_dll.debugger.strings import string_at
 _ENTRY = struct.Struct("=QQi4x")
 """char *host_name, char *executable_name, int pid, and its padding."""
 
-_MOST_RANKS = 1 << 20
-_MOST_TEXT = 1 << 26
+_MAX_RANKS = 1 << 20
+_MAX_TEXT = 1 << 26
 """Bytes of all names in a table: pointers into one text could make them some thousand times as many."""
 
 
@@ -45,10 +45,10 @@ def _read(launcher: LiveProcess) -> tuple[ProcDesc, ...]:
         return ()
     (address,) = struct.unpack("=Q", launcher.fetch(table, 8))
     (count,) = struct.unpack("=i", launcher.fetch(size, 4))
-    if not address or not 0 < count <= _MOST_RANKS:
+    if not address or not 0 < count <= _MAX_RANKS:
         return ()
     texts: dict[int, str] = {}
-    left = _MOST_TEXT
+    left = _MAX_TEXT
     found = []
     for host, program, rank_pid in _ENTRY.iter_unpack(launcher.fetch(address, count * _ENTRY.size)):
         for pointer in (host, program):  # launchers that know many ranks let them share a text

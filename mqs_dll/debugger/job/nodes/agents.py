@@ -44,7 +44,7 @@ what was read of them."""
 _STILL_HERE = 1.0
 """Seconds between two words to agents whose ranks stand."""
 
-_MOST_GREETED = 1000
+_MAX_GREETED = 1000
 """Lines of a login shell before the agent's greeting."""
 
 _NOT_FOUND = 127
@@ -435,7 +435,7 @@ class Agents(Closes):
             if not node.greeted:
                 version = str(said.get("version"))[:40]
                 self._lose(node, _unusable(f"{node.name} has libmqs {version}, and this is {__version__}"))
-        elif node.lines > _MOST_GREETED:
+        elif node.lines > _MAX_GREETED:
             self._lose(node, _unusable(f"what was started on {node.name} is no agent of libmqs"))
 
     def _lose(self, node: _Node, why: Obstacle) -> None:

@@ -21,15 +21,15 @@ from mqs_dll.debugger.bases import Closes
 CONNECT = 10.0
 """Seconds that ssh has to connect."""
 
-MOST_LINE = 1 << 20
+MAX_LINE = 1 << 20
 """Bytes of a line: who sends more without an end of line would fill the memory."""
 
-_MOST_UNREAD = 1 << 27
+_MAX_UNREAD = 1 << 27
 """Bytes of a node's lines that nobody has taken yet: twice what any answer needs."""
 _LINE = 100
 """Bytes that a line takes besides its own."""
 
-_MOST_SAID = 20
+_MAX_SAID = 20
 """Lines of standard error that are kept."""
 _NO_FANOUT = 1 << 20
 """What ClusterShell runs at a time: its own 64 would keep the 65th from starting, because those before it stay."""
@@ -113,7 +113,7 @@ class Carrier(Closes):
             command = command.replace("%", "%%")
 
         def act(task: Any, node: str) -> None:
-            self._said[node] = deque(maxlen=_MOST_SAID)
+            self._said[node] = deque(maxlen=_MAX_SAID)
             self._workers[node] = task.shell(
                 command, nodes=self._one(node), handler=_Handler(self), stderr=True, tree=False, remote=distant
             )
@@ -187,7 +187,7 @@ class Carrier(Closes):
         """Note a line."""
         if stream == "stderr":
             self._said[node].append(text[:1000].decode("utf-8", "backslashreplace"))
-        elif len(text) <= MOST_LINE and not self._floods(node):
+        elif len(text) <= MAX_LINE and not self._floods(node):
             self._heard[node] += _LINE + len(text)
             self._events.put(AgentLine(node, text))
 
@@ -196,13 +196,13 @@ class Carrier(Closes):
         self._events.put(Gone(node, code, "\n".join(self._said[node])))
 
     def _floods(self, node: str) -> bool:
-        return self._heard[node] - self._taken[node] > _MOST_UNREAD
+        return self._heard[node] - self._taken[node] > _MAX_UNREAD
 
     def guard(self) -> None:
         """End what sends a line without an end, or more than anybody reads."""
         for node, worker in self._workers.items():
             streams = [stream for client in worker._clients for stream in client.streams.values()]
-            if any(len(stream.rbuf) > MOST_LINE for stream in streams):
+            if any(len(stream.rbuf) > MAX_LINE for stream in streams):
                 worker.abort()
                 self._events.put(Gone(node, 0, "it sent a line without an end"))
             elif self._floods(node):

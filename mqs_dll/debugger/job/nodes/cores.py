@@ -11,13 +11,13 @@ from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.agents import Agents
 from mqs_dll.debugger.job.worlds import RankRead
 from mqs_dll.job.codec import DamagedError
-from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.facts import MAX_RANKS
 
 _LIST = 60.0
 READ = 600.0
 """Seconds for the names of a node's core files, and for one of them: some are as large as the memory."""
 
-_MOST_FILES = 1 << 17
+_MAX_FILES = 1 << 17
 _END_OF_TIME = 1e11
 """Seconds since the epoch: beyond, there is no date."""
 
@@ -75,7 +75,7 @@ def read_there(
 
 
 def _names(answer: Any) -> list[str]:
-    if type(answer) is not list or len(answer) > _MOST_FILES or any(type(each) is not str for each in answer):
+    if type(answer) is not list or len(answer) > _MAX_FILES or any(type(each) is not str for each in answer):
         raise DamagedError("has no names of core files")
     return answer
 
@@ -88,7 +88,7 @@ def _core(jobs: wire.Jobs, node: str, path: str, answer: Any) -> RankRead:
     processes = jobs.read(answer["process"], most=1)
     if len(processes) != 1 or len(processes[0].samples) > 1:
         raise DamagedError("has other than one process of a core file")
-    if not (0 <= (core.size or 0) <= MOST_RANKS and 0.0 <= core.written < _END_OF_TIME):
+    if not (0 <= (core.size or 0) <= MAX_RANKS and 0.0 <= core.written < _END_OF_TIME):
         raise DamagedError("has a size or a time that is none")
     process = replace(processes[0], world=0, host=node)
     return RankRead(f"{node}:{path}", process, core.command, core.marker, core.size, core.mpi, core.written)

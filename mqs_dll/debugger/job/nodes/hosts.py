@@ -26,10 +26,10 @@ _LONGEST = 1 << 17
 
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_])?")
 _ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
-_LONGEST_NAME = 254
-_MOST_RANGES = 8
+_MAX_NAME_LENGTH = 254
+_MAX_RANGES = 8
 """In one item of a list: Slurm's own have as many as its network has dimensions."""
-_MOST_OF_SLURM = 1 << 24
+_MAX_OF_SLURM = 1 << 24
 """Characters that squeue may print: the names of MOST nodes, none of them folded."""
 _LIST = re.compile(r"(?:[A-Za-z0-9_.:,-]|\[[0-9,-]+\])+")
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
@@ -143,7 +143,7 @@ def of_slurm(text: str) -> list[str]:
     Raises:
         NodesError: it is none, or nothing is in it.
     """
-    if len(text) > _MOST_OF_SLURM or not _LIST.fullmatch(text) or _count(text) > MOST:
+    if len(text) > _MAX_OF_SLURM or not _LIST.fullmatch(text) or _count(text) > MOST:
         raise NodesError(f"{text[:100]!r} is no list of nodes")
     return _checked_all(_expanded(text), "Slurm")
 
@@ -200,7 +200,7 @@ def _count(text: str) -> int:
     total = 0
     for item in _ITEM.findall(text):
         ranges = _RANGES.findall(item)
-        if len(ranges) > _MOST_RANGES or len(_RANGES.sub("", item)) > _LONGEST_NAME:
+        if len(ranges) > _MAX_RANGES or len(_RANGES.sub("", item)) > _MAX_NAME_LENGTH:
             return MOST + 1
         count = math.prod(sum(map(_length, each.split(","))) for each in ranges)
         total += count

@@ -21,7 +21,7 @@ from mqs_dll import __version__
 from mqs_dll.debugger.job.find.markers import Marker
 from mqs_dll.job import json_memory as json_memory
 from mqs_dll.job.codec import Codecs, DamagedError, ValueBudget, fold, unfold_counted
-from mqs_dll.job.facts import MOST_RANKS
+from mqs_dll.job.facts import MAX_RANKS
 from mqs_dll.job.found import FoundRank, FoundWorld
 from mqs_dll.job.records import CallStack, JobProcess
 from mqs_dll.job.saved import GROUPS, check_process, codecs, refuse_constant
@@ -34,7 +34,7 @@ GREETING = {"mqs-agent": 1, "version": __version__}
 LARGEST = 1 << 26
 """Bytes of a message: a hundred ranks of a job of ten thousand need less."""
 
-_MOST_MEMORY = 1 << 28
+_MAX_MEMORY = 1 << 28
 """Bytes that a message takes when it is read: short ones can stand for much."""
 
 _PIECE = 30_000
@@ -95,7 +95,7 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _message(text: bytes) -> dict[str, Any]:
-    json_memory.check(text, _MOST_MEMORY)
+    json_memory.check(text, _MAX_MEMORY)
     try:
         message = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):  # ValueError: no JSON, no UTF-8, a number of thousands of digits
@@ -107,10 +107,10 @@ def _message(text: bytes) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- what an agent has read
 
-_MOST_MEMBERS = 1 << 22
+_MAX_MEMBERS = 1 << 22
 """Of all groups in one message: those of a few communicators of a million ranks."""
 
-_MOST_VALUES = 1 << 22
+_MAX_VALUES = 1 << 22
 """In one message: a quarter of a million operations, or a thousand ranks of several thousand values each."""
 
 _PROCESSES = "processes"
@@ -145,9 +145,9 @@ class Jobs:
         groups = []
         members = 0
         for runs in document[GROUPS]:
-            groups.append(self._group(runs, _MOST_MEMBERS - members))
+            groups.append(self._group(runs, _MAX_MEMBERS - members))
             members += len(groups[-1])
-        room = ValueBudget(_MOST_VALUES)
+        room = ValueBudget(_MAX_VALUES)
         for name, table in tables.items():
             if name == GROUPS:
                 table.take(groups)
@@ -229,7 +229,7 @@ class NodeParts(NamedTuple):
     """Of the PIDs that were asked for those of which there is no process any more."""
 
 
-_MOST_WORLDS = 1000
+_MAX_WORLDS = 1000
 """That jobs on one node have: some work at the head is for each of them, and each process."""
 
 
@@ -240,10 +240,10 @@ def read_parts(value: Any) -> NodeParts:
         DamagedError: they are none, or of more or larger jobs than any machine has.
     """
     found: NodeParts = read(NodeParts, value)
-    if len(found.parts) + sum(len(part.worlds) for part in found.parts) > _MOST_WORLDS:
+    if len(found.parts) + sum(len(part.worlds) for part in found.parts) > _MAX_WORLDS:
         raise DamagedError("has more jobs than any")
     for part in found.parts:
-        if any(not 0 <= (rank.rank or 0) <= MOST_RANKS for rank in part.ranks):
+        if any(not 0 <= (rank.rank or 0) <= MAX_RANKS for rank in part.ranks):
             raise DamagedError("has a rank that is none")
     return found
 

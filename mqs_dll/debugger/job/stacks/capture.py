@@ -20,7 +20,7 @@ RED_ZONE = 128
 _ADDRESS = (1 << 48) - 1
 """Bits of a program's addresses, but where it asks for higher ones."""
 
-_MOST_THREADS = 256
+_MAX_THREADS = 256
 _MAIN_STACK = 8 << 20
 """Bytes of the main thread's stack that are copied at most: all that the usual limit lets it have."""
 _THREAD_STACK = 128 << 10
@@ -77,9 +77,9 @@ def capture(process: LiveProcess, registers: Mapping[int, bytes]) -> Captured:
     if sp_offset is None:
         return Captured(process.pid, ())
     threads = sorted(registers, key=lambda thread: (thread != process.pid, thread))
-    found = [_capture_thread(process, thread, registers[thread], sp_offset) for thread in threads[:_MOST_THREADS]]
-    if len(threads) > _MOST_THREADS:  # one without its stack stands for the others: they may do anything
-        found.append(ThreadStack(threads[_MOST_THREADS], b"", 0, b"", is_whole=False))
+    found = [_capture_thread(process, thread, registers[thread], sp_offset) for thread in threads[:_MAX_THREADS]]
+    if len(threads) > _MAX_THREADS:  # one without its stack stands for the others: they may do anything
+        found.append(ThreadStack(threads[_MAX_THREADS], b"", 0, b"", is_whole=False))
     return Captured(process.pid, tuple(stack for stack in found if stack))
 
 

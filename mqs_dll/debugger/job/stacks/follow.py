@@ -31,12 +31,12 @@ _CLONED = re.compile(
 """How clone and clone3 end on x86_64 (glibc 2.36: sysdeps/unix/sysv/linux/x86_64/clone.S and clone3.S)."""
 _SYSCALL = 2
 """Bytes of a syscall instruction."""
-_MOST_CODE = 18
+_MAX_CODE = 18
 """Bytes of what _CLONED matches, where its jumps are long ones."""
 _RESULT, _PC, _SP = 10 * 8, 16 * 8, 19 * 8
 """Where rax, rip and rsp lie in struct pt_regs and struct user_regs_struct of x86_64."""
 
-_MOST_STEPS = 256
+_MAX_STEPS = 256
 _WHOLE = (1 << 64) - 1
 
 
@@ -133,7 +133,7 @@ class _Memory:
         if len(caller) < 8 or result == 0:  # 0 in the child
             return registers
         try:
-            is_clone = _CLONED.match(self._fetch(max(pc - _SYSCALL, 0), _MOST_CODE))
+            is_clone = _CLONED.match(self._fetch(max(pc - _SYSCALL, 0), _MAX_CODE))
         except TargetReadError:
             return registers
         if not is_clone:
@@ -171,7 +171,7 @@ def walk(trace: drgn.StackTrace, modules: Modules) -> Walk:
             return Walk(tuple(steps), complete=True)
         registers = frame.registers()
         guessed = steps and kept in steps[-1].registers and kept not in registers
-        if guessed or len(steps) == _MOST_STEPS:
+        if guessed or len(steps) == _MAX_STEPS:
             break
         steps.append(_step(trace.prog, frame, pc, registers, modules))
     return Walk(tuple(steps), complete=False)

@@ -10,7 +10,7 @@ import drgn
 
 from mqs_dll.debugger.live import new_program
 
-_MOST_FILES = 32
+_MAX_FILES = 32
 
 
 class SourceLine(NamedTuple):
@@ -37,7 +37,7 @@ class _File(NamedTuple):
     end: int
 
 
-@lru_cache(_MOST_FILES)
+@lru_cache(_MAX_FILES)
 def _open(file: _File) -> drgn.Program | None:
     """Return a program with nothing but this file in it, at the addresses that it was linked for.
 

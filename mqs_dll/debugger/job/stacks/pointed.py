@@ -12,7 +12,7 @@ from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, CallStack
 
-MOST_ELEMENTS = 1 << 12
+MAX_ELEMENTS = 1 << 12
 """Of one array: where it has more, none is looked at."""
 
 _ALL_ACTIVE = frozenset(f"MPI_{verb}{which}" for verb in ("Wait", "Test") for which in ("", "all", "any", "some"))
@@ -56,7 +56,7 @@ def with_elements(
     def elements(argument: Argument) -> tuple[int, ...]:
         count = lengths.get(argument.name, 0)
         size = count * struct.calcsize(kind)
-        if not 0 < count <= MOST_ELEMENTS:
+        if not 0 < count <= MAX_ELEMENTS:
             return ()
         memory = stack.fetch(argument.value, size)
         if len(memory) != size:

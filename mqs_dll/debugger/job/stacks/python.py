@@ -31,7 +31,7 @@ _LIBRARY = re.compile(r"lib(?:32|64)?/(?:python3(?:\.\d+t?)?|pypy3\.\d+)|[^/]*/(
 
 _OBJECT = re.compile(r"<([A-Za-z_][\w.]{0,99}) at 0x[0-9a-f]+>")
 
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]
 
 def _read_all(threads: Callable[[], Iterable[Any]]) -> Mapping[int, PythonStack]:
     try:
-        found = {thread.tid: list(thread.frames)[-_MOST_FRAMES:] for thread in threads()}
+        found = {thread.tid: list(thread.frames)[-_MAX_FRAMES:] for thread in threads()}
     except Exception:  # pystack's own: what it reads may change under it, or be cut off; missing_for says it
         return {}
     return {thread: _read(frames) for thread, frames in found.items()}

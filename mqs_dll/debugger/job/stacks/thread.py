@@ -14,7 +14,7 @@ from mqs_dll.debugger.job.stacks.follow import Step, Walk
 from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
 from mqs_dll.job.records import Argument, CallStack
 
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 _FINGERPRINTED = 256 << 10
 """Bytes of the program's own part of a stack that its fingerprint covers at most."""
 _OF_PROGRAM = (CodeOwner.PROGRAM, CodeOwner.PYTHON)
@@ -64,7 +64,7 @@ def read_thread(
         call=call.function if call else None,
         caller=next(frames_of(outer[caller], modules)) if caller is not None else None,
         python=None,
-        frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MOST_FRAMES],
+        frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MAX_FRAMES],
         fingerprint=_fingerprint(stack, walked, own if callback is None else steps[callback:], is_main=is_main),
         call_frame=_frame_of(steps, call.place) if call else None,
         arguments=arguments_of(stack, steps, call) if arguments_of and call else (),

@@ -32,7 +32,7 @@ _NO_SIZES: Mapping[int, int] = {}
 _PAGE = 4 << 10
 _SINGLE, _FUNNELED = 0, 1
 """MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED of Open MPI."""
-_MOST_OUTSIDE = 16
+_MAX_OUTSIDE = 16
 """Places at which threads outside MPI stand that are told: any one keeps a rank from being proved stuck."""
 _CORE_STACK = 1 << 20
 """Bytes of a thread's stack that are read of a core at most."""
@@ -99,7 +99,7 @@ def _unwind(
         if isinstance(read, Hidden) and not is_main:
             read = CallStack(stack.thread, None, None, None, (), "")
         if isinstance(read, CallStack) and read.call is None and not is_main:
-            if len(outside) < _MOST_OUTSIDE:
+            if len(outside) < _MAX_OUTSIDE:
                 outside.setdefault(read.frames, read)
         elif isinstance(read, CallStack):
             if read.arguments and constants and not constants.may_be(read.call or "", read.arguments):

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import PAGE, Memory, bounded, remembered
+from mqs_dll.library.memory import PAGE, Memory, bounded, cached_per_sweep
 
 OBJECTS_OF_A_BUFFER = 3
-MOST_ENTRIES = 1 << 20
+MAX_ENTRIES = 1 << 20
 
 HEADER_BYTES = 32
 """sizeof(struct ofi_bufpool_hdr), before each element of a pool; its begin is the link of a free one."""
@@ -32,7 +32,7 @@ def free_links(memory: Memory, first: int, count: int, what: str) -> frozenset[i
     Raises:
         BrokenStructureError: there are more.
     """
-    if count > MOST_ENTRIES:
+    if count > MAX_ENTRIES:
         raise BrokenStructureError(f"{what} is said to have room for {count}")
 
     def steps() -> Iterator[int]:
@@ -77,11 +77,11 @@ class Buffers:
             raise BrokenStructureError(f"{what} of {pool.entry_cnt} has {len(found)} in use and {len(free)} free")
         return found
 
-    @remembered
+    @cached_per_sweep
     def _elements(self, address: int, what: str) -> list[tuple[int, int, int]]:
         """Return of each buffer its address, that of its region, and its number in the pool; read their headers."""
         pool = self._pool.at(self._memory, address)
-        if pool.entry_cnt > MOST_ENTRIES:
+        if pool.entry_cnt > MAX_ENTRIES:
             raise BrokenStructureError(f"{what} is said to have room for {pool.entry_cnt}")
         per_region = pool.entry_cnt // max(1, pool.region_cnt)
         found = []
@@ -89,7 +89,7 @@ class Buffers:
             region = self._region.at(self._memory, region_address)
             if region.pool != address:
                 raise BrokenStructureError(f"{what} contradicts itself")
-            self._memory.spend_objects(OBJECTS_OF_A_BUFFER * per_region)
+            self._memory.charge_objects(OBJECTS_OF_A_BUFFER * per_region)
             for index in range(per_region):
                 element = region.mem_region + pool.entry_size * index
                 found.append((element, region_address, per_region * number + index))

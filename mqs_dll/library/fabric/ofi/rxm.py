@@ -17,12 +17,12 @@ from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPo
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 
 TAGGED = 2
 """RXM_RECV_QUEUE_TAGGED."""
 
-MOST_PIECES = 4
+MAX_PIECES = 4
 """RXM_IOV_LIMIT."""
 
 # op of a header
@@ -56,7 +56,7 @@ class RxmSendPool:
             raise found
         return found
 
-    @remembered
+    @cached_per_sweep
     def _found(self) -> list[OfiSent] | BrokenStructureError | TargetReadError:
         """Return them, or why they aren't known: the pool takes a thousand fetches, which one failure is enough for."""
         try:
@@ -140,7 +140,7 @@ class OldRxm(Endpoint):
         found: list[OfiPosted] = []
         for address in lists.dlist(memory, self._queue + queue.recv_list, "rxm's list of receives"):
             entry = self._entry.at(memory, address)
-            if entry.recv_queue != self._queue or entry.pieces > MOST_PIECES:
+            if entry.recv_queue != self._queue or entry.pieces > MAX_PIECES:
                 raise BrokenStructureError(f"there is no receive of rxm's at {address:#x}")
             words = memory.pointers(address + entry.iov, 2 * entry.pieces)
             found.append(

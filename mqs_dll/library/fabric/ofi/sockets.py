@@ -13,13 +13,13 @@ from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiArrived, OfiPosted,
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
-MOST_PIECES = 8
+MAX_PIECES = 8
 """SOCK_EP_MAX_IOV_LIMIT."""
 
 PIECE_WORDS = 3
 """Of a piece: address, bytes, key."""
 
-MOST_CONTEXTS = 64
+MAX_CONTEXTS = 64
 
 TAGGED_SEND = 1
 """op of a send with a tag."""
@@ -102,7 +102,7 @@ class Sockets(Endpoint):
     def _checked(self, address: int, *, buffered: bool) -> views.SocketsEntry:
         entry = self._entry.at(self._memory, address)
         flags = (entry.is_buffered, entry.is_complete, entry.is_tagged, entry.is_claimed)
-        if max(flags) > 1 or entry.is_buffered != buffered or entry.pieces > MOST_PIECES:
+        if max(flags) > 1 or entry.is_buffered != buffered or entry.pieces > MAX_PIECES:
             raise BrokenStructureError(f"there is no entry of sockets' at {address:#x}")
         if entry.used > entry.total_len:
             raise BrokenStructureError(f"the entry of sockets' at {address:#x} contradicts itself")
@@ -150,6 +150,6 @@ class Sockets(Endpoint):
         owner = self._attributes.at(self._memory, rx.ep_attr)
         if owner.fclass == FidClass.EP:
             return (owner.tx_ctx,)
-        if owner.num_tx_ctx > MOST_CONTEXTS:
+        if owner.num_tx_ctx > MAX_CONTEXTS:
             raise BrokenStructureError(f"an endpoint of sockets is said to have {owner.num_tx_ctx} send contexts")
         return [each for each in self._memory.pointers(owner.tx_array, owner.num_tx_ctx) if each]

@@ -19,7 +19,7 @@ from mqs_dll.library.layouts.layout import Layouts
 PEER_BYTES = 56
 """sizeof(struct util_unexp_peer)."""
 
-MOST_PIECES = 64
+MAX_PIECES = 64
 
 REMOTE_CQ_DATA = 1 << 17
 """FI_REMOTE_CQ_DATA, in the flags of a message."""
@@ -81,7 +81,7 @@ class SharedReceives(Endpoint):
 
     def _posted(self, address: int, source: int) -> OfiPosted:
         entry = self._entry.at(self._memory, address)
-        if (source not in (ANY, entry.addr)) or entry.count > MOST_PIECES:
+        if (source not in (ANY, entry.addr)) or entry.count > MAX_PIECES:
             raise BrokenStructureError(f"there is no receive of {self.provider}'s at {address:#x}")
         words = self._memory.pointers(entry.iov, 2 * entry.count)
         return OfiPosted(

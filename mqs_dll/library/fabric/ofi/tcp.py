@@ -16,12 +16,12 @@ from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, Filling, OfiArrived, OfiPosted, OfiSent, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import bounded, remembered
+from mqs_dll.library.memory import bounded, cached_per_sweep
 
 SAVED_BYTES = 40
 """sizeof(struct xnet_saved_msg)."""
 
-MOST_PIECES = 5
+MAX_PIECES = 5
 
 VERSION = 3
 """Of the protocol."""
@@ -104,7 +104,7 @@ class Tcp(Endpoint):
 
     def _posted(self, address: int, source: int) -> OfiPosted:
         entry = self._entry.at(self._memory, address)
-        if entry.src_addr != source or entry.iov_cnt > MOST_PIECES:
+        if entry.src_addr != source or entry.iov_cnt > MAX_PIECES:
             raise BrokenStructureError(f"there is no receive of tcp's at {address:#x}")
         words = self._memory.pointers(address + entry.iov, 2 * entry.iov_cnt)
         return OfiPosted(
@@ -233,7 +233,7 @@ class Tcp(Endpoint):
         """Return the peers that have not answered yet: they make no call of libfabric's."""
         return [source for source, connection in self._connections() if connection.state in CONNECTING]
 
-    @remembered
+    @cached_per_sweep
     def _connections(self) -> Sequence[tuple[int, views.TcpConnection]]:
         """Return the connections, each with the address of its peer in the table."""
         rdm = self._rdm.at(self._memory, self._endpoint)

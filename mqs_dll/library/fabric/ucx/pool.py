@@ -17,8 +17,8 @@ from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import WORD, bounded
 
-MOST_CHUNKS = 1 << 16
-MOST_REQUESTS = 1 << 24
+MAX_CHUNKS = 1 << 16
+MAX_REQUESTS = 1 << 24
 
 # flags of a request
 NEW_SEND = 0x4
@@ -150,10 +150,10 @@ class UcxRequests:
         for address in self._chunks(data.chunks):
             chunk = self._chunk.at(self._memory, address)
             total += chunk.num_elems
-            if total > MOST_REQUESTS:
+            if total > MAX_REQUESTS:
                 raise BrokenStructureError(f"UCX's pool of requests is said to have {total}")
             data_of, offset = self._memory.locate(chunk.elems, stride * chunk.num_elems)
-            self._memory.spend_objects(2 * chunk.num_elems)
+            self._memory.charge_objects(2 * chunk.num_elems)
             view = memoryview(data_of)[offset : offset + stride * chunk.num_elems].cast("Q")[:: stride // WORD]
             found += [
                 chunk.elems + stride * index + HANDLE
@@ -169,7 +169,7 @@ class UcxRequests:
                 yield address
                 address = self._chunk.at(self._memory, address).next
 
-        return bounded(steps(), MOST_CHUNKS, "the list of chunks of UCX's requests")
+        return bounded(steps(), MAX_CHUNKS, "the list of chunks of UCX's requests")
 
     def on_stack(self, words: Sequence[int], address: int, endpoints: Set[int]) -> Iterator[UcxSent]:
         """Yield the sends that wait and whose request an MPI has put on a stack, where nothing of UCX's refers to it.

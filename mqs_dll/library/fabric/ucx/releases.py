@@ -17,7 +17,7 @@ from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.memory import Memory
 
 VERSION_FUNCTION = "ucp_get_version_string"
-LONGEST_VERSION = 16
+MAX_VERSION_LENGTH = 16
 
 _ASSERTIONS = 8
 """Bytes that assertions add before some members of a request."""
@@ -141,7 +141,7 @@ def version_of(image: TargetImage, memory: Memory) -> str:
         found = _LOAD_ADDRESS.match(code)
         if found is not None:
             text = memory.text(
-                address + found.end() - 1 + int.from_bytes(found[1], "little", signed=True), LONGEST_VERSION
+                address + found.end() - 1 + int.from_bytes(found[1], "little", signed=True), MAX_VERSION_LENGTH
             )
             version = text.decode("ascii", "replace")
             if re.fullmatch(r"\d+\.\d+\.\d+\w*", version):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint16, uint32, uint64
 
-MOST_NAME = 32
+MAX_NAME = 32
 """Bytes of a worker's name that are read: its address, unless somebody gave it one."""
 
 

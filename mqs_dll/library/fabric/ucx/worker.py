@@ -93,7 +93,7 @@ def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes:
     known = layouts.struct(views.UcpRequest.struct).size
     if known not in (size, None):
         raise LayoutError(f"requests have {known} bytes there, and {size} here")
-    if memory.text(address + worker.name, views.MOST_NAME) != f"{address:#x}".encode():
+    if memory.text(address + worker.name, views.MAX_NAME) != f"{address:#x}".encode():
         raise LayoutError("the worker's name is not where it should be")
     tm = address + worker.tm
     matching = views.TagMatch.bind(layouts).at(memory, tm)

@@ -10,7 +10,7 @@ from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.names import fit
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import Reader
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.mpich import contexts, handles, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
@@ -135,7 +135,7 @@ class MpichCommunicators:
         is_builtin = handles.kind_of(comm.handle) == handles.BUILTIN
         return WORLD_OF_ABI + handles.index_of(comm.handle) if is_builtin else comm.address
 
-    @remembered
+    @cached_per_sweep
     def read(self) -> list[MpichEntry]:
         """Return the live communicators, predefined ones first; the same ones to all who ask in a sweep.
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
 
-LARGEST_SIZE = 1 << 48
+MAX_SIZE = 1 << 48
 
 CHAR, UNSIGNED_CHAR = 0x4C000101, 0x4C000102
 """Neighbours in the array of most predefined datatypes, in every release and under the MPI 5 ABI."""
@@ -39,7 +39,7 @@ class MpichDatatypes:
         self._datatype = views.MpirDatatype.bind(layouts)
         self._arrays: dict[int, int | None] = {}
 
-    @remembered
+    @cached_per_sweep
     def at(self, handle: int) -> DatatypeFacts | None:
         """Return what is known of the datatype with a handle; None when there is none."""
         if handles.class_of(handle) != handles.DATATYPE:
@@ -84,7 +84,7 @@ class MpichDatatypes:
         begin = self._array(FLOAT_INT, DOUBLE_INT)
         return 0 if begin is None else begin + handles.index_of(handle) * self._size
 
-    @remembered
+    @cached_per_sweep
     def _objects(self) -> dict[int, int]:
         """Return the addresses of the pools' datatypes by their handles."""
         return {
@@ -97,7 +97,7 @@ class MpichDatatypes:
         if not address:
             return None
         datatype = self._datatype.at(self._memory, address)
-        if datatype.handle != handle or datatype.ref_count <= 0 or datatype.size > LARGEST_SIZE:
+        if datatype.handle != handle or datatype.ref_count <= 0 or datatype.size > MAX_SIZE:
             return None
         is_direct = handles.kind_of(handle) == handles.DIRECT
         is_predefined = is_direct and (handles.index_of(handle) < PAIRS or handle not in self._objects())

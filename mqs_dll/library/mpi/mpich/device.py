@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import NoInformation
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
-from mqs_dll.library.mpi.mpich.requests import MOST_LIVE
+from mqs_dll.library.mpi.mpich.requests import MAX_LIVE
 from mqs_dll.library.mpi.transport import HiddenTransport, Transport
 
 
@@ -34,7 +34,7 @@ class Device(Transport[MpichEntry]):
         requests = self._mpi.requests
         requests.live()
         if requests.are_cut:
-            raise NoInformation(f"the process has more than {MOST_LIVE} requests, and the others were not read")
+            raise NoInformation(f"the process has more than {MAX_LIVE} requests, and the others were not read")
 
 
 class HiddenDevice(HiddenTransport[MpichEntry], Device):

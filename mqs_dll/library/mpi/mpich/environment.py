@@ -21,7 +21,7 @@ PROVIDER = b"FI_PROVIDER"
 WIDTHS = (b"CH4_OFI_TAG_BITS", b"CH4_OFI_RANK_BITS", b"OFI_TAG_DYNAMIC")
 """Behind MPIR_CVAR_ or I_MPI_: which parts a tag of libfabric's has."""
 
-MOST_VARIABLES = 1 << 12
+MAX_VARIABLES = 1 << 12
 LONGEST = 64
 """Bytes of a variable that are read: names and values that matter are shorter."""
 
@@ -70,6 +70,6 @@ def _variables(memory: Memory, array: int) -> Iterator[tuple[bytes, bytes]]:
             yield place
             place += WORD
 
-    for place in bounded(steps(), MOST_VARIABLES, "the environment"):
+    for place in bounded(steps(), MAX_VARIABLES, "the environment"):
         name, _, value = memory.text(memory.pointer(place), LONGEST).partition(b"=")
         yield name, value

@@ -13,10 +13,10 @@ from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.bounds import RANKS_OF_A_STEP
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.mpich import views
 
-LARGEST_GROUP = 1 << 24
+MAX_GROUP_SIZE = 1 << 24
 
 # modes of a rank map (src/mpid/ch4/include/mpidpre.h of 3.4.3 to 4.3.2); the odd ones of the regular ones imply that
 # all processes are of this MPI_COMM_WORLD
@@ -86,10 +86,10 @@ class RankDecoder:
         """Return the lowest of these ranks, those of a remote group too: -1 where a process is of another world."""
         return min(self._of(comm, remote).lowest for remote in {False, bool(comm.comm_kind)})
 
-    @remembered
+    @cached_per_sweep
     def _of(self, comm: views.Comm, remote: bool) -> Members:
         count = comm.remote_size if remote else comm.local_size
-        if not 0 <= count <= LARGEST_GROUP:
+        if not 0 <= count <= MAX_GROUP_SIZE:
             raise BrokenStructureError(f"communicator {comm.handle:#x} says that it has {count} processes")
         members = self._decode(comm, count, other_half=bool(comm.comm_kind) and not remote)
         if len(members.ranks) != count:
@@ -116,10 +116,10 @@ class RankDecoder:
             raise BrokenStructureError(f"the rank map at {address:#x} is of unknown mode {found.mode}")
         return self._mapped(numbers, count)
 
-    @remembered
+    @cached_per_sweep
     def _mapped(self, map: RankMapNumbers, count: int) -> Members:
-        self._memory.spend(count // RANKS_OF_A_STEP)
-        self._memory.spend_objects(count)
+        self._memory.charge(count // RANKS_OF_A_STEP)
+        self._memory.charge_objects(count)
         if map.mode == TABLE_OF_PAIRS:
             pairs = self._memory.words(map.lut, 2 * count, "i")
             return _members(
@@ -156,15 +156,15 @@ class RankDecoder:
             raise BrokenStructureError("groups of this MPICH don't tell their processes")
         return self._from_group(address, self._group.at(self._memory, address).size).ranks
 
-    @remembered
+    @cached_per_sweep
     def _from_group(self, address: int, count: int) -> Members:
         if self._group is None or self._strided is None:
             raise BrokenStructureError("nothing tells how this MPICH keeps the processes of a communicator")
         group = self._group.at(self._memory, address)
         if group.size != count:
             raise BrokenStructureError(f"the group at {address:#x} has {group.size} processes instead of {count}")
-        self._memory.spend(count // RANKS_OF_A_STEP)
-        self._memory.spend_objects(count)
+        self._memory.charge(count // RANKS_OF_A_STEP)
+        self._memory.charge_objects(count)
         if group.use_map:
             numbers: Iterable[int] = self._memory.words(group.map, count, "q")
         else:
@@ -175,10 +175,10 @@ class RankDecoder:
 
     # ------------------------------------------------------------ ch3
 
-    @remembered
+    @cached_per_sweep
     def _from_table(self, address: int, count: int) -> Members:
-        self._memory.spend(count // RANKS_OF_A_STEP)
-        self._memory.spend_objects(count)
+        self._memory.charge(count // RANKS_OF_A_STEP)
+        self._memory.charge_objects(count)
         connections = self._connections(address, count)
         return _members(vc.pg_rank if vc.pg == self._own_group else INVALID_RANK for vc in connections)
 
@@ -187,7 +187,7 @@ class RankDecoder:
         assert self._vcrt is not None
         assert self._vc is not None
         table = self._vcrt.at(self._memory, address)
-        if not count <= table.size <= LARGEST_GROUP:
+        if not count <= table.size <= MAX_GROUP_SIZE:
             raise BrokenStructureError(f"the table of processes at {address:#x} has {table.size} instead of {count}")
         for pointer in self._memory.words(address + self._vcrt.constant("vcr_table"), count):
             yield self._vc.at(self._memory, pointer)

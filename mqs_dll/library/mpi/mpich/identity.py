@@ -32,7 +32,7 @@ from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, find_bytes, libr
 from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
-from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH, Pools
+from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH, Pools
 from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
 from mqs_dll.library.mpi.mpich.romio import HEAP_END
 
@@ -284,7 +284,7 @@ def find_process(
     pair = struct.pack("<QQ", builtin, builtin + comm_size)
     found = chain(
         [symbol + offset] if symbol else [],  # unless the layout doesn't count from the struct's begin
-        find_bytes(memory, library, pair, LARGEST_SEARCH, symbol or builtin),
+        find_bytes(memory, library, pair, MAX_SEARCH, symbol or builtin),
     )
     for place in found:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, Envelope, buffer_text
@@ -23,7 +23,7 @@ PERSISTENT = (RequestKind.PREQUEST_SEND, RequestKind.PREQUEST_RECV)
 SENDS = {1: "MPI_Send_init", 2: "MPI_Bsend_init", 3: "MPI_Ssend_init"}
 """By the type of a persistent request of ch4 (MPIDI_ptype); one in the ready mode is like a standard one."""
 
-SMALLEST_REQUEST = 128
+MIN_REQUEST = 128
 
 
 def started(requests: MpichRequests) -> dict[int, views.MpirRequest]:
@@ -53,7 +53,7 @@ class Started:
         self._memory = mpi.memory
         self._arguments = views.PersistentRequest.bind(mpi.layouts)
 
-    @remembered
+    @cached_per_sweep
     def _all(self) -> dict[int, views.MpirRequest]:
         return started(self._mpi.requests)
 
@@ -96,7 +96,7 @@ class Started:
         for each in self._without_work().get(comm, ()):
             yield self._send(each, peers, done=True)
 
-    @remembered
+    @cached_per_sweep
     def _without_work(self) -> dict[int, list[views.MpirRequest]]:
         """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
         requests = self._mpi.requests
@@ -126,4 +126,4 @@ class Started:
 
 def _waits(request: views.MpirRequest) -> bool:
     """Tell whether the completion of a persistent request is that of the one behind it, whose counter it points at."""
-    return 0 <= request.cc_ptr - request.real_request < SMALLEST_REQUEST
+    return 0 <= request.cc_ptr - request.real_request < MIN_REQUEST

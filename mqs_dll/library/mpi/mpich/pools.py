@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import BLOCK, LARGEST_FETCH, Memory
+from mqs_dll.library.memory import BLOCK, MAX_FETCH, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import handles, views
 
-SMALLEST_OBJECT = 16
-LARGEST_OBJECT = 8192
-MOST_DIRECT = 1024
-MOST_BLOCKS = 1 << 13
+MIN_OBJECT = 16
+MAX_OBJECT_SIZE = 8192
+MAX_DIRECT = 1024
+MAX_BLOCKS = 1 << 13
 """Blocks of a pool: its handles have no more bits for them."""
 
 OBJECTS_OF_A_BLOCK = 1024
@@ -31,7 +31,7 @@ OBJECTS_OF_A_BLOCK = 1024
 OBJECTS_OF_A_LARGE_BLOCK = 4096
 """In Intel MPI's pool of requests, whose record is that of 3.4."""
 
-LARGEST_SEARCH = 1 << 24
+MAX_SEARCH = 1 << 24
 """Bytes of a library's variables that are searched, around what is known: Intel MPI has 150 MB of them."""
 
 SYMBOLS = {
@@ -117,7 +117,7 @@ class Pools:
         """
         size = self.size_of(cls)
         near = self.known_variable(cls)
-        searched = find_bytes(self.memory, self.library, struct.pack("<I", pair[0]), LARGEST_SEARCH, near)
+        searched = find_bytes(self.memory, self.library, struct.pack("<I", pair[0]), MAX_SEARCH, near)
         variables = (address for address in chain(likely, searched) if self.library.holds(address, 2 * size))
         return next((address for address in variables if self._has_handles(address, size, pair)), None)
 
@@ -183,21 +183,21 @@ class Pools:
         record = self._alloc.at(self.memory, pool.record)
         if not record.initialized:
             return
-        if not 0 <= record.direct_size <= MOST_DIRECT:
+        if not 0 <= record.direct_size <= MAX_DIRECT:
             raise BrokenStructureError(
                 f"the pool at {pool.record:#x} says {record.direct_size} objects of the library's"
             )
         if record.direct:
             yield Objects(record.direct, record.direct_size, handles.first(handles.DIRECT, pool.cls))
-        if not 0 <= record.indirect_size <= MOST_BLOCKS:
+        if not 0 <= record.indirect_size <= MAX_BLOCKS:
             raise BrokenStructureError(f"the pool at {pool.record:#x} says that it has {record.indirect_size} blocks")
         handle = handles.first(handles.INDIRECT, pool.cls)
         for block, address in enumerate(self.memory.pointers(record.indirect, record.indirect_size)):
             count = record.indirect_block_size or self._objects_of_a_block(address, pool)
             if not 0 < count <= 1 << 16:
                 raise BrokenStructureError(f"the pool at {pool.record:#x} says {count} objects a block")
-            self.memory.spend(count)
-            self.memory.spend_objects(1)
+            self.memory.charge(count)
+            self.memory.charge_objects(1)
             yield Objects(address, count, handle | block << 12)
 
     def _objects_of_a_block(self, address: int, pool: ObjectPool) -> int:
@@ -225,7 +225,7 @@ class Pools:
         for array in arrays:
             start = 0
             while start < array.objects and left:
-                piece = min(max(BLOCK, 3 * read), LARGEST_FETCH)
+                piece = min(max(BLOCK, 3 * read), MAX_FETCH)
                 count = min(max(piece // pool.size, 1), array.objects - start)
                 address = array.address + start * pool.size
                 data, offset = self.memory.locate(address, count * pool.size)
@@ -339,7 +339,7 @@ class _Finder:
                 return found
         wanted = struct.pack("<ii", cls, size)  # neighbours in the record of every release
         candidates: list[tuple[int, list[ObjectPool]]] = []
-        for place in find_bytes(self._memory, self._library, wanted, LARGEST_SEARCH, near):
+        for place in find_bytes(self._memory, self._library, wanted, MAX_SEARCH, near):
             record = place - self._alloc.offsets["kind"]
             found = self.records_from(record, cls) if record % 8 == 0 else []
             if found and self.is_initialized(found[0]):
@@ -371,11 +371,11 @@ class _Finder:
 
     def _is_plausible(self, record: views.ObjectAlloc) -> bool:
         return (
-            SMALLEST_OBJECT <= record.size <= LARGEST_OBJECT
+            MIN_OBJECT <= record.size <= MAX_OBJECT_SIZE
             and record.size % 8 == 0
             and record.initialized in (0, 1)
-            and 0 <= record.indirect_size <= MOST_BLOCKS
-            and 0 <= record.direct_size <= MOST_DIRECT
+            and 0 <= record.indirect_size <= MAX_BLOCKS
+            and 0 <= record.direct_size <= MAX_DIRECT
             and (record.direct == 0 or self._library.holds(record.direct, record.direct_size * record.size))
             and bool(record.direct) == bool(record.direct_size)
         )

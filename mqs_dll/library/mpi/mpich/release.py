@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
-from mqs_dll.library.memory import LARGEST_FETCH, Memory
+from mqs_dll.library.memory import MAX_FETCH, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary
 
 DEVICE = re.compile(rb"\0(ch[34]:[a-z0-9:,_ -]{2,60})\0")
@@ -54,9 +54,9 @@ def read_release(memory: Memory, library: LoadedLibrary, symbols: dict[str, int]
     constants = [segment for segment in library.segments if not segment.writable]
     for segment in sorted(constants, key=lambda each: each.executable):
         tail = b""
-        for start in range(0, segment.size, LARGEST_FETCH):
+        for start in range(0, segment.size, MAX_FETCH):
             try:
-                data = tail + memory.read(segment.address + start, min(LARGEST_FETCH, segment.size - start))
+                data = tail + memory.read(segment.address + start, min(MAX_FETCH, segment.size - start))
             except TargetReadError:
                 tail = b""
                 continue

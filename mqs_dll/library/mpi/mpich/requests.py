@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract import phrases
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
 
@@ -89,7 +89,7 @@ AM_MATCHED = 0x40
 AM_RENDEZVOUS = 0x80
 AM_IN_PROGRESS = 0x100
 
-MOST_LIVE = 1 << 17
+MAX_LIVE = 1 << 17
 """Requests that are read, of a process that stands still meanwhile: a message that no receive has matched is one."""
 
 
@@ -136,16 +136,16 @@ class MpichRequests:
         self.are_cut = False
         """Whether there are more than were read."""
 
-    @remembered
+    @cached_per_sweep
     def live(self) -> dict[int, views.MpirRequest]:
-        """Return the requests in use by their address, in the order of the pools; MOST_LIVE of them at most.
+        """Return the requests in use by their address, in the order of the pools; MAX_LIVE of them at most.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool can't be read.
         """
-        found = self._pools.live(handles.REQUEST, MOST_LIVE + 1)
-        self.are_cut = len(found) > MOST_LIVE
-        return {address: self._reader.at(self._memory, address) for address in found[:MOST_LIVE]}
+        found = self._pools.live(handles.REQUEST, MAX_LIVE + 1)
+        self.are_cut = len(found) > MAX_LIVE
+        return {address: self._reader.at(self._memory, address) for address in found[:MAX_LIVE]}
 
     def kind(self, request: views.MpirRequest) -> RequestKind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""
@@ -159,6 +159,6 @@ class MpichRequests:
         """Return how many requests refer to the communicator at an address."""
         return self._references()[comm]
 
-    @remembered
+    @cached_per_sweep
     def _references(self) -> Counter[int]:
         return Counter(request.comm for request in self.live().values())

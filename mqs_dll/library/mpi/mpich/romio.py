@@ -27,13 +27,13 @@ COOKIE = struct.pack("<I", 2487376)
 RECORD_BYTES = 128
 """How far into a record its communicator is looked for."""
 
-LARGEST_HEAP = 1 << 25
+MAX_HEAP_SIZE = 1 << 25
 """Bytes that are searched, from the end downwards."""
 
 NEARBY = 1 << 22
 """Bytes that are searched in each direction from a part of a communicator."""
 
-MOST_PLACES = 8
+MAX_PLACES = 8
 """Places with parts of communicators that are searched from."""
 
 PARTS = 128
@@ -88,7 +88,7 @@ class Files:
         if self._heap_end is not None:
             with suppress(TargetReadError):
                 end = self._memory.pointer(self._heap_end) // PAGE * PAGE
-                yield from self._records(self._pieces(end, LARGEST_HEAP, upwards=False))
+                yield from self._records(self._pieces(end, MAX_HEAP_SIZE, upwards=False))
 
     def _near(self, candidates: Iterable[Candidate]) -> Iterator[bytes]:
         """Yield the records around what communicators have allocated; each place is tried once, up to the bound."""
@@ -100,7 +100,7 @@ class Files:
             searched.append(range(place - NEARBY, place + NEARBY))
             yield from self._records(self._pieces(place, NEARBY, upwards=False))
             yield from self._records(self._pieces(place, NEARBY, upwards=True))
-            if len(searched) == MOST_PLACES:
+            if len(searched) == MAX_PLACES:
                 return
 
     def _pointers(self, candidates: Iterable[Candidate]) -> Iterator[int]:

@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
-from mqs_dll.library.mpi.mpich.groups import LARGEST_GROUP
+from mqs_dll.library.mpi.mpich.groups import MAX_GROUP_SIZE
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import values_of
 
@@ -28,7 +28,7 @@ DEVICE = 128 + 4 * 4
 PLACES = 2
 """Words of ch4's part of which one is the window's number (win_id): attributes may come first."""
 
-MOST_INSTANCES = 1 << 16
+MAX_INSTANCES = 1 << 16
 """Windows that are made of one communicator."""
 
 SYNC = 5 * WORD
@@ -220,13 +220,13 @@ class MpichWindows:
         if self._ranks.knows_groups:
             return self._ranks.of_group(address)
         size, rank, processes = _GROUP.unpack(self._memory.read(address, _GROUP.size))
-        if not 0 < size <= LARGEST_GROUP:
+        if not 0 < size <= MAX_GROUP_SIZE:
             return None
         data = self._memory.read(processes, size * _PROCESS.size)
-        self._memory.spend_objects(size)
+        self._memory.charge_objects(size)
         ranks = tuple(number for number, _ in _PROCESS.iter_unpack(data))
         in_group = rank == UNDEFINED if own not in ranks else rank == ranks.index(own)
-        return ranks if in_group and max(ranks) < LARGEST_GROUP and len({*ranks}) == size else None
+        return ranks if in_group and max(ranks) < MAX_GROUP_SIZE and len({*ranks}) == size else None
 
 
 def _is_plausible(sync: WindowSync, size: int) -> bool:
@@ -244,4 +244,4 @@ def _is_plausible(sync: WindowSync, size: int) -> bool:
 
 def _is_number(word: int, contexts: Container[int]) -> bool:
     """Tell whether a word can be a window's number (win_id), made of a communicator with one of some context ids."""
-    return word != 0 and (word - 1) & 0xFFFFFFFF in contexts and word >> 32 < MOST_INSTANCES
+    return word != 0 and (word - 1) & 0xFFFFFFFF in contexts and word >> 32 < MAX_INSTANCES

@@ -19,7 +19,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, DatatypeFacts, Envelope, buffer_text
@@ -40,7 +40,7 @@ from mqs_dll.library.mpi.openmpi.pml import hidden
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
-LARGEST_REQUEST = 1024
+MAX_REQUEST_SIZE = 1024
 """Bytes of one of pml/cm's requests, with mtl/ofi's record (736 at most)."""
 
 _TYPE = struct.Struct("<I")
@@ -122,7 +122,7 @@ class CmOverOfi(Cm):
 
     # ------------------------------------------------------------ receives
 
-    @remembered
+    @cached_per_sweep
     def _coming(self) -> Coming:
         """Return the receives that wait.
 
@@ -196,7 +196,7 @@ class CmOverOfi(Cm):
             request = self._memory.pointer(record)
         except TargetReadError as error:
             raise BrokenStructureError(f"mtl/ofi has no record at {record:#x}") from error
-        return request if request in requests and 0 < record - request < LARGEST_REQUEST else 0
+        return request if request in requests and 0 < record - request < MAX_REQUEST_SIZE else 0
 
     def _asked(self, posted: OfiPosted, entry: OmpiEntry) -> Pattern:
         """Return which messages a receive of libfabric's asks for."""
@@ -269,7 +269,7 @@ class CmOverOfi(Cm):
 
     # ------------------------------------------------------------ sends
 
-    @remembered
+    @cached_per_sweep
     def _leaving(self) -> Leaving:
         """Return the sends.
 
@@ -307,7 +307,7 @@ class CmOverOfi(Cm):
             raise BrokenStructureError(f"there is no receive for an acknowledgement at {ack.address:#x}")
         return self._record.at(self._memory, ack.context - CONTEXT).parent
 
-    @remembered
+    @cached_per_sweep
     def _slot_is_ours(self) -> bool:
         """Tell whether slots are the same in all processes: a communicator with an extended id has others elsewhere."""
         return all(each.extended_id is None for each in self._communicators.read())
@@ -400,7 +400,7 @@ class CmOverOfi(Cm):
         ranks = (self._mtl.rank(address, entry) for address in addresses)
         return min((rank for rank in ranks if rank is not None), default=None)
 
-    @remembered
+    @cached_per_sweep
     def _arrived(self) -> tuple[Mapping[int, Sequence[OfiArrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
         found: defaultdict[int, list[OfiArrived]] = defaultdict(list)

@@ -20,7 +20,7 @@ LIST_SLACK = 64
 OBJECTS_OF_A_SLOT = 3
 """The slot's number, its pointer, and the pair."""
 
-LARGEST_COUNT = 1 << 26
+MAX_COUNT = 1 << 26
 """No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
 
 
@@ -43,12 +43,12 @@ class Containers:
             BrokenStructureError: its counts are absurd.
         """
         array = self._array.at(self._memory, address)
-        if not 0 <= array.number_free <= array.size <= LARGEST_COUNT:
+        if not 0 <= array.number_free <= array.size <= MAX_COUNT:
             raise BrokenStructureError(
                 f"the table at {address:#x} says {array.size} slots, {array.number_free} of them free"
             )
         pointers = self._memory.words(array.addr, array.size)
-        self._memory.spend_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
+        self._memory.charge_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
         return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
 
     def list_items(self, address: int, what: str) -> Iterator[int]:
@@ -61,7 +61,7 @@ class Containers:
         sentinel = address + head.opal_list_sentinel
         if head.first == sentinel:
             return
-        if head.opal_list_length > LARGEST_COUNT:
+        if head.opal_list_length > MAX_COUNT:
             raise BrokenStructureError(f"{what} is broken: it says that it has {head.opal_list_length} items")
         yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what)
 
@@ -106,12 +106,12 @@ class Containers:
             base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
             data, offset = self._memory.locate(base, stride * count)
             chunk_bytes = memoryview(data)[offset : offset + stride * count]
-            self._memory.spend_objects(2 * count)
+            self._memory.charge_objects(2 * count)
             classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
             if classes.count(pool.fl_frag_class) != count:
                 raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
             states = chunk_bytes.cast("i")[state :: stride // 4].tolist()
-            self._memory.spend_objects(len(reader.offsets) * (count - states.count(0)))
+            self._memory.charge_objects(len(reader.offsets) * (count - states.count(0)))
             places = (index * stride for index, used in enumerate(states) if used)
             elements.extend(reader.within(data, offset + place, base + place) for place in places)
         return elements
@@ -119,7 +119,7 @@ class Containers:
     def _chunk_counts(self, address: int, pool: views.OpalFreeList, chunks: int) -> list[int]:
         """Return the number of elements of each chunk: all have fl_num_per_alloc but the first."""
         first = pool.fl_num_allocated - (chunks - 1) * pool.fl_num_per_alloc
-        if chunks == 0 or pool.fl_num_allocated > LARGEST_COUNT or not 0 < first <= pool.fl_num_allocated:
+        if chunks == 0 or pool.fl_num_allocated > MAX_COUNT or not 0 < first <= pool.fl_num_allocated:
             raise BrokenStructureError(
                 f"the pool at {address:#x} says {pool.fl_num_allocated} elements, "
                 f"{pool.fl_num_per_alloc} a chunk, but has {chunks} chunks"

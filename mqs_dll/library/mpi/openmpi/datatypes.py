@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
@@ -12,7 +12,7 @@ from mqs_dll.library.mpi.openmpi.symbols import Symbols
 PREDEFINED = 0x0002
 """OPAL_DATATYPE_FLAG_PREDEFINED (opal/datatype/opal_datatype.h)."""
 
-LARGEST_SIZE = 1 << 48
+MAX_SIZE = 1 << 48
 
 
 class OmpiDatatypes:
@@ -24,14 +24,14 @@ class OmpiDatatypes:
         # predefined datatypes are made statically, of the class that ompi_datatype_t derives from
         self._classes = (symbols.need("ompi_datatype_t_class"), symbols.need("opal_datatype_t_class"))
 
-    @remembered
+    @cached_per_sweep
     def at(self, address: int) -> DatatypeFacts | None:
         """Return what is known of the datatype at an address; None when there is no datatype."""
         try:
             datatype = self._datatype.at(self._memory, address)
         except TargetReadError:
             return None
-        if datatype.obj_class not in self._classes or datatype.size > LARGEST_SIZE:
+        if datatype.obj_class not in self._classes or datatype.size > MAX_SIZE:
             return None
         name = datatype.name.partition(b"\0")[0]
         return DatatypeFacts(name, datatype.size, bool(datatype.flags & PREDEFINED))

@@ -32,7 +32,7 @@ COMPLETE = 1
 _COUNT = struct.Struct("<i")
 """The first member of ompi_wait_sync_t (opal/threads/wait_sync.h of 4.1, opal/mca/threads/wait_sync.h of 5.0)."""
 
-_MOST_REQUESTS = 1 << 24
+_MAX_REQUESTS = 1 << 24
 """More than a program waits for at once: what claims more is no count."""
 
 
@@ -49,7 +49,7 @@ def request_text(memory: Memory, address: int, complete: int) -> str:
         (count,) = memory.unpack(_COUNT, complete)
     except MqsError:
         count = 0
-    return phrases.request(address, in_wait=True, needs=count if 0 < count <= _MOST_REQUESTS else None)
+    return phrases.request(address, in_wait=True, needs=count if 0 < count <= _MAX_REQUESTS else None)
 
 
 def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:

@@ -17,12 +17,12 @@ from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.bounds import RANKS_OF_A_STEP
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, remembered
+from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 
-LARGEST_GROUP = 1 << 24
-DEEPEST_PARENT = 64
+MAX_GROUP_SIZE = 1 << 24
+MAX_PARENT_DEPTH = 64
 
 # grp_flags
 SPORADIC = 0x8
@@ -69,13 +69,13 @@ class Groups:
         self._class = symbols.need("ompi_group_t_class")
         self._local_proc = symbols.need("ompi_proc_local_proc")
 
-    @remembered
+    @cached_per_sweep
     def own(self) -> ProcName:
         """Return this process's name."""
         (jobid,), (vpid,) = self._named(self._memory.words(self._local_proc, 2, "I"))
         return ProcName(jobid, vpid)
 
-    @remembered
+    @cached_per_sweep
     def at(self, address: int) -> views.OmpiGroup:
         """Read a group.
 
@@ -83,11 +83,11 @@ class Groups:
             BrokenStructureError: there is no group at that address.
         """
         group = self._group.at(self._memory, address)
-        if group.obj_class != self._class or not 0 <= group.grp_proc_count <= LARGEST_GROUP:
+        if group.obj_class != self._class or not 0 <= group.grp_proc_count <= MAX_GROUP_SIZE:
             raise BrokenStructureError(f"there is no group at {address:#x}")
         return group
 
-    @remembered
+    @cached_per_sweep
     def world_ranks(self, address: int) -> tuple[int, ...]:
         """Return the MPI_COMM_WORLD rank of each process of a group, -1 for a process of another job."""
         own, found = self.own().jobid, self._processes(address)
@@ -95,7 +95,7 @@ class Groups:
             return found.vpids
         return tuple([vpid if jobid == own else INVALID_RANK for jobid, vpid in zip(*found, strict=True)])
 
-    @remembered
+    @cached_per_sweep
     def names(self, address: int) -> tuple[ProcName, ...]:
         """Return the name of each process of a group.
 
@@ -103,10 +103,10 @@ class Groups:
             BrokenStructureError, TargetReadError: the group can't be decoded.
         """
         found = self._processes(address)
-        self._memory.spend_objects(len(found.vpids))
+        self._memory.charge_objects(len(found.vpids))
         return tuple(map(ProcName, *found))
 
-    @remembered
+    @cached_per_sweep
     def first(self, address: int) -> ProcName:
         """Return the lowest name of a group: that of its first process in the first of its jobs.
 
@@ -121,21 +121,21 @@ class Groups:
             return ProcName(jobid, min(found.vpids))
         return ProcName(*min(zip(*found, strict=True)))
 
-    @remembered
+    @cached_per_sweep
     def _processes(self, address: int) -> ProcNames:
         ancestor = group = self.at(address)
-        for _ in range(DEEPEST_PARENT):
+        for _ in range(MAX_PARENT_DEPTH):
             ancestor = self.at(ancestor.grp_parent_group_ptr) if ancestor.grp_flags & SPARSE else ancestor
         if ancestor.grp_flags & SPARSE:
-            raise BrokenStructureError(f"the group at {ancestor.address:#x} has more than {DEEPEST_PARENT} ancestors")
+            raise BrokenStructureError(f"the group at {ancestor.address:#x} has more than {MAX_PARENT_DEPTH} ancestors")
         return self._decode(group)
 
-    @remembered
+    @cached_per_sweep
     def _decode(self, group: views.OmpiGroup) -> ProcNames:
         """Return the processes of a dense group from its entries, of a sparse one through its parent."""
         if not group.grp_flags & SPARSE:
             return self._named(self._memory.words(group.grp_proc_pointers, 2 * group.grp_proc_count, "I"))
-        self._memory.spend(group.grp_proc_count // RANKS_OF_A_STEP)
+        self._memory.charge(group.grp_proc_count // RANKS_OF_A_STEP)
         parents = self._decode(self.at(group.grp_parent_group_ptr))
         ranks = self._ranks_in_parent(group, len(parents.vpids))
         if ranks and not all(0 <= end < len(parents.vpids) for end in (ranks[0], ranks[-1])):
@@ -148,7 +148,7 @@ class Groups:
         A table that doesn't say as many as the group has is refused before it is followed: its numbers may be absurd.
         """
         count = group.grp_proc_count
-        self._memory.spend_objects(count)
+        self._memory.charge_objects(count)
         if group.grp_flags & STRIDED:
             offset, stride, _last = struct.unpack_from("<3i", group.sparse_data)
             return range(offset, offset + stride * count, stride) if stride else [offset] * count
@@ -177,17 +177,17 @@ class Groups:
         A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
         """
         lower, upper = halves[::2], halves[1::2]
-        self._memory.spend_objects(len(upper))
+        self._memory.charge_objects(len(upper))
         if lower and lower[0] & 1 and lower.count(lower[0]) == len(lower):
             return ProcNames((_job_of(lower[0]),) * len(lower), tuple(upper))
-        self._memory.spend_objects(len(upper))
+        self._memory.charge_objects(len(upper))
         names = [
             ProcName(_job_of(low), high) if low & 1 else self._name(high << 32 | low)
             for low, high in zip(lower, upper, strict=True)
         ]
         return ProcNames(tuple([name.jobid for name in names]), tuple([name.vpid for name in names]))
 
-    @remembered
+    @cached_per_sweep
     def _name(self, address: int) -> ProcName:
         proc = self._proc.at(self._memory, address)
         return ProcName(proc.jobid, proc.vpid)

@@ -33,7 +33,7 @@ PRODUCT = "Open MPI"
 
 ALL_VIEWS = (*views.ALL, *cm_views.ALL)
 
-LARGEST_VERSION = 64
+MAX_VERSION = 64
 """Bytes read of ompi_version_string; releases have about six, a packager may have added to them."""
 
 # ompi/runtime/mpiruntime.h: ompi_mpi_state_t, the same in 4.1 and 5.0
@@ -49,7 +49,7 @@ def release_of(memory: Memory, symbols: Symbols) -> str:
     """Return the release as Open MPI spells it, "4.1.4", or "of an unknown release"."""
     address = symbols.get("ompi_version_string")
     if address is not None:
-        text = memory.text(address, LARGEST_VERSION)
+        text = memory.text(address, MAX_VERSION)
         if text and all(32 < byte < 127 for byte in text):
             return text.decode()
     return "of an unknown release"

@@ -32,7 +32,7 @@ _TOPOLOGIES = {0x100: b"cartesian topology", 0x200: b"graph topology", 0x400: b"
 
 _SAME_GROUP = (b"DUP",)
 
-MOST_ANCESTORS = 4
+MAX_ANCESTORS = 4
 """More of them have no room in a name's field."""
 
 
@@ -46,7 +46,7 @@ def describe(entries: Sequence[OmpiEntry]) -> None:
     for entry in entries:
         by_text.setdefault(entry.number_text, []).append(entry)
     for entry in entries:
-        words = _words_of(entry, by_text, MOST_ANCESTORS)
+        words = _words_of(entry, by_text, MAX_ANCESTORS)
         if words:
             entry.tell(description=fit(words))
 

@@ -14,7 +14,7 @@ from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
-from mqs_dll.library.memory import WORD, remembered
+from mqs_dll.library.memory import WORD, cached_per_sweep
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import ProcName
@@ -33,7 +33,7 @@ CONTEXT = 3 * WORD
 MODULE_BYTES = 512
 """More than ompi_mtl_ofi has (400 in 4.1, 416 in 5.0): its endpoint is told by what it points at."""
 
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 
 PROTOCOL_BITS = 2
 FULL_TAG_BITS = 32
@@ -168,7 +168,7 @@ class MtlOfi:
         ranks = [rank for rank, name in enumerate(entry.peer_names()) if name in procs]
         return ranks[0] if len(ranks) == 1 == len(procs) else None
 
-    @remembered
+    @cached_per_sweep
     def _names(self) -> dict[int, list[ProcName]]:
         """Return the names of the processes that have an address, as far as their list can be read."""
         found: dict[int, list[ProcName]] = {}
@@ -212,7 +212,7 @@ def find_own_endpoint(mpi: OmpiProcessContext) -> Endpoint:
     if module.rx_ctx_bits:
         raise LayoutError("mtl/ofi uses several contexts of libfabric's")
     try:
-        provider = memory.text(module.provider_name, LONGEST_NAME).decode("ascii", "replace")
+        provider = memory.text(module.provider_name, MAX_NAME_LENGTH).decode("ascii", "replace")
         words = memory.pointers(address, MODULE_BYTES // WORD)
         kinds = [library.kind(word) for word in words]
         domain = words[kinds.index(FidClass.DOMAIN)]

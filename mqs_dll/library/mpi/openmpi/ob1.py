@@ -13,7 +13,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import tags, views
@@ -129,7 +129,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         """
         return request.req_complete == COMPLETE or bool(request.free_called) or self._holds_request(cached_request)
 
-    @remembered
+    @cached_per_sweep
     def _holds_request(self, variable: int | None) -> bool:
         if variable is None:
             return False
@@ -193,7 +193,7 @@ def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
     if status is Status.MATCHED and request.pml_type not in HELD:
         return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
     if status is Status.PENDING:
-        return phrases.RECEIVE_NUMBER(request.req_sequence + 1)  # tells two looks at a loop apart
+        return phrases.RECEIVE_NUMBER(request.req_sequence + 1)  # tells two samples of a loop apart
     return None
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
-from mqs_dll.library.mpi.openmpi.groups import LARGEST_GROUP
+from mqs_dll.library.mpi.openmpi.groups import MAX_GROUP_SIZE
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 
@@ -46,7 +46,7 @@ class Ob1Matching:
         self._comm_class = mpi.symbols.need("mca_pml_ob1_comm_t_class")
         self._proc_class = mpi.symbols.need("mca_pml_ob1_comm_proc_t_class")
 
-    @remembered
+    @cached_per_sweep
     def lists(self, entry: OmpiEntry) -> Ob1Lists:
         """Return the matching lists of a communicator.
 
@@ -54,7 +54,7 @@ class Ob1Matching:
             BrokenStructureError: there is something else in their place.
         """
         comm = self._comm.at(self._memory, entry.view.c_pml_comm)
-        if comm.obj_class != self._comm_class or comm.num_procs > LARGEST_GROUP:
+        if comm.obj_class != self._comm_class or comm.num_procs > MAX_GROUP_SIZE:
             raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
         lists = Ob1Lists(comm, [], [], [])
         for rank, address in enumerate(self._memory.words(comm.procs, comm.num_procs)):

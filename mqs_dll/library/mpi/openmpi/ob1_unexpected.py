@@ -14,7 +14,7 @@ from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import message, note
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
-from mqs_dll.library.mpi.openmpi.containers import LARGEST_COUNT
+from mqs_dll.library.mpi.openmpi.containers import MAX_COUNT
 from mqs_dll.library.mpi.openmpi.describe import foreign_note, tag_text
 from mqs_dll.library.mpi.openmpi.ob1_matching import Ob1Matching, Ob1Peer
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
@@ -99,7 +99,7 @@ class Unexpected:
             how = f"rendezvous: its {length} bytes are with the sender"
         else:
             raise BrokenStructureError(f"the message at {fragment.address:#x} has a header of type {header.type:#x}")
-        if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > LARGEST_COUNT:
+        if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > MAX_COUNT:
             raise BrokenStructureError(f"the message at {fragment.address:#x} contradicts itself")
         return message(
             Status.COMPLETE if here == length else Status.PENDING,
@@ -140,7 +140,7 @@ class Unexpected:
 
     def _ring(self, head: int, what: str) -> Iterator[int]:
         yield head
-        yield from self._containers.ring(self._read(head).opal_list_next, head, LARGEST_COUNT, what)
+        yield from self._containers.ring(self._read(head).opal_list_next, head, MAX_COUNT, what)
 
     def _foreign_note(self) -> Iterator[Operation]:
         if self._component is None:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.library.layouts.view import Reader
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.openmpi import cm_views, tags, views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
@@ -58,11 +58,11 @@ class RequestPool(Generic[RequestT]):
         """Return the requests in use on all communicators."""
         return [request for communicator in self._read() for request in self.of(communicator)]
 
-    @remembered
+    @cached_per_sweep
     def _class(self) -> int:
         return self._containers.pool_class(self._pool)
 
-    @remembered
+    @cached_per_sweep
     def _read(self) -> dict[int, list[RequestT]]:
         """Return the requests that somebody owns, by the address of their communicator."""
         found: dict[int, list[RequestT]] = {}

@@ -14,7 +14,7 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi.openmpi import views
 
-LONGEST_CLASS_NAME = 80
+MAX_CLASS_NAME_LENGTH = 80
 
 
 ROOTS = (
@@ -118,5 +118,5 @@ def class_name(memory: Memory, layouts: Layouts, descriptor: int) -> str:
     """
     if descriptor < WORD:
         return ""
-    name = memory.text(views.OpalClass.bind(layouts).at(memory, descriptor).cls_name, LONGEST_CLASS_NAME)
+    name = memory.text(views.OpalClass.bind(layouts).at(memory, descriptor).cls_name, MAX_CLASS_NAME_LENGTH)
     return name.decode("ascii", "replace")

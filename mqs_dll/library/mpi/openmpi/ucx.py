@@ -23,7 +23,7 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
 from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
-from mqs_dll.library.memory import WORD, Memory, remembered
+from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi import envelopes, stack
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
@@ -37,7 +37,7 @@ from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
-LARGEST_REQUEST = 4096
+MAX_REQUEST_SIZE = 4096
 """Bytes of an ompi_request_t, which Open MPI has behind each request of UCX's; its class tells how many they are."""
 
 MODULE_BYTES = 2048
@@ -139,7 +139,7 @@ class PmlUcx(Pml):
 
     # ------------------------------------------------------------ reading
 
-    @remembered
+    @cached_per_sweep
     def _held(self) -> PmlUcxContents:
         """Return what the worker holds.
 
@@ -203,7 +203,7 @@ class PmlUcx(Pml):
         """Return what a persistent request was made with, given it or what does its work; None for another."""
         return None if request is None else self._persistent().get(request.address)
 
-    @remembered
+    @cached_per_sweep
     def _persistent(self) -> dict[int, StartedPersistent]:
         """Return the persistent requests that are started, by the address of what does their work, or their own."""
         found: dict[int, StartedPersistent] = {}
@@ -342,7 +342,7 @@ class PmlUcx(Pml):
             self._tag_text(tag, entry) or (NO_ORDER if name else "its receiver is not known"),
         )
 
-    @remembered
+    @cached_per_sweep
     def _endpoint_names(self) -> dict[int, ProcName]:
         """Return the name of the process that each of UCX's endpoints leads to, by the endpoint's address."""
         return {
@@ -370,7 +370,7 @@ class PmlUcx(Pml):
         if broken is not None:
             raise broken
 
-    @remembered
+    @cached_per_sweep
     def _arrived(self) -> tuple[Mapping[int, Sequence[UcxArrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
         return arrivals([self._matching], _slot)
@@ -419,7 +419,7 @@ def own_bytes(mpi: OmpiProcessContext) -> int:
         LayoutError: the class isn't there, or doesn't have what is known of a request.
     """
     size = mpi.class_size("ompi_request_t")
-    if size % WORD or not views.OmpiRequest.bind(mpi.layouts).end + WORD <= size <= LARGEST_REQUEST:
+    if size % WORD or not views.OmpiRequest.bind(mpi.layouts).end + WORD <= size <= MAX_REQUEST_SIZE:
         raise LayoutError(f"Open MPI's class ompi_request_t says that a request has {size} bytes")
     return size
 

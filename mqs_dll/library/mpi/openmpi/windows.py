@@ -32,7 +32,7 @@ LOCK = 1
 PSCW = 3
 """MPI_Win_start."""
 
-MOST_IN_ARRAY = 256
+MAX_IN_ARRAY = 256
 """Processes of a window, up to which its locks are in an array; beyond, they are in a hash table."""
 
 _Epochs = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]
@@ -143,7 +143,7 @@ class OmpiWindows:
 
     def _locks(self, module: int, words: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...] | None:
         """Return whom this process has locked: an array that a module points at has the locks in their places."""
-        if len(ranks) > MOST_IN_ARRAY:
+        if len(ranks) > MAX_IN_ARRAY:
             return None
         for word in words:
             if heap_bytes(self._memory, word, MODULE_BYTES) < len(ranks) * WORD:

@@ -82,7 +82,7 @@ class Optimizing(Compiler):
 
 @dataclass
 class Blocked:
-    """What was seen of each rank of a job in two looks, while it was in its MPI call."""
+    """What was seen of each rank of a job in two samples, while it was in its MPI call."""
 
     stripped: bool
     first: list[tuple[CallStack, ...]]

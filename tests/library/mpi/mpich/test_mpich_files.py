@@ -6,7 +6,7 @@ import struct
 
 from mqs_dll.library.memory import PAGE, WORD, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary, LoadedSegment
-from mqs_dll.library.mpi.mpich.romio import COOKIE, MOST_PLACES, NEARBY, PARTS, Candidate, Files
+from mqs_dll.library.mpi.mpich.romio import COOKIE, MAX_PLACES, NEARBY, PARTS, Candidate, Files
 from tests.support.memory_image import MemoryImage
 
 COMMUNICATOR = 0x10_0000
@@ -52,7 +52,7 @@ def test_what_has_no_table_of_the_library_is_no_record() -> None:
 
 def test_the_search_ends_at_its_bound() -> None:
     """Words behind the last place that is searched from aren't even tried."""
-    near = places(MOST_PLACES + 1)
+    near = places(MAX_PLACES + 1)
     found, fetched = search(near, {place: bytes(PAGE) for place in near[:-1]} | {near[-1]: record()})
     assert not found
     assert max(fetched) < near[-1] - NEARBY

@@ -11,7 +11,7 @@ from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.function_names import Call
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
 from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
-from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
+from mqs_dll.debugger.job.stacks.arguments.time_budget import TIME_BUDGET
 from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
@@ -73,7 +73,7 @@ class CallArguments:
         called = steps[outer].target
         computed = chain.computed(outer, functions, wrapper)
         kept: Known = {}
-        if not PATIENCE.is_bounded or _wants_a_second_witness(wanted, computed):
+        if not TIME_BUDGET.is_bounded or _wants_a_second_witness(wanted, computed):
             kept = chain.kept(place, called if called in functions else min(functions))
         constants = constants_of(process.image)
         handles = constants.handle_size if constants else 0

@@ -17,7 +17,7 @@ from mqs_dll.debugger.job.stacks.arguments.eh_frame import FrameDescription, Tab
 from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, FrameValues, Load, no_load
 from mqs_dll.debugger.job.stacks.arguments.flow import STACK_ARGUMENTS, Followed, Goal, UnknownWayError
 from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
-from mqs_dll.debugger.job.stacks.arguments.patience import PATIENCE
+from mqs_dll.debugger.job.stacks.arguments.time_budget import TIME_BUDGET
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, narrow, parts
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import Step
@@ -71,11 +71,11 @@ class Chain:
             entry: where it begins.
         """
         known: Known = {}
-        with PATIENCE.counted():
+        with TIME_BUDGET.counted():
             entries = self._entries(place, entry)
             for at in range(min(entries), place + 1):
                 try:
-                    known = {} if PATIENCE.is_over else self._kept_in(at, entries[at], known)
+                    known = {} if TIME_BUDGET.is_over else self._kept_in(at, entries[at], known)
                 except _UNKNOWN:
                     known = {}
         return known
@@ -83,7 +83,7 @@ class Chain:
     def _entries(self, place: int, entry: int) -> dict[int, int]:
         """Return where the functions begin that were called from one, as far as one leads to the next."""
         entries = {place: entry}
-        while place > 0 and not self._steps[place].interrupted and not PATIENCE.is_over:
+        while place > 0 and not self._steps[place].interrupted and not TIME_BUDGET.is_over:
             try:
                 called = self._callee(place, entries[place])
             except _UNKNOWN:

@@ -12,7 +12,7 @@ from mqs_dll.debugger.job.stacks.callee import Fetch, through_x86_table
 
 _LONGEST = 15
 """Bytes of an instruction."""
-_MOST_CODE = 1 << 20
+_MAX_CODE = 1 << 20
 """Bytes of a function."""
 _PAGE = 4 << 10
 
@@ -106,6 +106,6 @@ class Code:
 
     def _bytes(self, function: FrameDescription) -> bytes:
         if function.start not in self._code:
-            size = min(function.end - function.start, _MOST_CODE)
+            size = min(function.end - function.start, _MAX_CODE)
             self._code[function.start] = self._fetch(function.start + self.bias, size)
         return self._code[function.start]

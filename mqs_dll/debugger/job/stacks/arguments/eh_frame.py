@@ -16,8 +16,8 @@ from mqs_dll.debugger.job.stacks.callee import Fetch
 _PT_GNU_EH_FRAME, _PT_GNU_RELRO = 0x6474E550, 0x6474E552
 _TABLE_OF_PAIRS = 0x3B
 """Signed numbers of 4 bytes, relative to the table's beginning: how all linkers make it."""
-_MOST_FUNCTIONS = 1 << 20
-_MOST_BYTES = 1 << 16
+_MAX_FUNCTIONS = 1 << 20
+_MAX_BYTES = 1 << 16
 """Of one function's entry; of its landing pads, too."""
 _OMITTED = 0xFF
 _INDIRECT = 0x80
@@ -77,7 +77,7 @@ class Functions:
         version, frames, numbers, encoding, _, count = struct.unpack("<4BiI", fetch(table, 12))
         if (version, frames & 0x0F, numbers, encoding) != (1, 0x0B, 0x03, _TABLE_OF_PAIRS):
             raise TableError("its table of functions is of an unknown form")
-        if count > _MOST_FUNCTIONS:
+        if count > _MAX_FUNCTIONS:
             raise TableError("its table of functions is damaged")
         pairs = struct.unpack(f"<{2 * count}i", fetch(table + 12, 8 * count))
         self._starts = [table + start for start in pairs[::2]]
@@ -146,7 +146,7 @@ class _Reader:
         if size is None:
             (size,) = struct.unpack("<I", fetch(at, 4))
             at += 4
-        if not 0 < size <= _MOST_BYTES:
+        if not 0 < size <= _MAX_BYTES:
             raise TableError("an entry of its table of functions is damaged")
         self._data = fetch(at, size)
         self._base = at
@@ -321,7 +321,7 @@ def _pads(fetch: Fetch, landing: int, start: int) -> tuple[tuple[int, int, int],
             return _read_pads(_Reader(fetch, landing, size), start)
         except TableError:  # cut off
             continue
-    return _read_pads(_Reader(fetch, landing, _MOST_BYTES), start)
+    return _read_pads(_Reader(fetch, landing, _MAX_BYTES), start)
 
 
 def _read_pads(body: _Reader, start: int) -> tuple[tuple[int, int, int], ...]:

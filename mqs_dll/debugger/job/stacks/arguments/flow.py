@@ -20,12 +20,12 @@ from mqs_dll.debugger.job.stacks.arguments.state import EVERYTHING, MachineState
 from mqs_dll.debugger.job.stacks.arguments.transfer import Transfer
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, mask, origins, parts
 
-_MOST_INSTRUCTIONS = 40_000
-_MOST_SECONDS = 0.5
+_MAX_INSTRUCTIONS = 40_000
+_MAX_SECONDS = 0.5
 """Of a processor."""
-_MOST_VISITS = 150
+_MAX_VISITS = 150
 """Of one block."""
-_LARGEST_TABLE = 4096
+_MAX_TABLE_SIZE = 4096
 STACK_ARGUMENTS = 12
 """Words on the stack that may be arguments at most."""
 _ENDS = frozenset({"ret", "hlt", "ud2", "int3"})
@@ -116,7 +116,7 @@ class _Following:
         self._target: Label | None = None
         self._instructions = 0
         self._functions: dict[int, FrameDescription] = {}
-        self._deadline = time.thread_time() + _MOST_SECONDS
+        self._deadline = time.thread_time() + _MAX_SECONDS
 
     def run(self) -> Followed:
         """Go all ways until nothing new is learnt; return what is known at the goal."""
@@ -125,7 +125,7 @@ class _Following:
             _, block = heapq.heappop(self._pending)
             self._waiting.remove(block)
             self._visits[block] = self._visits.get(block, 0) + 1
-            if self._visits[block] > _MOST_VISITS:
+            if self._visits[block] > _MAX_VISITS:
                 raise UnknownWayError("it doesn't come to an end")
             if time.thread_time() > self._deadline:
                 raise UnknownWayError("it takes too long to follow", is_by_chance=True)
@@ -151,7 +151,7 @@ class _Following:
                 return
             instruction = self._code.instruction(address)
             self._instructions += 1
-            if instruction is None or self._instructions > _MOST_INSTRUCTIONS:
+            if instruction is None or self._instructions > _MAX_INSTRUCTIONS:
                 raise UnknownWayError(
                     "an instruction isn't known" if instruction is None else "there is too much of it"
                 )
@@ -290,7 +290,7 @@ class _Following:
                 bounded.append((Value(part, part[2]), part[4][1]))
             elif part[0] == "ext" and part[1] == "z" and part[2] == 1:
                 bounded.append((Value(part, WORD), mask(1)))
-        small = [(value, bound) for value, bound in bounded if bound < _LARGEST_TABLE]
+        small = [(value, bound) for value, bound in bounded if bound < _MAX_TABLE_SIZE]
         found = targets(label, small, self._code.bias, self._load)
         return found and [self._code.own(address) for address in found]
 

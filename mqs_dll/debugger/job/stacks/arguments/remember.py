@@ -20,9 +20,9 @@ from typing import Any
 from mqs_dll.debugger.job.stacks.arguments.flow import Followed, Goal, UnknownWayError
 from mqs_dll.debugger.job.stacks.arguments.values import OPERATIONS, WORD, Label, Value
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Of one file."""
-_MOST_PLACES = 1 << 14
+_MAX_PLACES = 1 << 14
 _DEEPEST = 16
 
 _known: dict[tuple[str, int, Goal], Followed | str] = {}
@@ -54,7 +54,7 @@ def remembered(build: str, is_for_good: bool, entry: int, goal: Goal, follow: Ca
         found = _read(path)
     if found is None:
         found = _follow(follow, path)
-    if len(_known) >= _MOST_PLACES:
+    if len(_known) >= _MAX_PLACES:
         _known.clear()
     _known[key] = found
     if isinstance(found, str):
@@ -115,9 +115,9 @@ def _read(path: Path) -> Followed | str | None:
     try:
         found = os.fstat(file)
         is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
-        if not is_ours or found.st_size > _MOST_BYTES:
+        if not is_ours or found.st_size > _MAX_BYTES:
             return None
-        return _followed(json.loads(os.read(file, _MOST_BYTES)))
+        return _followed(json.loads(os.read(file, _MAX_BYTES)))
     except (OSError, ValueError, RecursionError, _DamagedError):
         return None
     finally:

@@ -16,7 +16,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
@@ -40,7 +40,7 @@ from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import ANY_SOURCE, ANY_TAG
 
 PACKED = 0x4C00010F
-LARGEST_EAGER = 1 << 17
+MAX_EAGER = 1 << 17
 """Bytes of a message that goes without being asked for, unless the user sets MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE."""
 
 
@@ -57,7 +57,7 @@ class Ch3(Device):
         requests = chain(*queues.with_message.values(), *queues.posted.values(), *queues.sends.values())
         return [request.dev.datatype for request in requests if not request.is_held]
 
-    @remembered
+    @cached_per_sweep
     def _queues(self) -> Ch3Queues:
         requests = self._mpi.requests
         return sort(
@@ -193,7 +193,7 @@ def _is_answered(request: Ch3DeviceRequest, length: int) -> bool:
 
     Of an eager message with gaps the bytes that have left are counted, too (ch3u_eagersync.c: MPIDI_CH3_SendNoncontig).
     """
-    goes_asked = request.message == RENDEZVOUS or length > LARGEST_EAGER  # a blocking send doesn't note it
+    goes_asked = request.message == RENDEZVOUS or length > MAX_EAGER  # a blocking send doesn't note it
     return goes_asked and 0 < request.dev.msg_offset != length
 
 

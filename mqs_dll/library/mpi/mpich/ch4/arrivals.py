@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.mpich import contexts, operations
@@ -53,7 +53,7 @@ class Arrivals:
             yield from operations.early_notes(unknown, self._mpi.communicators)
         self._traffic.check_arrivals()
 
-    @remembered
+    @cached_per_sweep
     def _known(self) -> set[int]:
         return {entry.receives_in for entry in self._mpi.communicators.read()}
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import WORD, Memory, remembered
+from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.links import lists_of
-from mqs_dll.library.mpi.mpich.pools import LARGEST_SEARCH
+from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH
 
 TRANSPORT = struct.Struct("<iiQQQ")
 """MPIDI_POSIX_eager_iqueue_transport_t: number of cells, size of a cell, terminals, own terminal, pool of cells."""
@@ -49,7 +49,7 @@ FIRST_OF_MESSAGE = 0
 SEND = 0
 """The handler of a message's begin (MPIDIG_SEND)."""
 
-LARGEST_PADDING = 128
+MAX_PADDING = 128
 """Bytes by which the cells lie further apart than they are large, at most."""
 
 
@@ -98,7 +98,7 @@ class Cells:
         """Return the messages of a send's request whose headers still lie in cells, those of its earlier use too."""
         return self._read().get(request, [])
 
-    @remembered
+    @cached_per_sweep
     def _read(self) -> dict[int, list[Departure]]:
         found: defaultdict[int, list[Departure]] = defaultdict(list)
         for block in self._blocks:
@@ -136,7 +136,7 @@ class Cells:
         """
         for count, size in SIZES:
             found = False
-            for place in find_bytes(self._memory, self._library, struct.pack("<ii", count, size), LARGEST_SEARCH):
+            for place in find_bytes(self._memory, self._library, struct.pack("<ii", count, size), MAX_SEARCH):
                 block = self._block_of(place, count, size) if place % WORD == 0 else None
                 if block is not None:
                     found = True
@@ -168,7 +168,7 @@ class Cells:
             cells = list(self._memory.pointers(array, count))
             step = cells[1] - cells[0]
             even = all(after - before == step for before, after in pairwise(cells))
-            if not even or not size + CELL_HEADER <= step <= size + LARGEST_PADDING:
+            if not even or not size + CELL_HEADER <= step <= size + MAX_PADDING:
                 return []
             first, last = (cell - self._memory.pointer(cell) + 1 for cell in (cells[0], cells[-1]))
         except TargetReadError:
@@ -188,7 +188,7 @@ QUEUE_OF_NEMESIS = 2
 CELL_LINKS = struct.Struct("<QixxxxQ")
 """MPIDU_genqi_shmem_cell_header: the cell's own handle, the number of its free queue, the handle of the next cell."""
 
-LONGEST_CHAIN = 1 << 16
+MAX_CHAIN_LENGTH = 1 << 16
 """Cells that all processes of a node can have in one receiver's queue."""
 
 
@@ -259,7 +259,7 @@ class CellChains:
         """Return which cell each one from the first on leads to, the last one to 0, in the order of the chain."""
         found: dict[int, int] = {}
         address = first
-        while address and address not in found and address not in known and len(found) < LONGEST_CHAIN:
+        while address and address not in found and address not in known and len(found) < MAX_CHAIN_LENGTH:
             following = self._memory.unpack(CELL_LINKS, address)[2]
             found[address] = self._base + following if following else 0
             address = found[address]

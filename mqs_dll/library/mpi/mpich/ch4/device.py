@@ -12,7 +12,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import MqsError, NoInformation, TargetReadError, TooMuchError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
@@ -134,7 +134,7 @@ class Ch4(Device):
             self._has_looked = not isinstance(failure, TargetReadError)
         return self._netmod
 
-    @remembered
+    @cached_per_sweep
     def _search(self) -> MqsError | None:
         """Set the netmod, where it is found; return why it can't be read, for good or for as long as memory can't be.
 
@@ -237,7 +237,7 @@ class HiddenNetmod:
         world = next((view for view in self._comms().values() if view.handle == COMM_WORLD), None)
         return any(view is not None and self._is_its_node(view) for view in (entry.view, world))
 
-    @remembered
+    @cached_per_sweep
     def _comms(self) -> dict[int, views.Comm]:
         return {each.view.address: each.view for each in self._mpi.communicators.read()}
 

@@ -15,7 +15,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import MqsError, NoInformation
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, Envelope, buffer_text
@@ -311,7 +311,7 @@ class Netmod(ABC):
         if unlisted := self.unlisted(entry):
             raise unlisted
 
-    @remembered
+    @cached_per_sweep
     def _known(self) -> set[int]:
         return {entry.receives_in for entry in self._mpi.communicators.read()}
 

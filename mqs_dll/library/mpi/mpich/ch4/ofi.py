@@ -18,7 +18,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, operations, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
@@ -179,7 +179,7 @@ class Ch4Ofi(Netmod):
     def _layout(self) -> TagLayout:
         return self._form().layout
 
-    @remembered
+    @cached_per_sweep
     def _form(self) -> TagForm:
         """Return which bits of tags are what, by the first receive, message or send that tells.
 
@@ -214,7 +214,7 @@ class Ch4Ofi(Netmod):
 
     # ------------------------------------------------------------ reading
 
-    @remembered
+    @cached_per_sweep
     def _held(self) -> Ch4OfiContents:
         """Return what the endpoints hold.
 
@@ -252,7 +252,7 @@ class Ch4Ofi(Netmod):
             filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling()}
         return Ch4OfiContents(posted, sent, filling, frozenset(seen), refusal)
 
-    @remembered
+    @cached_per_sweep
     def _processes(self) -> Sequence[Mapping[int, int]]:
         """Return for each endpoint the rank in MPI_COMM_WORLD of the process at each address, from MPICH's table."""
         if not self._ranks:
@@ -403,7 +403,7 @@ class Ch4Ofi(Netmod):
 
     # ------------------------------------------------------------ sends
 
-    @remembered
+    @cached_per_sweep
     def _sent(self) -> tuple[Mapping[int, Sequence[Ch4OfiSend]], bool]:
         """Return the sends by the address of their communicator, and whether that of all is known.
 
@@ -463,7 +463,7 @@ class Ch4Ofi(Netmod):
 
     # ------------------------------------------------------------ unexpected messages
 
-    @remembered
+    @cached_per_sweep
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
         found: defaultdict[int, list[tuple[int, OfiArrived]]] = defaultdict(list)

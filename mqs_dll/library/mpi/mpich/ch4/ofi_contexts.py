@@ -36,7 +36,7 @@ KINDS = {
 """What the pointers in it lead to."""
 
 WORDS = 11
-MOST_CONTEXTS = 64
+MAX_CONTEXTS = 64
 
 FABRIC, PROVIDER, INTERFACE_VERSION = 104, 16, 30
 """Bytes to the fabric's attributes in what a provider tells of itself, and in those to its name and to the major number
@@ -45,7 +45,7 @@ of libfabric's interface."""
 MAJOR = (1, 2)
 
 NAME = re.compile(rb"[a-z0-9_]+(;[a-z0-9_]+)*")
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 
 
 def find(mpi: MpichProcessContext) -> list[Endpoint]:
@@ -89,7 +89,7 @@ def _records(mpi: MpichProcessContext, library: Libfabric) -> Iterator[Sequence[
         return _is_record(library, mpi.memory.pointers(place, WORDS))
 
     place = variables.find(mpi, OFI_CONTEXT, is_at, lambda: _first_record(mpi, library))
-    for number in range(MOST_CONTEXTS if place else 0):
+    for number in range(MAX_CONTEXTS if place else 0):
         record = mpi.memory.pointers(place, WORDS)
         if not variables.is_pointer(record[DOMAIN]):
             return
@@ -124,7 +124,7 @@ def _provider(mpi: MpichProcessContext) -> str:
     for _, info in variables.pointers(mpi):
         with suppress(TargetReadError):
             fabric = mpi.memory.pointer(info + FABRIC)
-            name = mpi.memory.text(mpi.memory.pointer(fabric + PROVIDER), LONGEST_NAME)
+            name = mpi.memory.text(mpi.memory.pointer(fabric + PROVIDER), MAX_NAME_LENGTH)
             major = int.from_bytes(mpi.memory.read(fabric + INTERFACE_VERSION, 2), "little")
             if NAME.fullmatch(name) and major in MAJOR:
                 return name.decode()

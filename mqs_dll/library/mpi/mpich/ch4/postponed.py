@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import WORD, Memory, remembered
+from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.ch4.cells import WAITS, Place
 from mqs_dll.library.mpi.mpich.links import in_list_order
@@ -34,7 +34,7 @@ NEAREST = 2
 It is the last member of the shared memory's part, but for a word of inter-process copies, which some releases have.
 """
 
-LONGEST_QUEUE = 1 << 16
+MAX_QUEUE_LENGTH = 1 << 16
 
 SEND = 0
 """The handler of a message's begin (MPIDIG_SEND)."""
@@ -75,7 +75,7 @@ class PostponedSends:
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._end = views.AmRequest.bind(layouts).offsets["req"]
 
-    @remembered
+    @cached_per_sweep
     def _seen(self) -> PostponedQueues:
         """Return what was found so far, for ``_look_around`` to add to."""
         return PostponedQueues(set(), {})
@@ -122,7 +122,7 @@ class PostponedSends:
             return
         address, links, headers = first, dict[int, int](), dict[int, views.MessageHeader]()
         with suppress(TargetReadError):
-            for _ in range(LONGEST_QUEUE):
+            for _ in range(MAX_QUEUE_LENGTH):
                 if not self._is_record(address):
                     break
                 header = self._header_of(address)

@@ -14,7 +14,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope, buffer_text
@@ -108,7 +108,7 @@ class SelfPath:
         if not found.proved:
             raise BrokenStructureError("the list of messages to itself is broken: their order is not known")
 
-    @remembered
+    @cached_per_sweep
     def _read(self, kind: RequestKind) -> List:
         """Return a list, without the sends whose message a matched probe has taken."""
         of_size_1 = {entry.view.address for entry in self._mpi.communicators.read() if entry.has_size_1}

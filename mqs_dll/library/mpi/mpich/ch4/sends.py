@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import DatatypeFacts, buffer_text
@@ -243,7 +243,7 @@ class ShmSends:
             postponed=not header.flags & SYNCHRONOUS,
         )
 
-    @remembered
+    @cached_per_sweep
     def _ranks(self, entry: MpichEntry) -> dict[int, int]:
         """Return the ranks in a communicator by those of MPI_COMM_WORLD."""
         return {world: rank for rank, world in enumerate(entry.peers()) if world != INVALID_RANK}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.abi import UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.persistent import Started
@@ -27,7 +27,7 @@ ACTIVE_MESSAGE = 1
 PARTITIONED = (RequestKind.PART_SEND, RequestKind.PART_RECV)
 POINT_TO_POINT = (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE)
 
-MOST_HANDLES = 3
+MAX_HANDLES = 3
 """Requests that a refusal names."""
 
 
@@ -183,7 +183,7 @@ class Ch4Traffic:
         """
         broken = self._sorted().broken
         if broken:
-            handles = ", ".join(f"{handle:#x}" for handle in broken[:MOST_HANDLES])
+            handles = ", ".join(f"{handle:#x}" for handle in broken[:MAX_HANDLES])
             raise BrokenStructureError(f"{len(broken)} of the process's requests can't be read: {handles}")
 
     def of(self, comm: int) -> OfCommunicator:
@@ -204,7 +204,7 @@ class Ch4Traffic:
 
     # ------------------------------------------------------------ sorting
 
-    @remembered
+    @cached_per_sweep
     def _sorted(self) -> Sorted:
         found = Sorted()
         posted: list[Ch4Message] = []

@@ -20,7 +20,7 @@ from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPost
 from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.releases import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
-from mqs_dll.library.memory import WORD, remembered
+from mqs_dll.library.memory import WORD, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
@@ -35,7 +35,7 @@ USER_BYTES = 8
 NEXT_WORKER = 88
 """Bytes from one VCI's record to the next; the first one's has the context before its worker."""
 
-MOST_VCIS = 64
+MAX_VCIS = 64
 """Also the length of a row of endpoints in the table of processes."""
 
 NO_CONTEXT = -1
@@ -77,7 +77,7 @@ class Ch4Ucx(Netmod):
 
     # ------------------------------------------------------------ reading
 
-    @remembered
+    @cached_per_sweep
     def _held(self) -> Ch4UcxContents:
         """Return what the workers hold.
 
@@ -117,7 +117,7 @@ class Ch4Ucx(Netmod):
             return tag
         return UNKNOWN if self._has_error_29() is None else tag & ~ERROR_29
 
-    @remembered
+    @cached_per_sweep
     def _has_error_29(self) -> bool | None:
         """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
         with suppress(MqsError):
@@ -211,7 +211,7 @@ class Ch4Ucx(Netmod):
             sent.progress(),
         )
 
-    @remembered
+    @cached_per_sweep
     def _processes(self) -> Mapping[int, int]:
         """Return the rank in MPI_COMM_WORLD that each endpoint leads to, from MPICH's table of processes."""
         if not self._ranks:
@@ -234,13 +234,13 @@ class Ch4Ucx(Netmod):
             endpoint: rank
             for rank, entry in enumerate(entries)
             for index, (_, _, requests) in enumerate(self._workers if count > 1 else ())
-            for endpoint in self._memory.pointers(entry + WORD * MOST_VCIS * index, count)
+            for endpoint in self._memory.pointers(entry + WORD * MAX_VCIS * index, count)
             if endpoint and requests.is_endpoint(endpoint)
         }
 
     # ------------------------------------------------------------ unexpected messages
 
-    @remembered
+    @cached_per_sweep
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
         found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
@@ -277,7 +277,7 @@ def find(mpi: MpichProcessContext) -> list[UcxWorker]:
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
-    for index in range(1, MOST_VCIS):
+    for index in range(1, MAX_VCIS):
         other = memory.pointer(place + NEXT_WORKER * index)
         if not variables.is_pointer(other):
             break

@@ -36,7 +36,7 @@ FORMS = {
 
 ALL_FORMS = tuple(dict.fromkeys(form for forms in FORMS.values() for form in forms))
 
-MOST_KNOWN = 256
+MAX_KNOWN = 256
 
 _INT = struct.Struct("<i")
 
@@ -90,7 +90,7 @@ def find(mpi: MpichProcessContext, what: str, is_at: Callable[[int], bool], sear
             return base + distance
     found = search()
     if found:
-        if len(_known) >= MOST_KNOWN:
+        if len(_known) >= MAX_KNOWN:
             _known.clear()
         _known[key] = found - base
     return found

@@ -11,7 +11,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TooMuchError
 from mqs_dll.contract.names import fit
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.memory import remembered
+from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import LINE, NOTHING, DatatypeFacts, Envelope, buffer_text
@@ -28,7 +28,7 @@ from mqs_dll.library.mpi.mpich.requests import AM_BUSY, AM_PEER_SSEND, AM_RENDEZ
 
 COUNT_NOT_KEPT = b": buffer and count are not kept"
 
-MOST_HANDLES = 8
+MAX_HANDLES = 8
 """Requests that a refusal names."""
 
 
@@ -72,7 +72,7 @@ class Intel(Device):
 
     # ------------------------------------------------------------ requests
 
-    @remembered
+    @cached_per_sweep
     def _traffic(self) -> IntelTraffic:
         return self._reader.read(network_is_read=self._network is not None)
 
@@ -202,7 +202,7 @@ class Intel(Device):
         elif traffic.remote or self._uses_network() or INVALID_RANK in entry.peers():
             self._refuse_network("unexpected messages", traffic.remote)
 
-    @remembered
+    @cached_per_sweep
     def _uses_network(self) -> bool:
         return self._reader.uses_network()
 
@@ -277,6 +277,6 @@ def _call(message: IntelMessage) -> str:
 
 
 def _handles(handles: list[int]) -> str:
-    named = ", ".join(f"{handle:#x}" for handle in handles[:MOST_HANDLES])
-    more = len(handles) - MOST_HANDLES
+    named = ", ".join(f"{handle:#x}" for handle in handles[:MAX_HANDLES])
+    more = len(handles) - MAX_HANDLES
     return f"{named} and {more} more" if more > 0 else named

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Patience:
+class TimeBudget:
     """Seconds of a processor for the callee's side, whose functions are large; the caller's side needs little."""
 
     def __init__(self) -> None:
@@ -46,5 +46,5 @@ class Patience:
             self._since = None
 
 
-PATIENCE = Patience()
+TIME_BUDGET = TimeBudget()
 """That of this process."""
