@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from benchmarks.suites import __main__ as suites
 from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
 from tests.support.mpis import Mpi, find_mpis, first_of, open_mpis
+from tests.support.targets import python_code
 
 pytestmark = pytest.mark.slow
 
@@ -198,3 +200,27 @@ def test_a_program_is_looked_at_again_and_again(
     assert "look 1: Stuck for good: rank 0 waits" in capsys.readouterr().out
     assert healthy.main([*options, "true"]) == 1
     assert capsys.readouterr().out.startswith("0 looks: none saw it; 4 more saw nothing of it")
+
+
+WITHOUT = """
+import importlib, pkgutil, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pytest", "_pytest", "hypothesis", "xdist"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+import benchmarks
+for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+        print(module.name)
+"""
+
+
+def test_they_take_no_test_runner() -> None:
+    """Each of them loads where neither pytest nor hypothesis is installed."""
+    done = subprocess.run(python_code(WITHOUT), capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert "benchmarks.sweep" in done.stdout.split()

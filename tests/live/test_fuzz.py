@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies
 
 from mqs_dll.contract.abi import Communicator
 from mqs_dll.contract.errors import BrokenStructureError, InternalError, MqsError
@@ -26,6 +26,17 @@ MAX_MEMORY = 512 << 20
 MAX_FETCHES = 20_000
 MAX_SECONDS = 10.0
 """No sweep over a job of this size, however its memory looks, may take more: a walk without a bound would."""
+
+EDITS = strategies.lists(
+    strategies.tuples(
+        strategies.sampled_from(harm.EDITED),
+        strategies.integers(0, (1 << 32) - 1),
+        strategies.one_of(strategies.integers(0, 64), strategies.integers(0, (1 << 64) - 1)),
+    ),
+    min_size=1,
+    max_size=24,
+)
+"""Of memory, as hypothesis makes them."""
 
 pytestmark = scenes((mpi, transport, DOZEN) for mpi, transport in harm.places())
 
@@ -51,7 +62,7 @@ def test_no_edit_of_what_is_read_shows_what_cannot_be(target: Tampered, session:
     of = harm.of_records(target, session)
 
     @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
-    @given(harm.EDITS)
+    @given(EDITS)
     def holds(edits: list[harm.Edit]) -> None:
         harm.edit(target, of, edits)
         try:

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mqs_dll.contract.errors import DllError
 from mqs_dll.debugger import library_path
 
@@ -39,7 +37,7 @@ def libmqs() -> Path:
     try:
         return library_path.library()
     except DllError as error:
-        pytest.fail(str(error))
+        raise AssertionError(str(error)) from error
 
 
 def compile_program(name: str, target: Path, compiler: str = "gcc", flags: Sequence[str] = ()) -> None:

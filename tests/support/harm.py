@@ -8,9 +8,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
-
-import pytest
-from hypothesis import strategies
+from unittest import mock
 
 from mqs_dll.contract.abi import TEXT_LINES, TEXT_SIZE, Communicator, Label, Operation, Queue, Status
 from mqs_dll.contract.errors import InternalError, MqsError
@@ -129,9 +127,7 @@ def of_records(target: Tampered, session: ProcessSession) -> Parts:
         note(address, size)
         return true_locate(memory, address, size)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Memory, "unpack", unpack)
-        patch.setattr(Memory, "locate", locate)
+    with mock.patch.object(Memory, "unpack", unpack), mock.patch.object(Memory, "locate", locate):
         look(session)
     of = parts(target)
     words = [address for address in of.words if address in decoded]
@@ -240,16 +236,6 @@ Edit = tuple[str, int, int]
 """What is edited, one of EDITED; which one of these; what is written there."""
 
 EDITED = ("words", "pointers", "numbers", "texts", "pages")
-EDITS = strategies.lists(
-    strategies.tuples(
-        strategies.sampled_from(EDITED),
-        strategies.integers(0, (1 << 32) - 1),
-        strategies.one_of(strategies.integers(0, 64), strategies.integers(0, (1 << 64) - 1)),
-    ),
-    min_size=1,
-    max_size=24,
-)
-"""As hypothesis makes them."""
 
 
 def edit(target: Tampered, of: Parts, edits: Sequence[Edit]) -> None:

@@ -12,8 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pytest
+from unittest import SkipTest
 
 from tests.support.wheels import HOW_TO_INSTALL_WHEELS, WHEELS_DIRECTORY, WHEELS_WITH_MPI4PY, executable
 
@@ -138,7 +137,7 @@ class Mpi:
 def skip_without(mpi: Mpi) -> None:
     """Skip the test where an MPI is missing, and say how to get it."""
     if mpi.missing:
-        pytest.skip(mpi.missing)
+        raise SkipTest(mpi.missing)
 
 
 def first_of(candidates: Iterable[Mpi]) -> Mpi:
@@ -148,7 +147,7 @@ def first_of(candidates: Iterable[Mpi]) -> Mpi:
         if not each.missing:
             return each
         names.append(each.name)
-    pytest.skip(f"this machine has none of {names}: .ci/run installs them")
+    raise SkipTest(f"this machine has none of {names}: .ci/run installs them")
 
 
 OPEN_MPI_ENVIRONMENT = {

@@ -10,8 +10,8 @@ import signal
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-
-import pytest
+from typing import TYPE_CHECKING
+from unittest import SkipTest
 
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.debugger.live import LiveProcess
@@ -35,6 +35,9 @@ from tests.support.mpis import (
 )
 from tests.support.truth.written import Truth
 from tests.support.ways import LOOKS, HostError, Seen
+
+if TYPE_CHECKING:
+    import pytest
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ def places(*cases: Case) -> list[Parameters]:
 
 def scenes(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     """Run a test on the jobs of these places."""
+    import pytest
+
     return pytest.mark.parametrize("scene", [pytest.param(each, id=title(each)) for each in chosen], indirect=True)
 
 
@@ -177,6 +182,8 @@ def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     The ways meet the same adapter; which MPI and which fabric it reads makes no difference to them beyond the first
     programs.
     """
+    import pytest
+
     pairs = [
         pytest.param((mpi, transport, case), way, id=f"{title((mpi, transport, case))}-{way}")
         for mpi, transport, case in chosen
@@ -216,7 +223,7 @@ def look(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
     except HostError as error:
         if mpi.in_matrix or error.code != LayoutError.code:
             raise
-        pytest.skip(f"the debugger in C has no types to offer, and {mpi.name} needs them")
+        raise SkipTest(f"the debugger in C has no types to offer, and {mpi.name} needs them") from None
 
 
 class Stage:

@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-import pytest
+from typing import TYPE_CHECKING, Any, TypeVar
+from unittest import SkipTest
 
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.debugger import library_path
 from mqs_dll.library.layouts.layout import StructLayout
+
+if TYPE_CHECKING:
+    import pytest
 
 Seen = TypeVar("Seen")
 
@@ -59,7 +61,7 @@ def python_module(name: str) -> list[str]:
 def compile_target(output: Path, source: str, *options: str) -> Path:
     """Return ``output``, compiled from a file of tests/targets; skips the test where there is no gcc."""
     if shutil.which("gcc") is None:
-        pytest.skip("gcc is not on this machine: apt-get install gcc libc6-dev")
+        raise SkipTest("gcc is not on this machine: apt-get install gcc libc6-dev")
     warnings = ("-std=c11", "-Wall", "-Wextra", "-Werror")
     subprocess.run(["gcc", *warnings, str(SOURCES / source), "-o", str(output), *options], check=True)
     return output

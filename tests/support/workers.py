@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
-
-import pytest
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tests.support.matrix import Cell
+
+if TYPE_CHECKING:
+    import pytest
 
 LONGEST = 1200.0
 """Seconds after which a worker that has more tests to run than this one is no longer waited for."""
