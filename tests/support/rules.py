@@ -30,6 +30,11 @@ MAX_SMALL = 16384
 HANDLE_KIND_SHIFT, PREDEFINED, HANDLE_BITS = 30, 1, 32
 """Of MPICH's handles, whose two highest bits say what kind of object they stand for."""
 
+EARLY_NUMBERS = re.compile(rb"their numbers: ([\d, ]+)")
+"""Context ids of messages whose communicator isn't there yet."""
+PART_BITS = 0b1110
+"""Of MPICH's context ids: which part of a communicator, made at its first collective (src/include/mpir_contextid.h)."""
+
 RANK = frozenset({"desired_local_rank", "desired_global_rank", "actual_local_rank", "actual_global_rank"})
 TAG = frozenset({"desired_tag", "actual_tag"})
 LENGTH = frozenset({"desired_length", "actual_length"})
@@ -245,8 +250,13 @@ class Mpich(Rules):
     """The datatype of a buffered message."""
 
     def is_internal(self, operation: Operation) -> bool:
-        """Tell by the label: MPICH's own tags are like a program's."""
-        return any(LABELS.match(line) for line in operation.extra_text)
+        """Tell by the label: MPICH's own tags are like a program's.
+
+        What a collective sends on a part of its communicator may come before this process has made that part.
+        """
+        numbers = [match[1] for line in operation.extra_text if (match := EARLY_NUMBERS.fullmatch(line))]
+        early = [int(number) for each in numbers for number in each.split(b",")]
+        return any(LABELS.match(line) for line in operation.extra_text) or bool(early and all(map(_is_of_part, early)))
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Take MPI's word for what is done, however large: a transport may have buffers of its own."""
@@ -534,3 +544,7 @@ def rules_of(library_version: str, transport: str) -> Rules:
     if transport.startswith("cm"):
         return OverOfi(transport, keeps_blocking="v4.1" not in library_version)
     return OverUcx() if transport == "ucx" else Rules()
+
+
+def _is_of_part(context_id: int) -> bool:
+    return bool(context_id & PART_BITS)
