@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "report": ("contract", "job", "verdict"),
     "calibrate": ("contract", "library", "debugger", "job"),
     "commands": ("contract", "library", "debugger", "job", "verdict", "report", "calibrate"),
-    "gdb": ("contract", "library", "debugger", "job", "verdict", "report", "commands"),
+    "gdb": ("contract", "library", "debugger", "job", "report", "commands"),
     "": ("commands",),
     "__main__": ("commands",),
 }

@@ -1,4 +1,4 @@
-"""What one rank's snapshot, or the failure to take one, says of its job; and what an entry of a queue is."""
+"""What one rank's snapshot, or the failure to take one, says of its job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from mqs_dll.contract.abi import UNKNOWN, Operation, Queue
 from mqs_dll.contract.errors import FinalizedError, MqsError, NoSuchProcessError, NotInitializedError
 from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
@@ -107,14 +106,3 @@ def sizes_by_handle(snapshot: Snapshot) -> dict[int, int]:
 def mpi_name(snapshot: Snapshot) -> str:
     """Return the MPI as the library calls it: "Open MPI 4.1.4, pml/ob1"."""
     return snapshot.process_message.partition("; ")[0]
-
-
-def is_note(queue: Queue, operation: Operation) -> bool:
-    """Tell whether an entry of the unexpected queue is no message, but text that counts some."""
-    numbers = (operation.desired_tag, operation.desired_length, operation.actual_tag, operation.actual_length)
-    return queue is Queue.UNEXPECTED and all(number == UNKNOWN for number in numbers)
-
-
-def leaves_peer_open(queue: Queue, operation: Operation) -> bool:
-    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
-    return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)

@@ -1,10 +1,12 @@
-"""Tuples that thousands of a job's records have in common, as keys that cost no more than a number."""
+"""What thousands of a job's records have in common: tuples as keys that cost little, and records by their keys."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Shared(tuple[Item, ...]):
@@ -22,3 +24,11 @@ class Shared(tuple[Item, ...]):
         except AttributeError:
             self._hash = super().__hash__()
             return self._hash
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return what has equal keys together; keys and what they have stay in the order in which they came."""
+    found: dict[Key, list[Item]] = {}
+    for key, each in pairs:
+        found.setdefault(key, []).append(each)
+    return found

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqs_dll.contract.abi import Communicator, Datatype, Label, LayoutOrigin, MpiFacts, Operation, Queue, Window
+from mqs_dll.contract.abi import (
+    UNKNOWN,
+    Communicator,
+    Datatype,
+    Label,
+    LayoutOrigin,
+    MpiFacts,
+    Operation,
+    Queue,
+    Window,
+)
 from mqs_dll.contract.errors import MqsError, NoInformation
 from mqs_dll.contract.names import read_marks
 
@@ -104,3 +114,14 @@ class Snapshot:
     def is_broken(self) -> bool:
         """Whether a list breaks off."""
         return any(queue.broken is not None for each in self.communicators for queue in each.queues)
+
+
+def is_note(queue: Queue, operation: Operation) -> bool:
+    """Tell whether an entry of the unexpected queue is no message, but text that counts some."""
+    numbers = (operation.desired_tag, operation.desired_length, operation.actual_tag, operation.actual_length)
+    return queue is Queue.UNEXPECTED and all(number == UNKNOWN for number in numbers)
+
+
+def leaves_peer_open(queue: Queue, operation: Operation) -> bool:
+    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
+    return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)

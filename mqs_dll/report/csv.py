@@ -14,9 +14,8 @@ from functools import cache
 
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Queue
 from mqs_dll.contract.escape import printable, visible
-from mqs_dll.job.facts import is_note, leaves_peer_open
 from mqs_dll.job.records import Job, JobProcess
-from mqs_dll.job.snapshot import CommunicatorSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, is_note, leaves_peer_open
 from mqs_dll.report.names import name_many
 from mqs_dll.report.words import FROM_CALL, ranks_of
 from mqs_dll.verdict.results import Activity, Certainty, Verdict, Wait

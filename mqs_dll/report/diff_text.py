@@ -17,8 +17,8 @@ from mqs_dll.job.changes import (
     SightChange,
     StateChange,
 )
-from mqs_dll.job.facts import leaves_peer_open
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
+from mqs_dll.job.snapshot import leaves_peer_open
 from mqs_dll.report.process_text import length_words, tag_words
 from mqs_dll.verdict.ranges import rank_words
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TypeVar
 
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.words import RankView
 from mqs_dll.verdict.results import Cause, Finding, Verdict, Wait
 
@@ -30,18 +30,6 @@ _MAX_CYCLE_LENGTH = 24
 
 _MAX_ALONE = 24
 """Processes that all findings together keep alone."""
-
-
-Each = TypeVar("Each")
-Key = TypeVar("Key", bound=Hashable)
-
-
-def grouped(pairs: Iterable[tuple[Key, Each]]) -> dict[Key, list[Each]]:
-    """Return what has equal keys together; keys and what they have stay in the order in which they came."""
-    found: dict[Key, list[Each]] = {}
-    for key, each in pairs:
-        found.setdefault(key, []).append(each)
-    return found
 
 
 def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]:

@@ -14,8 +14,8 @@ from string import Template
 from mqs_dll import __version__
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.drawing import asset, draw, legend
-from mqs_dll.report.groups import grouped
 from mqs_dll.report.names import titled
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.found import FoundJob, SlurmJob
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.nodes import fold
 from mqs_dll.verdict.ranges import ranges as rank_ranges
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from mqs_dll.job.records import Job
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
 from mqs_dll.report.tables import Facts, PageTable, ProcessSets

@@ -9,7 +9,8 @@ from enum import Enum
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job, RankState
-from mqs_dll.report.groups import grouped, groups
+from mqs_dll.job.shared import grouped
+from mqs_dll.report.groups import groups
 from mqs_dll.report.names import CommunicatorNames, name_many, titled
 from mqs_dll.report.words import GRAVITY, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Verdict, Wait, WaitKind

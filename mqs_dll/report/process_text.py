@@ -11,9 +11,8 @@ from rich.text import Text
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Datatype, Label, LayoutOrigin, Operation, Queue, Status, Window
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import called, marks_of
-from mqs_dll.job.facts import leaves_peer_open
-from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
+from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot, leaves_peer_open
 from mqs_dll.report.terminal import columns, indented
 
 QUEUE_TITLES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "unexpected"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.words import FROM_CALL, SURE, RankView, Tag, ranks_of, tag_of, tag_words

@@ -12,9 +12,8 @@ from rich.text import Text
 
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.escape import visible
-from mqs_dll.job.facts import is_note
 from mqs_dll.job.records import Job, JobProcess
-from mqs_dll.job.snapshot import QueueSnapshot
+from mqs_dll.job.snapshot import QueueSnapshot, is_note
 from mqs_dll.report.names import name_many
 from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.pending import pending

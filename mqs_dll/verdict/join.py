@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Queue, Status
 from mqs_dll.contract.names import PART_WORDS
-from mqs_dll.job.facts import is_note, leaves_peer_open
 from mqs_dll.job.records import Job, JobProcess
-from mqs_dll.job.snapshot import CommunicatorSnapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, is_note, leaves_peer_open
 from mqs_dll.verdict.called import Called
 from mqs_dll.verdict.communicators import JobCommunicators, MemberBudget
 from mqs_dll.verdict.matching import pair

@@ -22,7 +22,6 @@ from typing import Any, NoReturn
 from mqs_dll.debugger.proc import Owner, read_stat
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 from mqs_dll.debugger.stopping.messages import Order, Watch, next_order, send
-from mqs_dll.debugger.stopping.signal_filter import SignalFilter
 from mqs_dll.debugger.stopping.tracer import Tracer
 
 _LAST_RESORT = 1.0
@@ -82,6 +81,8 @@ def _hold(order: Order, end: float, owner: Owner | None) -> bool:
 
 def _watch(order: Watch, end: float, owner: Owner | None) -> bool:
     """Notice what is to be noticed; return whether that lasted to the end of the time."""
+    from mqs_dll.debugger.stopping.signal_filter import SignalFilter  # not to hold: that has to start quickly
+
     # SIGCHLD comes with each signal that a thread is about to get.
     with SignalFilter(order.calls, owner) as filter_, _woken_up_on(signal.SIGCHLD) as news:
         send(1, _try(filter_.begin))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames
 from mqs_dll.report.words import MESSAGES, SURE, RankView, ranks_of, tag_words
 from mqs_dll.verdict.results import Certainty, Mode, Verdict, Wait, WaitKind

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from mqs_dll.job.records import Job, RankState
-from mqs_dll.report.groups import grouped
+from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.text.cases import Peers, RankSummary, WaitSummary, cases
 from mqs_dll.report.words import FROM_CALL

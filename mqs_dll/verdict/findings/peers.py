@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mqs_dll.contract.escape import visible
 from mqs_dll.job import calls
 from mqs_dll.job.records import JobProcess, RankState
+from mqs_dll.job.shared import grouped
 from mqs_dll.verdict.findings.common import Case, are, waits
 from mqs_dll.verdict.naming import ends_python, in_function
 from mqs_dll.verdict.needs import Need
@@ -137,11 +138,12 @@ def _is_in_collective(case: Case, process: int) -> bool:
 
 def of_stopped(case: Case, named: Collection[int]) -> Iterator[Finding]:
     """Yield who is stopped but isn't ``named`` by a finding on those who wait: one finding for what stopped them."""
-    by_halt: dict[str, list[int]] = {}
-    for process in range(len(case.analysis.job.processes)):
-        if case.analysis.state(process) is State.STOPPED and process not in named:
-            by_halt.setdefault(case.names.halt([process]), []).append(process)
-    for processes in by_halt.values():
+    stopped = (
+        process
+        for process in range(len(case.analysis.job.processes))
+        if case.analysis.state(process) is State.STOPPED and process not in named
+    )
+    for processes in grouped((case.names.halt([process]), process) for process in stopped).values():
         sentence = f"{case.names.ranks(processes)} {state_words(case, processes)}."
         advice = advice_on(case, Cause.STOPPED, processes)
         yield case.finding(Cause.STOPPED, Certainty.SUSPECTED, sentence, advice, processes)
@@ -197,10 +199,7 @@ def of_init(case: Case) -> Iterator[Finding]:
 
 def _worlds(case: Case) -> Collection[list[int]]:
     """Return the processes of each MPI_COMM_WORLD."""
-    worlds: dict[int, list[int]] = {}
-    for index, process in enumerate(case.analysis.job.processes):
-        worlds.setdefault(process.world, []).append(index)
-    return worlds.values()
+    return grouped((process.world, index) for index, process in enumerate(case.analysis.job.processes)).values()
 
 
 def _seconds_of_start(process: JobProcess) -> float:

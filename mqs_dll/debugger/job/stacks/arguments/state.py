@@ -185,9 +185,9 @@ class _Merged:
     def merge(self, place: str, values: list[Value | None]) -> Value | None:
         """Return what a place holds that holds these on the ways."""
         known = [value for value in values if value]
-        if (same := self._same(known)) is not None:
-            return same
         least = min(value.size for value in known)
+        if (same := self._same(known, least)) is not None:
+            return same
         if least < 4 and len({narrow(value, least) for value in known}) > 1:
             return self.unknown(place, values)
         if place == "rsp":
@@ -197,16 +197,21 @@ class _Merged:
             self._given[key] = Value(("phi", self._block, place, self._bases(values)), least)
         return self._given[key]
 
-    def _same(self, known: list[Value]) -> Value | None:
-        """Return the value that is the same on all ways, in a word or in its low four bytes; None where they differ."""
+    def _same(self, known: list[Value], least: int) -> Value | None:
+        """Return the value that is the same on all ways, in a word or in its low four bytes; None where they differ.
+
+        Args:
+            known: what it is on each way.
+            least: bytes that are known of all.
+        """
         first = known[0]
         if first.size == WORD and self._is_from_elsewhere(first) and known.count(first) == len(known):
             return first  # as nearly always: what comes below would say so, too
         for size in (WORD, 4):
-            narrowed = {narrow(value, size) for value in known if value.size >= size}
-            if len(narrowed) == 1 and all(value.size >= size for value in known):
-                (same,) = narrowed
-                if same.size == size and self._is_from_elsewhere(same):
+            if size <= least:
+                narrowed = {narrow(value, size) for value in known}
+                same = narrowed.pop()
+                if not narrowed and same.size == size and self._is_from_elsewhere(same):
                     return same
         return None
 
