@@ -33,8 +33,8 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.limit import Limit
 from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.snapshot import CoreView, QueueSnapshot, Snapshot
-from mqs_dll.library.fabric.ofi import releases as ofi
-from mqs_dll.library.fabric.ucx import releases as ucx
+from mqs_dll.library.fabric.ofi.libfabric import Libfabric
+from mqs_dll.library.fabric.ucx.version import version_of
 from mqs_dll.library.layouts import profiles
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory
@@ -61,8 +61,8 @@ HANDLE = 0xFFFFFFFF
 BEGIN = 16
 """Bytes of a message that are compared."""
 
-RELEASES = {"UCX": ("ucx", ucx), "libfabric": ("ofi", ofi)}
-"""Of each fabric, what names of transports have for it, and where its layouts are."""
+NAMES_OF_TRANSPORTS = {"UCX": "ucx", "libfabric": "ofi"}
+"""Of each fabric, what names of transports have for it."""
 
 RankTruth = tuple[LiveProcess, Mapping[str, Any]]
 """A rank's process, and what it did."""
@@ -224,7 +224,7 @@ def confirm(mpi: Installation, run: Run, directory: Path, family: str) -> tuple[
             if not faults:
                 return f"{seen[0].transport}: the layouts of {seen[0].layout} confirmed by {_counts(seen)}", None
             refused = f"{run.name}: not confirmed: {faults[0]}"
-            if RELEASES[run.name][0] not in seen[0].transport or all(each.layout for each in seen):
+            if NAMES_OF_TRANSPORTS[run.name] not in seen[0].transport or all(each.layout for each in seen):
                 return refused, None
             return _find(run.name, family, ranks, refused)
     except MqsError as error:
@@ -403,9 +403,8 @@ def _find(fabric: str, family: str, ranks: Sequence[RankTruth], refused: str) ->
         MqsError: the fabric doesn't tell its release.
     """
     process, truth = ranks[0]
-    releases = RELEASES[fabric][1]
-    version = releases.version_of(process.image, Memory(process))
-    known = list(releases.nearest(version))
+    version = _version(fabric, process)
+    known = profiles.shipped_of_fabric(fabric, version)
     name = f"{fabric.lower()}-{version}-{truth['machine']}-{family}"
     candidates = FabricCandidates(fabric, Subject(name, family, truth["machine"], version), ranks)
     try:
@@ -422,3 +421,13 @@ def _find(fabric: str, family: str, ranks: Sequence[RankTruth], refused: str) ->
     left = f"; left out, since the job doesn't tell: {', '.join(doubtful)}" if doubtful else ""
     sentence = f"{seen[0].transport}: the layouts of {fabric} {version} found by {_counts(seen)}{left}"
     return sentence, candidates.profile(made)
+
+
+def _version(fabric: str, process: LiveProcess) -> str:
+    """Return the release of a fabric in a process, "1.18.1" or "1.22".
+
+    Raises:
+        LayoutError: it isn't there, or doesn't show its release in a known way.
+    """
+    memory = Memory(process)
+    return version_of(process.image, memory) if fabric == "UCX" else Libfabric(process.image, memory).release

@@ -31,8 +31,6 @@ from mqs_dll.commands import cli
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.proc import mappings
-from mqs_dll.library.fabric.ofi import releases as ofi
-from mqs_dll.library.fabric.ucx import releases as ucx
 from mqs_dll.library.layouts import profiles
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from tests.support.jobs import TAG, Compiler, processes_with_tag, running
@@ -530,17 +528,27 @@ def members(profile: dict[str, Any]) -> dict[str, int]:
     }
 
 
+def only(monkeypatch: pytest.MonkeyPatch, *known: Layouts) -> None:
+    """Let libmqs ship no other layouts of fabrics."""
+    monkeypatch.setattr(profiles, "shipped_of_fabric", lambda *_: list(known))
+
+
+def shipped_of(source: str) -> Layouts:
+    """Return the shipped layouts of a fabric that reports call so: "UCX 1.18 with assertions"."""
+    fabric, release, *_ = source.split()
+    return next(each for each in profiles.shipped_of_fabric(fabric, release) if each.summary() == f"layout {source}")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("calibrate")
 def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't tell."""
-    arms = ucx.ARMS
-    monkeypatch.setattr(ucx, "ARMS", [arm for arm in arms if arm.minor == 19 and not arm.assertions])
+    known = shipped_of("UCX 1.20")
+    only(monkeypatch, shipped_of("UCX 1.19"))
     sentence, made = of_fabric(0, WHEEL, tmp_path)
     assert "over UCX 1.20.1: the layouts of UCX 1.20.1 found by 32" in sentence
     assert made is not None
     found = members(made)
-    [known] = [arm.layouts() for arm in arms if arm.minor == 20 and not arm.assertions]
     shipped = {f"{each.name}.{member}": at for each in known for member, at in each.offsets.items()}
     assert {name: shipped[name] for name in found} == found
     left = {name.removeprefix("ucp_request.") for name in shipped.keys() - found.keys()}
@@ -557,9 +565,9 @@ def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: py
 def test_the_layouts_of_an_unknown_libfabric_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the provider that the job goes by."""
     of_rxm = ("util_ep", "ofi_bufpool", "ofi_bufpool_region", "ofi_bufpool_hdr", "rxm")
-    near = {name: at for name, at in ofi.RELEASES[1, 22].items() if name.startswith(of_rxm)}  # others take long
-    shipped = ofi.RELEASES[1, 17]
-    monkeypatch.setattr(ofi, "RELEASES", {(1, 22): near})
+    shipped = {each.name: each.offsets for each in shipped_of("libfabric 1.17")}
+    others_take_long = (each for each in shipped_of("libfabric 1.22") if each.name.startswith(of_rxm))
+    only(monkeypatch, Layouts(others_take_long))
     sentence, made = of_fabric(1, next(each for each in MPIS if each.name == "openmpi-debian"), tmp_path)
     assert "the layouts of libfabric 1.17 found by 32" in sentence
     assert made is not None
@@ -569,7 +577,7 @@ def test_the_layouts_of_an_unknown_libfabric_are_found(tmp_path: Path, monkeypat
 @pytest.mark.usefixtures("calibrate")
 def test_layouts_that_are_too_far_make_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """UCX 1.16 has put the members of receives into another order than 1.13."""
-    monkeypatch.setattr(ucx, "ARMS", [arm for arm in ucx.ARMS if arm.minor == 18 and arm.assertions])
+    only(monkeypatch, shipped_of("UCX 1.18 with assertions"))
     sentence, made = of_fabric(0, next(each for each in MPIS if each.name == "openmpi-debian"), tmp_path)
     assert sentence.endswith("near the known layouts there is none by which all comes out right")
     assert made is None
@@ -579,9 +587,8 @@ def test_layouts_that_are_too_far_make_none(tmp_path: Path, monkeypatch: pytest.
 def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of a job comes out right by it."""
     known = [Layouts([StructLayout("a_t", 8, {"x": 0}, "made up")])]
-    releases = SimpleNamespace(version_of=lambda *_: "1.99.1", nearest=lambda _: known)
-    monkeypatch.setattr(fabric, "RELEASES", {"UCX": ("ucx", releases)})
-    monkeypatch.setattr(fabric, "Memory", lambda _: None)
+    only(monkeypatch, *known)
+    monkeypatch.setattr(fabric, "_version", lambda *_: "1.99.1")
     ranks: Any = [(SimpleNamespace(image=None), {"machine": "x86_64"})]
     counts = {"receives": 3, "messages": 2, "sends": 1}
     for faults, end in (["one is wrong"], "none by which all comes out right"), ([], "the job doesn't tell: a_t"):

@@ -18,9 +18,9 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.selection import Identity
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
-from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import cm_views, identity, mtl_ofi, views
 from mqs_dll.library.mpi.openmpi.adapter import AttachedOpenMpi
 from mqs_dll.library.mpi.openmpi.cm import Cm

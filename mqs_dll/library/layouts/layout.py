@@ -44,6 +44,10 @@ class Layouts:
         """Return these layouts, completed by those of ``others`` for the structs that are missing here."""
         return Layouts([*self, *others])
 
+    def named(self, origin: str) -> Layouts:
+        """Return these layouts with another name for where they come from."""
+        return Layouts(struct._replace(origin=origin) for struct in self)
+
     def struct(self, name: str) -> StructLayout:
         """Return the layout of one struct.
 

@@ -1,23 +1,28 @@
-"""Profiles: layouts of MPIs without debug information, as checked JSON.
+"""Profiles: layouts of MPIs and fabrics without debug information, as checked JSON. All offsets are in these files.
 
-A profile is made by ``mqs calibrate`` from what a live MPI shows of itself, never typed in. It is used only when what
-identifies it holds in the process at hand: here the symbols and the sizes of structs; the MPI's adapter then checks
-invariants before anything is believed. libmqs ships some; those that a user made lie in the user's folder, and are
-tried first.
+A profile of an MPI is made by ``mqs calibrate`` from what a live MPI shows of itself, never typed in. It is used only
+when what identifies it holds in the process at hand: here the symbols and the sizes of structs; the MPI's adapter then
+checks invariants before anything is believed. A profile of a fabric is used only where what a worker or an endpoint
+shows of itself fits. libmqs ships some; those that a user made lie in the user's folder, and are tried first.
+
+What lies alike in every release, such as the headers of messages, is in one file of each library ("fixed"), which
+completes all others of it.
 
 The file (schema "mqs-profile/1"; unknown keys are refused)::
 
     schema    "mqs-profile/1"
     name      "openmpi-4.1-x86_64"; reports call the layouts "profile NAME"
-    mpi       name of the adapter: "openmpi"
+    mpi       name of the adapter: "openmpi"; "" for a fabric's that serve all MPIs
     machine   "x86_64" or "aarch64"
     releases  the releases that it was made from or checked on: the first one is the producer's
     builds    optional: the builds of the library that it was made from (elf.LoadedLibrary.build)
-    fabric    optional: "UCX" or "libfabric", whose structs and releases these are, as this adapter reads them
+    fabric    optional: "UCX" or "libfabric", whose structs and releases these are
+    build     optional: the kind of build of that fabric, "with assertions"; reports call it "layout UCX 1.18 BUILD"
+    fixed     optional: true where these structs lie so in every release
     present   symbols that the MPI must have      absent  symbols that it must not have
     producer  what made it, and when
     structs   name -> {"size": bytes or null, "members": {name: offset in bytes}}
-    evidence  name of a struct -> {member -> what pinned it}; for people and for tests
+    evidence  name of a struct -> {member -> what pinned it}; for people and for tests, never read at run time
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ _KEYS: dict[str, type] = {
     "structs": dict,
     "evidence": dict,
 }
-_OPTIONAL_KEYS: dict[str, type] = {"builds": list, "fabric": str}
+_OPTIONAL_KEYS: dict[str, type] = {"builds": list, "fabric": str, "build": str, "fixed": bool}
 
 
 class Profile(NamedTuple):
@@ -70,6 +75,10 @@ class Profile(NamedTuple):
     layouts: Layouts
     fabric: str = ""
     """Whose structs they are where they aren't the MPI's."""
+    build: str = ""
+    """The kind of build of the fabric, for people."""
+    fixed: bool = False
+    """Whether these structs lie so in every release."""
 
     @property
     def of_user(self) -> bool:
@@ -117,8 +126,7 @@ def parse(document: Any, source: str) -> Profile:
         check(isinstance(document.get(key, kind()), kind), f"{key} is not a {kind.__name__}")
     structs = []
     fabric = document.get("fabric", "")
-    releases = " and ".join(map(str, document["releases"]))
-    origin = f"layout {fabric} {releases}{BY_CALIBRATION}" if fabric else f"profile {document['name']}"
+    origin = f"profile {document['name']}"
     for name, entry in document["structs"].items():
         check(isinstance(entry, dict) and set(entry) == {"size", "members"}, f"struct {name}")
         size, members = entry["size"], entry["members"]
@@ -136,14 +144,27 @@ def parse(document: Any, source: str) -> Profile:
         absent=tuple(document["absent"]),
         layouts=Layouts(structs),
         fabric=fabric,
+        build=document.get("build", ""),
+        fixed=document.get("fixed", False),
     )
 
 
-def shipped(mpi: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
-    """Yield the profiles for one MPI's adapter, in alphabetical order of their files."""
+def shipped(library: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
+    """Yield the profiles for one MPI's adapter, or of a fabric, in alphabetical order of their files."""
+    return (profile for profile in _shipped(library, folder) if not profile.fixed)
+
+
+def fixed(library: str) -> Layouts:
+    """Return the structs of an MPI or a fabric that lie alike in every release."""
+    return Layouts(struct for profile in _shipped(library, FOLDER) if profile.fixed for struct in profile.layouts)
+
+
+def _shipped(library: str, folder: Path | str) -> Iterator[Profile]:
     for path in _shipped_files(folder):
-        if os.path.basename(path).startswith(f"{mpi}-") and (profile := _load_once(path)).mpi == mpi:
-            yield profile
+        if os.path.basename(path).startswith(f"{library.lower()}-"):
+            profile = _load_once(path)
+            if library == (profile.fabric or profile.mpi):
+                yield profile
 
 
 @cache
@@ -192,10 +213,38 @@ def available(mpi: str) -> tuple[list[Profile], list[str]]:
 
 
 def of_fabric(fabric: str, mpi: str, release: str) -> Iterator[Layouts]:
-    """Yield the layouts of a fabric's release that the user has made over an MPI; ``available`` tells of bad files."""
+    """Yield layouts of a fabric in the order in which to try them on a release, as "1.18.1".
+
+    First those that the user has made for it over an MPI (``available`` has the sentences on bad files), then those
+    that libmqs ships, its own release's before its neighbours'.
+    """
+    same = fixed(fabric)
     for profile in _of_user()[0]:
         if (profile.fabric, profile.mpi) == (fabric, mpi) and release in profile.releases:
-            yield profile.layouts
+            origin = f"layout {fabric} {release}{BY_CALIBRATION}"
+            yield profile.layouts.followed_by(same).named(origin)
+    for layouts in shipped_of_fabric(fabric, release):
+        yield layouts.followed_by(same).named(layouts.summary())
+
+
+def shipped_of_fabric(fabric: str, release: str) -> list[Layouts]:
+    """Return the layouts of a fabric that libmqs ships, the nearest to a release first, without what is fixed."""
+
+    def distance(known: str) -> int:
+        return abs(_number(known) - _number(release))
+
+    nearest = ((min(profile.releases, key=distance), profile) for profile in shipped(fabric))
+    ordered = sorted(nearest, key=lambda each: (distance(each[0]), each[0], each[1].build))
+    return [
+        profile.layouts.named(" ".join(filter(None, ("layout", fabric, known, profile.build))))
+        for known, profile in ordered
+    ]
+
+
+def _number(release: str) -> int:
+    """Return a number that grows with major and minor release."""
+    major, minor = release.split(".")[:2]
+    return 100 * int(major) + int(minor)
 
 
 _kept: tuple[list[Profile], list[str]] | None = None

@@ -1,7 +1,6 @@
 """The MPIs that libmqs reads, each behind one contract.
 
 - ``base``: the contract of an MPI's adapter, what all adapters do alike, and the checklist for a new MPI
-- ``layout_selection``: which layouts are tried in a process, and which are believed
 - ``communicators``: a communicator as all MPIs have it
 - ``transport``: what moves an MPI's messages, as a walker sees it: Open MPI's pml, MPICH's device
 - ``envelopes``: operations, from what is asked for and what has come, with their lines of text

@@ -23,11 +23,10 @@ from typing import Any, ClassVar, Generic, Protocol
 from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric import Fabric
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.selection import Identity
 from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import DatatypeFacts
-from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import EntryT, Transport
 
 MAX_LISTED = 1 << 14
@@ -51,7 +50,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
     ) -> None:
         self._memory = memory
-        fabric = transport.fabric or Fabric("", Layouts(), (), ())
+        fabric = transport.fabric or Identity("", Layouts())
         self._layouts = identity.layouts.followed_by(fabric.layouts)
         self._transport = transport
         self._datatypes = datatypes

@@ -8,7 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from mqs_dll.contract.abi import Operation
 from mqs_dll.contract.errors import NoInformation
-from mqs_dll.library.fabric import Fabric
+from mqs_dll.library.layouts.selection import Identity
 from mqs_dll.library.mpi.communicators import CommunicatorEntry
 
 EntryT = TypeVar("EntryT", bound=CommunicatorEntry)
@@ -21,7 +21,7 @@ class Transport(ABC, Generic[EntryT]):
 
     name: str
     """As the MPI calls it: "pml/ob1", "ch3:nemesis"."""
-    fabric: Fabric | None = None
+    fabric: Identity | None = None
     """What it leaves the matching of messages to."""
 
     @abstractmethod

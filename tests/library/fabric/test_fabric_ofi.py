@@ -9,13 +9,13 @@ import pytest
 from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.library.fabric.ofi import releases, views
+from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION
 from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
 from mqs_dll.library.fabric.ofi.tcp import Tcp
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.layouts.profiles import shipped
+from mqs_dll.library.layouts.profiles import of_fabric, shipped
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.openmpi import identity
@@ -111,7 +111,7 @@ def test_a_pool_that_contradicts_itself_hides_the_sends(target: Tampered, member
     """No send is made up, and the receives are shown."""
     rxm = endpoint_of(target)
     assert isinstance(rxm, OldRxm | Rxm)
-    sends, layouts = rxm._sends, next(releases.nearest("2.5"))
+    sends, layouts = rxm._sends, next(of_fabric("libfabric", "openmpi", "2.5"))
     pool = sends._sends_of.at(sends._memory, sends._endpoint).tx_pool
     target.write(pool + views.BufferPool.bind(layouts).offsets[member], value)
     shown = look(target)
@@ -125,7 +125,7 @@ def test_a_pool_that_contradicts_itself_hides_the_sends(target: Tampered, member
 
 def entry_reader() -> dict[str, int]:
     """Return where the members of tcp's entries lie."""
-    layouts = next(releases.nearest("2.5"))
+    layouts = next(of_fabric("libfabric", "openmpi", "2.5"))
     reader = views.TcpEntry.bind(layouts)
     return {**reader.offsets, "hdr": reader.constant("hdr"), "msg_data": reader.constant("msg_data")}
 

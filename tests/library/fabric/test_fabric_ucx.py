@@ -17,7 +17,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.library.fabric.ucx import releases, views
+from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.matching import (
     ALL_BITS,
     COMPLETED,
@@ -30,6 +30,7 @@ from mqs_dll.library.fabric.ucx.matching import (
     UcxMatching,
 )
 from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, UcxRequests
+from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker, find_worker
 from mqs_dll.library.layouts.profiles import SCHEMA
 from mqs_dll.library.layouts.view import View
@@ -376,7 +377,7 @@ def sends(snapshot: Snapshot) -> int:
 
 def with_version(target: Tampered, change: Callable[[bytes], bytes]) -> None:
     """Let UCX tell another version than it has."""
-    function = target.image.find_function(releases.VERSION_FUNCTION)
+    function = target.image.find_function(VERSION_FUNCTION)
     assert function is not None
     code = target.fetch(function, 12)
     start = code.index(b"\x48\x8d\x05")

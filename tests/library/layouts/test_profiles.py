@@ -17,14 +17,19 @@ from mqs_dll.calibrate.layout_solver import LayoutSolver, MemberRow, Place, numb
 from mqs_dll.calibrate.offset_solver import Observation, Unsolved, solve_offset
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.contract.errors import LayoutError
+from mqs_dll.library.fabric.ofi import views as ofi_views
+from mqs_dll.library.fabric.ucx import views as ucx_views
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
-from mqs_dll.library.layouts.view import wanted_members
-from mqs_dll.library.mpi.elf import LoadedLibrary
-from mqs_dll.library.mpi.layout_selection import nearest_first, of_machine
+from mqs_dll.library.layouts.selection import nearest_first, of_machine
+from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 
 FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
+FABRIC_FILES = sorted(each for fabric in ("ucx", "libfabric") for each in Path(FOLDER).glob(f"{fabric}-*.json"))
+VIEWS_OF = {"UCX": ucx_views, "libfabric": ofi_views}
+LINKS = {"ucp_request": ["recv.queue"], "ucp_recv_desc": ["tag_list"], "sock_op": ["op"]}
+"""Members that no view has, since a walker comes by them."""
 MACHINES = ("x86_64", "aarch64")
 FAMILIES = ("4.1", "5.0.0", "5.0.7")
 
@@ -45,6 +50,11 @@ def sound() -> dict[str, Any]:
         "structs": {"a_t": {"size": 16, "members": {"x": 0}}, "b_t": {"size": None, "members": {}}},
         "evidence": {},
     }
+
+
+def is_view(each: object) -> bool:
+    """Tell whether something is a view of a struct."""
+    return isinstance(each, type) and issubclass(each, View) and hasattr(each, "struct")
 
 
 def with_value(value: object, *path: str) -> dict[str, Any]:
@@ -123,8 +133,8 @@ def test_the_nearest_profiles_are_tried_first() -> None:
 def test_profiles_of_another_machine_are_not_tried() -> None:
     """Where the library's machine is known; else all are."""
     profiles = [made_for(machine, machine=machine) for machine in MACHINES]
-    assert of_machine(profiles, LoadedLibrary(0, (), "", "aarch64")) == profiles[1:]
-    assert of_machine(profiles, LoadedLibrary(0, (), "")) == profiles
+    assert of_machine(profiles, "aarch64") == profiles[1:]
+    assert of_machine(profiles, "") == profiles
 
 
 # ---------------------------------------------------------------- what is shipped
@@ -153,6 +163,25 @@ def test_each_offset_of_a_shipped_profile_has_evidence(path: Path) -> None:
     for name, entry in text["structs"].items():
         assert set(entry["members"]) <= set(wanted.get(name, ()))
         assert set(text["evidence"].get(name, ())) == set(entry["members"])
+
+
+@pytest.mark.parametrize("path", FABRIC_FILES, ids=lambda path: path.stem)
+def test_each_offset_of_a_fabric_s_profile_has_evidence_and_is_read(path: Path) -> None:
+    """As those of an MPI's: of all that a walker reads, offsets are in these files alone."""
+    text = json.loads(path.read_text())
+    views = VIEWS_OF[load(path).fabric]
+    wanted = wanted_members(tuple(each for each in vars(views).values() if is_view(each)))
+    for name, entry in text["structs"].items():
+        assert set(entry["members"]) <= {*wanted.get(name, ()), *LINKS.get(name, ())}
+        assert set(text["evidence"][name]) == set(entry["members"])
+
+
+def test_a_fabric_s_own_release_is_tried_before_its_neighbours() -> None:
+    """Of one release, a build without assertions before one with them."""
+    tried = [each.summary() for each in of_fabric("UCX", "openmpi", "1.17.0")]
+    first = ("1.17", "1.17 with assertions", "1.18", "1.18 with assertions")
+    assert tried[:4] == [f"layout UCX {each}" for each in first]
+    assert next(of_fabric("libfabric", "mpich", "2.1")).summary() == "layout libfabric 2.5"
 
 
 def test_a_release_of_no_known_series_is_a_family_of_its_own() -> None:
@@ -276,8 +305,9 @@ def test_the_layouts_of_a_fabric_are_for_its_release_and_the_mpi(
     made = {**sound(), "fabric": "UCX", "releases": ["1.99.1"]}
     (tmp_path / "ucx-1.json").write_text(json.dumps(made))
     (tmp_path / "ucx-0.json").write_text("{")
-    [found] = of_fabric("UCX", made["mpi"], "1.99.1")
-    assert found.summary() == "layout UCX 1.99.1, found by calibration"
+    first, second, *_ = of_fabric("UCX", made["mpi"], "1.99.1")
+    assert first.summary() == "layout UCX 1.99.1, found by calibration"
+    assert second.summary() == "layout UCX 1.21"
     for other in (("UCX", made["mpi"], "1.99.2"), ("UCX", "another", "1.99.1"), ("libfabric", made["mpi"], "1.99.1")):
-        assert not list(of_fabric(*other))
+        assert not any(each.summary().endswith("found by calibration") for each in of_fabric(*other))
     assert not [each for each in available(made["mpi"])[0] if each.of_user]

@@ -10,11 +10,11 @@ import pytest
 from mqs_dll.contract.abi import NUMBER_BITS, UNKNOWN, Label, MpiFacts, Operation, Queue, Status, Window
 from mqs_dll.contract.errors import BrokenStructureError, NoInformation
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.selection import Identity
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi import base
 from mqs_dll.library.mpi.base import AttachedMpi, DatatypeReader
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
-from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.transport import Transport
 from tests.support.memory_image import MemoryImage
 

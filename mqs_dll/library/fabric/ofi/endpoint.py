@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.library.fabric import Fabric
+from mqs_dll.library.layouts.selection import Identity
 
 ANY = (1 << 64) - 1
 """The source of a receive from anybody, or of a message of which the provider doesn't keep it (FI_ADDR_UNSPEC)."""
@@ -103,7 +103,7 @@ class Endpoint(ABC):
     checks: ClassVar[tuple[str, ...]]
     """Sentences: what held before the layouts were believed."""
 
-    fabric: Fabric
+    fabric: Identity
     """The same for reports; find_endpoint fills it."""
 
     orders_sources: bool

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from itertools import chain
-
-from mqs_dll.contract.errors import LayoutError, MqsError
-from mqs_dll.library.fabric import Fabric
-from mqs_dll.library.fabric.ofi import releases
+from mqs_dll.contract.errors import LayoutError, MqsError, TooMuchError
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
@@ -15,7 +10,9 @@ from mqs_dll.library.fabric.ofi.shm import Shm
 from mqs_dll.library.fabric.ofi.sockets import Sockets
 from mqs_dll.library.fabric.ofi.srx import Sm2
 from mqs_dll.library.fabric.ofi.tcp import Tcp
+from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric
+from mqs_dll.library.layouts.selection import Identity, LayoutSelection
 
 PROVIDERS = (Tcp, Shm, Sm2, Rxm, OldRxm)
 """Of endpoints that send and receive themselves."""
@@ -38,17 +35,31 @@ def find_endpoint(
         LayoutError: no layout of a known provider fits, or the provider keeps its queues where they can't be read; the
             text names libfabric's release and, where it is known, the provider.
     """
-    refusals: list[str] = []
-    release = library.release
-    for layouts in chain(of_fabric("libfabric", mpi, release), releases.nearest(release)):
-        candidates = ((each, endpoint) for each in PROVIDERS)
-        for candidate, address in (*candidates, (Sockets, receives)):
-            with suppress(MqsError):
-                found = candidate(library, layouts, address, domain)
-                if provider.endswith(found.provider):  # "tcp;ofi_rxm" tells more than "ofi_rxm"
-                    found.provider = provider
-                title = f"{found.provider} of {library.name}"
-                found.fabric = Fabric(title, layouts, found.checks, tuple(refusals))
-                return found
-        refusals.append(f"{layouts.summary()}: no provider's fits")
+    selection = LayoutSelection()
+    for layouts in of_fabric("libfabric", mpi, library.release):
+        found = selection.try_candidate(layouts.summary(), _believed, library, layouts, endpoint, receives, domain)
+        if found is not None:
+            if provider.endswith(found.provider):  # "tcp;ofi_rxm" tells more than "ofi_rxm"
+                found.provider = provider
+            title = f"{found.provider} of {library.name}"
+            found.fabric = Identity(title, layouts, checks=found.checks, refusals=tuple(selection.refusals))
+            return found
     raise LayoutError(f"no known layout of {library.name} fits {provider or 'its provider'}")
+
+
+def _believed(library: Libfabric, layouts: Layouts, endpoint: int, receives: int, domain: int) -> Endpoint:
+    """Return the endpoint of the first provider that these layouts fit.
+
+    Raises:
+        LayoutError: they fit none.
+        TooMuchError: the call may try no more of them.
+    """
+    candidates = ((each, endpoint) for each in PROVIDERS)
+    for candidate, address in (*candidates, (Sockets, receives)):
+        try:
+            return candidate(library, layouts, address, domain)
+        except TooMuchError:
+            raise
+        except MqsError:
+            continue
+    raise LayoutError("no provider's fits")

@@ -70,7 +70,7 @@ class TcpEntry(View):
 
 
 class TcpHeader(View):
-    """The header of a message as it travels: up to three words follow, cq data, tag and the size of a rendezvous."""
+    """The header of a message as it travels, and up to three words: cq data, tag and the size of a rendezvous."""
 
     struct = "xnet_hdrs"
     version: int = uint8()
@@ -79,9 +79,9 @@ class TcpHeader(View):
     op_data: int = uint8()
     hdr_size: int = uint8()
     size: int = uint64()
-    first: int = uint64(name="size", plus=8)
-    second: int = uint64(name="size", plus=16)
-    third: int = uint64(name="size", plus=24)
+    first: int = uint64(name="words[0]")
+    second: int = uint64(name="words[1]")
+    third: int = uint64(name="words[2]")
 
 
 class TcpConn(View):
@@ -174,15 +174,15 @@ class UtilEntry(View):
 
     struct = "util_rx_entry"
     peer_entry: int = inside()
-    addr: int = uint64(name="peer_entry", plus=8)
-    msg_size: int = uint64(name="peer_entry", plus=16)
-    tag: int = uint64(name="peer_entry", plus=24)
-    cq_data: int = uint64(name="peer_entry", plus=32)
-    flags: int = uint64(name="peer_entry", plus=40)
-    context: int = pointer(name="peer_entry", plus=48)
-    count: int = uint64(name="peer_entry", plus=56)
-    peer_context: int = pointer(name="peer_entry", plus=72)
-    iov: int = pointer(name="peer_entry", plus=88)
+    addr: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    msg_size: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    tag: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    cq_data: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    flags: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    context: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    count: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    peer_context: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    iov: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
     seq_no: int = uint64()
     ignore: int = uint64()
 
@@ -193,8 +193,8 @@ class RxmBuffer(View):
     struct = "rxm_rx_buf"
     peer_entry: int = pointer()
     data: int = pointer()
-    kind: int = uint8(name="pkt", plus=1)
-    size: int = uint64(name="pkt", plus=40)
+    kind: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.type")
+    size: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.size")
 
 
 class ShmStack(View):
@@ -285,11 +285,11 @@ class RxmSend(View):
 
     struct = "rxm_tx_buf"
     context: int = pointer(name="app_context")
-    op: int = uint8(name="pkt", plus=34)
-    flags: int = uint32(name="pkt", plus=36)
-    size: int = uint64(name="pkt", plus=40)
-    data: int = uint64(name="pkt", plus=48)
-    tag: int = uint64(name="pkt", plus=56)
+    op: int = uint8("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.op")
+    flags: int = uint32("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.flags")
+    size: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.size")
+    data: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.data")
+    tag: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.tag")
 
 
 class OldRxmEndpoint(View):
@@ -314,7 +314,7 @@ class RxmEntry(View):
 
     struct = "rxm_recv_entry"
     iov: int = inside(name="rxm_iov")
-    pieces: int = uint8(name="rxm_iov", plus=96)
+    pieces: int = uint8("rxm_recv_entry", "rxm_iov", "rxm_iov", name="count")
     addr: int = uint64()
     context: int = pointer()
     tag: int = uint64()
@@ -327,16 +327,16 @@ class RxmMessage(View):
 
     struct = "rxm_rx_buf"
     unexp_msg: int = inside()
-    addr: int = uint64(name="unexp_msg", plus=16)
-    tag: int = uint64(name="unexp_msg", plus=24)
+    addr: int = uint64("rxm_rx_buf", "unexp_msg", "rxm_unexp_msg")
+    tag: int = uint64("rxm_rx_buf", "unexp_msg", "rxm_unexp_msg")
     payload: int = pointer(name="data")
-    kind: int = uint8(name="pkt", plus=1)
-    segment: int = uint32(name="pkt", plus=4)
-    op: int = uint8(name="pkt", plus=34)
-    flags: int = uint32(name="pkt", plus=36)
-    size: int = uint64(name="pkt", plus=40)
-    data: int = uint64(name="pkt", plus=48)
-    header_tag: int = uint64(name="pkt", plus=56)
+    kind: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.type")
+    segment: int = uint32("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.seg_no")
+    op: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.op")
+    flags: int = uint32("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.flags")
+    size: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.size")
+    data: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.data")
+    header_tag: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.tag")
 
 
 # ---------------------------------------------------------------- sockets
@@ -382,7 +382,7 @@ class SocketsEntry(View):
     """A receive or a message."""
 
     struct = "sock_rx_entry"
-    pieces: int = uint8(name="rx_op", plus=2)
+    pieces: int = uint8("sock_rx_entry", "rx_op", "sock_op", name="dest_iov_len")
     is_buffered: int = uint8()
     is_busy: int = uint8()
     """Of a receive: its message comes in just now."""
@@ -412,9 +412,9 @@ class SocketsSend(View):
     """A send."""
 
     struct = "sock_pe_entry"
-    op: int = uint8(name="pe.tx.tx_op")
-    buffer: int = pointer(name="pe.tx.tx_iov")
-    length: int = uint64(name="pe.tx.tx_iov", plus=8)
+    op: int = uint8("sock_pe_entry", "pe.tx.tx_op", "sock_op")
+    buffer: int = pointer("sock_pe_entry", "pe.tx.tx_iov", "sock_iov", name="src.iov.addr")
+    length: int = uint64("sock_pe_entry", "pe.tx.tx_iov", "sock_iov", name="src.iov.len")
     flags: int = uint64()
     context: int = pointer()
     addr: int = uint64()

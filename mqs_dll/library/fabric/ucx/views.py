@@ -30,8 +30,8 @@ class TagMatch(View):
     sw_all_count: int | None = uint32(name="expected.sw_all_count", optional=True)
     """A check alone; a layout that was made may lack it, since where all have wildcards their queue counts as many."""
     unexpected: int = inside(name="unexpected.all")
-    last: int = pointer(name="unexpected.all")
-    first: int = pointer(name="unexpected.all", plus=8)
+    last: int = pointer("ucp_tag_match", "unexpected.all", "ucs_list_link", name="prev")
+    first: int = pointer("ucp_tag_match", "unexpected.all", "ucs_list_link", name="next")
 
 
 class UcsMpool(View):
@@ -81,8 +81,8 @@ class Info(View):
 
     struct = "ucp_request"
     dt: int = uint32(name="recv.dt")  # a class since 1.16, before it the lower half of a datatype
-    sender_tag: int = uint64(name="recv.tag.info")
-    length: int = uint64(name="recv.tag.info", plus=8)
+    sender_tag: int = uint64("ucp_request", "recv.tag.info", "ucp_tag_recv_info")
+    length: int = uint64("ucp_request", "recv.tag.info", "ucp_tag_recv_info")
 
 
 class UcpSend(View):
@@ -127,16 +127,16 @@ class ProtoConfig(View):
 
 
 class Descriptor(View):
-    """A message that nobody has asked for."""
+    """A message that nobody has asked for, with the header that it came with."""
 
     struct = "ucp_recv_desc"
     length: int = uint32()
     payload_offset: int = uint32()
     flags: int = uint16()
-    tag: int = uint64()
-    total_len: int = uint64(name="tag", plus=8)
+    tag: int = uint64("ucp_recv_desc", "header", "ucp_tag_hdr")
+    total_len: int = uint64("ucp_recv_desc", "header", "ucp_eager_first_hdr")
     """Of a first fragment, or of a synchronous message by the new protocols."""
-    request: int = uint64(name="tag", plus=16)
+    request: int = uint64("ucp_recv_desc", "header", "ucp_rndv_rts_hdr", name="sreq.req_id")
     """The sender's, of a rendezvous and of a whole synchronous message by the old protocols."""
-    size: int = uint64(name="tag", plus=32)
+    size: int = uint64("ucp_recv_desc", "header", "ucp_rndv_rts_hdr")
     """Of a rendezvous; of another synchronous message it is the sender's request."""

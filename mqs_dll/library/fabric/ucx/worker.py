@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import chain
 
-from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError, TooMuchError
+from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.contract.interface import TargetImage
-from mqs_dll.library.fabric import Fabric
-from mqs_dll.library.fabric.ucx import releases, views
+from mqs_dll.library.fabric.ucx import views
+from mqs_dll.library.fabric.ucx.version import version_of
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric
+from mqs_dll.library.layouts.selection import Identity, LayoutSelection
 from mqs_dll.library.memory import WORD, Memory
 
 NAME_WITHIN = 512
@@ -23,7 +23,7 @@ HANDLE = 8
 class UcxWorker:
     """What the modules of this fabric read from."""
 
-    def __init__(self, memory: Memory, address: int, fabric: Fabric, request_size: int, function: int) -> None:
+    def __init__(self, memory: Memory, address: int, fabric: Identity, request_size: int, function: int) -> None:
         self.memory = memory
         self.address = address
         self.fabric = fabric
@@ -60,19 +60,15 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
     ops = image.find_symbol("ucp_request_mpool_ops")
     if ops is None:
         raise LayoutError("UCX's symbol ucp_request_mpool_ops is missing")
-    version = releases.version_of(image, memory)
-    refusals: list[str] = []
-    for layouts in chain(of_fabric("UCX", mpi, version), releases.nearest(version)):
-        try:
-            size, checks = _check(memory, address, layouts, ops, user_bytes)
-        except TooMuchError:
-            raise
-        except MqsError as error:
-            refusals.append(f"{layouts.summary().removeprefix('layout ')}: {error}")
-            continue
-        fabric = Fabric(f"UCX {version}", layouts, checks, tuple(refusals))
-        return UcxWorker(memory, address, fabric, size, ops)
-    why = "; ".join(refusals[:2]) or "it is of another major release than those that are known"
+    version, selection = version_of(image, memory), LayoutSelection()
+    for layouts in of_fabric("UCX", mpi, version):
+        source = layouts.summary().removeprefix("layout ")
+        believed = selection.try_candidate(source, _check, memory, address, layouts, ops, user_bytes)
+        if believed is not None:
+            size, checks = believed
+            fabric = Identity(f"UCX {version}", layouts, checks=checks, refusals=tuple(selection.refusals))
+            return UcxWorker(memory, address, fabric, size, ops)
+    why = "; ".join(selection.refusals[:2])
     raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
 
 

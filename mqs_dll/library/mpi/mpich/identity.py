@@ -26,10 +26,10 @@ from mqs_dll.contract.errors import (
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.layouts.layout import Layouts, from_debugger
 from mqs_dll.library.layouts.profiles import Profile
+from mqs_dll.library.layouts.selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, find_bytes, library_at
-from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.mpich import handles, pools, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
 from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH, Pools
@@ -106,7 +106,7 @@ def identify(
     release = read_release(memory, library, symbols)
     selection = LayoutSelection()
     of_other_sizes = 0
-    for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
+    for profile in nearest_first(of_machine(profiles, library.machine), library.build, release.version):
         found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if not found.by_class[handles.COMM]:
             of_other_sizes += 1
@@ -135,7 +135,7 @@ def recognise(
     library = library_at(memory, anchor, symbols.get(LINKER_LIST))
     release = read_release(memory, library, symbols)
     used, checks, refusals = None, [], []
-    for profile in nearest_first(of_machine(profiles, library), library.build, release.version):
+    for profile in nearest_first(of_machine(profiles, library.machine), library.build, release.version):
         near = library.build in profile.builds or release.version in profile.releases
         found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if found.by_class[handles.COMM]:

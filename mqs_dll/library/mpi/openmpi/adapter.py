@@ -5,10 +5,10 @@ from __future__ import annotations
 from mqs_dll.contract.abi import MpiFacts, Recognition, Window
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.layouts.profiles import available
+from mqs_dll.library.layouts.selection import Identity
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.base import Adapter, AttachedMpi
-from mqs_dll.library.mpi.layout_selection import Identity
 from mqs_dll.library.mpi.openmpi import identity, lineage
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.internal import OmpiInternalCommunicators

@@ -20,10 +20,10 @@ from mqs_dll.contract.errors import (
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, Layouts, from_debugger
 from mqs_dll.library.layouts.profiles import Profile
+from mqs_dll.library.layouts.selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, library_at
-from mqs_dll.library.mpi.layout_selection import Identity, LayoutSelection, facts, nearest_first, of_machine
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import PML_ADDED, RESERVED_SLOT, WORLD_FLAGS, number_of, text_of
 from mqs_dll.library.mpi.openmpi.containers import Containers
@@ -126,7 +126,7 @@ def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: I
     used, checks, selection = None, [], LayoutSelection()
     if _covers(from_types, ALL_VIEWS):
         profiles = ()
-    for profile in nearest_first(of_machine(profiles, library), library.build, release):
+    for profile in nearest_first(of_machine(profiles, library.machine), library.build, release):
         compared = selection.try_candidate(f"profile {profile.name}", check_sizes, memory, symbols, profile.layouts)
         if compared is not None:
             used, checks = profile, [_sizes_agree(compared)]

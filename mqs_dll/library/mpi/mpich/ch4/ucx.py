@@ -18,7 +18,7 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
 from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
-from mqs_dll.library.fabric.ucx.releases import VERSION_FUNCTION
+from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope

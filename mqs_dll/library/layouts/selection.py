@@ -1,8 +1,8 @@
-"""Which layouts are believed in a process: the selection that every MPI's adapter makes.
+"""Which layouts are believed in a process: the selection that every MPI's adapter and every fabric makes.
 
-The debugger's debug information comes first, where it has all structs; then profiles, the nearest to this build first,
-with debug information for the structs that it does have. Whatever the source, what holds is the first whose
-invariants do, and why the others were refused is kept.
+Candidates come in order: of an MPI the debugger's debug information, where it has all structs; then profiles, the
+nearest to this build first. Whatever the source, what holds is the first whose invariants do, and why the others were
+refused is kept.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from mqs_dll.contract.abi import MpiFacts, ProfileFacts
 from mqs_dll.contract.errors import FinalizedError, LayoutError, MqsError, NotInitializedError, TooMuchError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import Profile
-from mqs_dll.library.mpi.elf import LoadedLibrary
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
 class Identity(NamedTuple):
-    """What a process's MPI is, and the layouts that were accepted for it."""
+    """What a process's MPI or fabric is, and the layouts that were accepted for it."""
 
     title: str
-    """Product and release: "Open MPI 4.1.8", "MPICH 4.3.2"."""
+    """Product and release: "Open MPI 4.1.8", "MPICH 4.3.2", "UCX 1.18.1"."""
     layouts: Layouts
     profile: Profile | None = None
-    """What completes debug information; None where that has it all."""
+    """What completes debug information of an MPI; None where that has it all, and of a fabric."""
     checks: tuple[str, ...] = ()
     """Sentences: what held in the process."""
     refusals: tuple[str, ...] = ()
@@ -71,9 +70,9 @@ def nearest_first(profiles: Iterable[Profile], build: str, release: str) -> list
     return sorted(profiles, key=lambda each: (build not in each.builds, release not in each.releases))
 
 
-def of_machine(profiles: Iterable[Profile], library: LoadedLibrary) -> list[Profile]:
-    """Return those of some profiles that are for the machine of a library."""
-    return [profile for profile in profiles if library.machine in (profile.machine, "")]
+def of_machine(profiles: Iterable[Profile], machine: str) -> list[Profile]:
+    """Return those of some profiles that are for a machine; all where it isn't known ("")."""
+    return [profile for profile in profiles if machine in (profile.machine, "")]
 
 
 def facts(product: str, release: str, transport: str, build: str, address: int, profile: Profile | None) -> MpiFacts:
