@@ -404,7 +404,11 @@ def _find(fabric: str, family: str, ranks: Sequence[RankTruth], refused: str) ->
     """
     process, truth = ranks[0]
     version = _version(fabric, process)
-    known = profiles.shipped_of_fabric(fabric, version)
+    fixed = profiles.fixed(fabric)
+    known = [
+        Layouts(struct for struct in layouts if struct.name not in fixed)
+        for layouts in profiles.shipped_of_fabric(fabric, version)
+    ]
     name = f"{fabric.lower()}-{version}-{truth['machine']}-{family}"
     candidates = FabricCandidates(fabric, Subject(name, family, truth["machine"], version), ranks)
     try:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from mqs_dll.calibrate.dump import Dump, Entry
 from mqs_dll.calibrate.offset_solver import Observation, Solved, solve_offset
 from mqs_dll.contract.errors import CalibrationError
+from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import View, wanted_members
 
 SIZES = {"B": 1, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
@@ -43,6 +44,30 @@ INSIDE = "0s"
 """The type of a member that is a struct, as views declare it."""
 
 
+class Neighbour(NamedTuple):
+    """A member that lies in every release at the same distance from another one, and that no program can show."""
+
+    struct: str
+    member: str
+    other: str
+    by: int
+    """Bytes from the other one."""
+    source: str
+    """Which says so."""
+
+    def take(self, solver: LayoutSolver) -> None:
+        """Take it over from what was found, if the other one was, and if there is room for it beside all others."""
+        members = solver.offsets.get(self.struct, {})
+        if self.other in members:
+            offset, bytes_ = members[self.other] + self.by, SIZES[solver.code_of(self.struct, self.member)]
+            sizes = {name: SIZES.get(solver.code_of(self.struct, name), 1) for name in members if name != self.member}
+            if all(members[name] + size <= offset or offset + bytes_ <= members[name] for name, size in sizes.items()):
+                evidence = f"{self.by:+} bytes from {self.other} ({self.source}), which is pinned by "
+                solver.remember(
+                    self.struct, self.member, Solved(offset, evidence + solver.evidence[self.struct][self.other])
+                )
+
+
 class NotFoundYet(CalibrationError):
     """An offset that a step builds on was not found."""
 
@@ -52,6 +77,10 @@ class LayoutSolver(ABC):
 
     views: ClassVar[Sequence[type[View]]]
     """Those that declare the members that are wanted, and their types."""
+    neighbours: ClassVar[Sequence[Neighbour]]
+    """Members that follow from those that are found."""
+    fixed: ClassVar[Layouts]
+    """Structs that lie alike in every release, of which nothing is to be found."""
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         self.all_dumps = dumps
@@ -148,6 +177,8 @@ class LayoutSolver(ABC):
                 failures.append(str(error))
             except LookupError as error:
                 failures.append(f"{step.__name__}: the dumps have no {error}")
+        for neighbour in self.neighbours:
+            neighbour.take(self)
         return failures
 
     def missing(self, wanted_by: Sequence[type[View]]) -> list[str]:
@@ -166,7 +197,9 @@ class LayoutSolver(ABC):
             f"{struct}.{member}"
             for struct, members in wanted_members(wanted_by).items()
             for member in members
-            if member not in self.offsets.get(struct, {}) and (struct, member) not in optional
+            if struct not in self.fixed
+            and member not in self.offsets.get(struct, {})
+            and (struct, member) not in optional
         ]
         return [f"not found: {', '.join(missing)}"] if missing else []
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.layout_solver import SIZES, LayoutSolver, MemberRow, NotFoundYet, Place
+from mqs_dll.calibrate.layout_solver import SIZES, LayoutSolver, MemberRow, Neighbour, NotFoundYet, Place
 from mqs_dll.calibrate.offset_solver import Observation, Solved
 from mqs_dll.contract.errors import CalibrationError
+from mqs_dll.library.layouts import profiles
 from mqs_dll.library.mpi.mpich import handles, views
 
 HEAD = "MPIR_Handle_common"
@@ -45,6 +46,12 @@ class MpichLayoutSolver(LayoutSolver):
     """What is found so far, and where the objects are."""
 
     views = views.ALL
+    neighbours = (
+        Neighbour("MPIR_Request", "status.MPI_ERROR", "status.MPI_TAG", 4, "mpi.h, in every ABI"),
+        Neighbour("MPIR_Object_alloc_t", "num_allocated", "kind", -8, "mpir_objects.h since 4.0"),
+        Neighbour("MPIR_Object_alloc_t", "num_avail", "kind", -4, "mpir_objects.h since 4.0"),
+    )
+    fixed = profiles.fixed("mpich")
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         super().__init__(dumps)

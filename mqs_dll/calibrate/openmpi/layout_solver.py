@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from mqs_dll.calibrate.dump import MAX_LIST_LENGTH, WORD, Dump, UnreadableError
-from mqs_dll.calibrate.layout_solver import INSIDE, SIZES, LayoutSolver, NotFoundYet, Place
+from mqs_dll.calibrate.layout_solver import INSIDE, SIZES, LayoutSolver, Neighbour, NotFoundYet, Place
 from mqs_dll.calibrate.offset_solver import Observation
+from mqs_dll.library.layouts import profiles
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 
 
@@ -14,6 +15,22 @@ class OpenMpiLayoutSolver(LayoutSolver):
     """The layouts as far as they are found, and the readers."""
 
     views = ALL_VIEWS
+    neighbours = (
+        Neighbour(
+            "mca_pml_ob1_comm_proc_t",
+            "send_sequence",
+            "expected_sequence",
+            4,
+            "nothing but an int16 lies between, which 5.0 has for the peer's number of the communicator "
+            "(pml_ob1_comm.h of 4.1.0 to 5.0.11)",
+        ),
+        Neighbour("ompi_mtl_ofi_request_t", "completion_count", "comm", -56, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
+        Neighbour("ompi_mtl_ofi_request_t", "buffer", "length", -8, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
+        Neighbour("ompi_mtl_ofi_request_t", "parent", "remote_addr", 8, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
+        Neighbour("opal_convertor_t", "pDesc", "count", -16, "opal_convertor.h of 4.1.0 to 5.0.11"),
+        Neighbour("mca_mtl_ofi_module_t", "provider_name", "any_addr", 8, "mtl_ofi_types.h of 4.1.0 to 5.0.11"),
+    )
+    fixed = profiles.fixed("openmpi")
 
     def __init__(self, dumps: Sequence[Dump]) -> None:
         super().__init__(dumps)

@@ -73,6 +73,7 @@ class Profile(NamedTuple):
     present: tuple[str, ...]
     absent: tuple[str, ...]
     layouts: Layouts
+    """Also of the structs that lie alike in every release."""
     fabric: str = ""
     """Whose structs they are where they aren't the MPI's."""
     build: str = ""
@@ -133,6 +134,10 @@ def parse(document: Any, source: str) -> Profile:
         check(size is None or _is_offset(size), f"size of {name}")
         check(isinstance(members, dict) and all(map(_is_offset, members.values())), f"members of {name}")
         structs.append(StructLayout(name, size, members, origin))
+    is_fixed = document.get("fixed", False)
+    layouts = Layouts(structs)
+    if not is_fixed:
+        layouts = layouts.followed_by(fixed(fabric or document["mpi"]).named(origin))
     return Profile(
         name=document["name"],
         mpi=document["mpi"],
@@ -142,10 +147,10 @@ def parse(document: Any, source: str) -> Profile:
         source=source,
         present=tuple(document["present"]),
         absent=tuple(document["absent"]),
-        layouts=Layouts(structs),
+        layouts=layouts,
         fabric=fabric,
         build=document.get("build", ""),
-        fixed=document.get("fixed", False),
+        fixed=is_fixed,
     )
 
 
@@ -155,8 +160,9 @@ def shipped(library: str, folder: Path | str = FOLDER) -> Iterator[Profile]:
 
 
 def fixed(library: str) -> Layouts:
-    """Return the structs of an MPI or a fabric that lie alike in every release."""
-    return Layouts(struct for profile in _shipped(library, FOLDER) if profile.fixed for struct in profile.layouts)
+    """Return the layouts of the structs of an MPI or a fabric that lie alike in every release."""
+    path = os.path.join(FOLDER, f"{library.lower()}-every-release.json")
+    return _load_once(path).layouts if path in _shipped_files(FOLDER) else Layouts()
 
 
 def _shipped(library: str, folder: Path | str) -> Iterator[Profile]:
@@ -218,17 +224,15 @@ def of_fabric(fabric: str, mpi: str, release: str) -> Iterator[Layouts]:
     First those that the user has made for it over an MPI (``available`` has the sentences on bad files), then those
     that libmqs ships, its own release's before its neighbours'.
     """
-    same = fixed(fabric)
     for profile in _of_user()[0]:
         if (profile.fabric, profile.mpi) == (fabric, mpi) and release in profile.releases:
             origin = f"layout {fabric} {release}{BY_CALIBRATION}"
-            yield profile.layouts.followed_by(same).named(origin)
-    for layouts in shipped_of_fabric(fabric, release):
-        yield layouts.followed_by(same).named(layouts.summary())
+            yield profile.layouts.named(origin)
+    yield from shipped_of_fabric(fabric, release)
 
 
 def shipped_of_fabric(fabric: str, release: str) -> list[Layouts]:
-    """Return the layouts of a fabric that libmqs ships, the nearest to a release first, without what is fixed."""
+    """Return the layouts of a fabric that libmqs ships, the nearest to a release first."""
 
     def distance(known: str) -> int:
         return abs(_number(known) - _number(release))

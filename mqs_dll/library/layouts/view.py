@@ -9,7 +9,7 @@
 then reads the whole struct in one fetch and returns a Group whose attributes are the members' values.
 A member may belong to a struct that lies at the head of this one (C's way of inheriting), ``int32("ompi_request_t")``,
 or inside one of its members, ``int32("ompi_request_t", "req_status", "ompi_status_public_t")``; and an attribute may
-have another name than the member, ``uint32(name="proc_name", plus=4)``, ``plus`` bytes into it.
+have another name than the member, ``uint32(name="proc_name")``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class Member(NamedTuple):
     """(struct, member, ..., struct): the enclosing members, then the struct that has this one; may be empty."""
     name: str | None
     """As the MPI calls it; None where the view's attribute has the same name."""
-    plus: int
-    """Bytes from the member's begin to the part of it that is read."""
     optional: bool
     """Some releases of the MPI don't have it: it reads as None there."""
 
@@ -45,44 +43,44 @@ class Member(NamedTuple):
         return tuple(zip(path[::2], path[1::2], strict=True))
 
 
-def int32(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def int32(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare an int."""
-    return Member("i", path, name, plus, optional)
+    return Member("i", path, name, optional)
 
 
-def uint32(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def uint32(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare an unsigned int, or a set of flags."""
-    return Member("I", path, name, plus, optional)
+    return Member("I", path, name, optional)
 
 
-def uint16(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def uint16(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare an unsigned short."""
-    return Member("H", path, name, plus, optional)
+    return Member("H", path, name, optional)
 
 
-def uint8(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def uint8(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare an unsigned char, or a bool."""
-    return Member("B", path, name, plus, optional)
+    return Member("B", path, name, optional)
 
 
-def uint64(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def uint64(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare a 64-bit unsigned number, or a size_t."""
-    return Member("Q", path, name, plus, optional)
+    return Member("Q", path, name, optional)
 
 
-def pointer(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def pointer(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare a pointer; its value is an address, 0 for NULL."""
-    return Member("Q", path, name, plus, optional)
+    return Member("Q", path, name, optional)
 
 
-def chars(size: int, *path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def chars(size: int, *path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare ``size`` raw bytes."""
-    return Member(f"{size}s", path, name, plus, optional)
+    return Member(f"{size}s", path, name, optional)
 
 
-def inside(*path: str, name: str | None = None, plus: int = 0, optional: bool = False) -> Any:
+def inside(*path: str, name: str | None = None, optional: bool = False) -> Any:
     """Declare a struct inside the struct; its value is its offset in bytes, for other views to read it."""
-    return Member("0s", path, name, plus, optional)
+    return Member("0s", path, name, optional)
 
 
 class View:
@@ -195,7 +193,7 @@ def _record(view: type, names: tuple[str, ...]) -> Any:
 
 
 def _offset(steps: Iterable[tuple[str, str]], layouts: Layouts, member: Member) -> int | None:
-    total = member.plus
+    total = 0
     for struct, name in steps:
         offset = layouts.offset(struct, name)
         if offset is None:

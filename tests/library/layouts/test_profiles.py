@@ -25,7 +25,7 @@ from mqs_dll.library.layouts.view import View, wanted_members
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 
-FILES = sorted(Path(FOLDER).glob("openmpi-*.json"))
+FILES = sorted(path for path in Path(FOLDER).glob("openmpi-*.json") if not load(path).fixed)
 FABRIC_FILES = sorted(each for fabric in ("ucx", "libfabric") for each in Path(FOLDER).glob(f"{fabric}-*.json"))
 VIEWS_OF = {"UCX": ucx_views, "libfabric": ofi_views}
 LINKS = {"ucp_request": ["recv.queue"], "ucp_recv_desc": ["tag_list"], "sock_op": ["op"]}

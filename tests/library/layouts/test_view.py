@@ -31,7 +31,7 @@ class Derived(Base):
     count: int = int32("base_t")
     link: int = pointer("base_t")
     flags: int = uint16(name="d_flags")
-    second: int = uint8(name="pair", plus=1)
+    second: int = uint8(name="pair.second")
     deep: int = int32("derived_t", "inner", "inner_t", name="value")
     items: int = inside()
     text: bytes = chars(4)
@@ -42,7 +42,7 @@ LAYOUTS = Layouts(
     [
         StructLayout("base_t", 16, {"count": 0, "link": 8}, "test"),
         StructLayout(
-            "derived_t", 64, {"d_flags": 16, "pair": 20, "inner": 24, "items": 40, "text": 56}, "profile test"
+            "derived_t", 64, {"d_flags": 16, "pair.second": 21, "inner": 24, "items": 40, "text": 56}, "profile test"
         ),
         StructLayout("inner_t", 8, {"value": 4}, "test"),
     ]
@@ -87,7 +87,7 @@ def test_the_wanted_members_are_those_of_every_struct_on_the_way() -> None:
     """A source of layouts is asked for enclosing members too."""
     assert wanted_members((Derived,)) == {
         "base_t": ["count", "link"],
-        "derived_t": ["d_flags", "pair", "inner", "items", "text", "newer"],
+        "derived_t": ["d_flags", "pair.second", "inner", "items", "text", "newer"],
         "inner_t": ["value"],
     }
 

@@ -80,7 +80,6 @@ class Pools:
         self.library = library
         self.by_class = by_class
         self._alloc = views.ObjectAlloc.bind(layouts)
-        self._counts = views.PoolCounts.bind(layouts)
         self._head = views.ObjectHead.bind(layouts)
 
     def size_of(self, cls: int) -> int:
@@ -240,9 +239,11 @@ class Pools:
 
     def _in_use(self, pool: ObjectPool, objects: int) -> int:
         """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
-        counts = self._counts.at(self.memory, pool.record)
-        is_counted = counts.num_allocated == objects and 0 <= counts.num_avail <= objects
-        return objects - counts.num_avail if is_counted else objects
+        counts = self._alloc.at(self.memory, pool.record)
+        free = counts.num_avail
+        if free is None or counts.num_allocated != objects or not 0 <= free <= objects:
+            return objects
+        return objects - free
 
 
 def _check_heads(heads: Sequence[int], first_handle: int, pool: ObjectPool) -> None:

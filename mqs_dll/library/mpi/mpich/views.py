@@ -41,18 +41,13 @@ class ObjectAlloc(View):
     indirect: int = pointer()
     indirect_size: int = int32()
     indirect_block_size: int | None = int32(optional=True)  # since 4.3
+    num_allocated: int | None = int32(optional=True)  # since 4.0
+    num_avail: int | None = int32(optional=True)
+    """How many of those that are allocated nobody uses."""
     kind: int = int32()
     size: int = int32()
     direct: int = pointer()
     direct_size: int = int32()
-
-
-class PoolCounts(View):
-    """How many objects a pool has, and how many of them nobody uses: before ``kind`` since 4.0."""
-
-    struct = "MPIR_Object_alloc_t"
-    num_allocated: int = int32(name="kind", plus=-8)
-    num_avail: int = int32(name="kind", plus=-4)
 
 
 class ObjectHead(View):
@@ -195,7 +190,7 @@ class MpirRequest(View):
     status_count_hi_and_cancelled: int = uint32(name="status.count_hi_and_cancelled")
     status_source: int = int32(name="status.MPI_SOURCE")
     status_tag: int = int32(name="status.MPI_TAG")
-    status_error: int = int32(name="status.MPI_TAG", plus=4)  # MPI_ERROR is behind it in every ABI (mpi.h)
+    status_error: int = int32(name="status.MPI_ERROR")
     real_request: int = pointer(name="u.persist.real_request")
     next: int | None = pointer(optional=True)  # since 4.0
     is_local: int | None = int32(name="dev.is_local", optional=True)  # ch4 with shared memory
@@ -338,6 +333,60 @@ class Ch3Request(View):
     tmpbuf: int = pointer(name="dev.tmpbuf")
     state: int = uint32(name="dev.state")
     next: int | None = pointer(name="dev.next", optional=True)  # before 4.0
+
+
+# ---------------------------------------------------------------- windows of ch4, found by what they show
+
+
+class Ch4Window(View):
+    """ch4's part of a window."""
+
+    struct = "MPIDIG_win_t"
+    win_id: int = inside()
+    sync: int = inside()
+
+
+class WindowSync(View):
+    """A window's epochs; left out are assertions and counts of those that are done."""
+
+    struct = "MPIDIG_win_sync_t"
+    access: int = int32(name="access_epoch_type")
+    exposure: int = int32(name="exposure_epoch_type")
+    started: int = pointer(name="sc.group")
+    """The group of MPI_Win_start."""
+    all_locked: int = uint32(name="lockall.allLocked")
+    """How many MPI_Win_lock_all has locked so far."""
+    locks: int = uint32(name="lock.count")
+    """How many MPI_Win_lock has locked."""
+    posted: int = pointer(name="pw.group")
+    """The group of MPI_Win_post."""
+    queue_head: int = pointer(name="lock_recvd.head")
+    """Who waits for the lock of this process's part."""
+    queue_tail: int = pointer(name="lock_recvd.tail")
+    lock_type: int = int32(name="lock_recvd.type")
+    """Of the lock that it has given."""
+
+
+class WindowTarget(View):
+    """What a process keeps of another one's part of a window, an entry of a hash table."""
+
+    struct = "MPIDIG_win_target_t"
+    epoch: int = int32(name="sync.access_epoch_type")
+    locked: int = uint32(name="sync.lock.locked")
+    rank: int = int32()
+    key_at: int = inside(name="rank")
+    next: int = pointer("MPIDIG_win_target_t", "hash_handle", "UT_hash_handle")
+    key: int = pointer("MPIDIG_win_target_t", "hash_handle", "UT_hash_handle")
+    keylen: int = uint32("MPIDIG_win_target_t", "hash_handle", "UT_hash_handle")
+
+
+class WindowLock(View):
+    """Who waits for the lock of this process's part."""
+
+    struct = "MPIDIG_win_lock"
+    next: int = pointer()
+    rank: int = int32()
+    type: int = uint16()
 
 
 COMMON: tuple[type[View], ...] = (ObjectAlloc, ObjectHead, MpirProcess, Comm, MpirDatatype, MpirWin, MpirRequest)

@@ -1,10 +1,10 @@
 """The one-sided windows of a process, and what ch4 keeps of their epochs: who started, posted, locked, and waits.
 
-No profile knows ch4's part of MPIR_Win, which follows the name and four numbers. What is needed of it shows itself: it
-begins with a number made of the context id of the communicator that the window was made of, the epochs stand at a fixed
-distance behind that in all releases, and each target is an entry of a hash table that points at its own key. Sources:
-src/mpid/ch4/include/mpidpre.h (MPIDIG_win_t), src/ch4_types.h and src/ch4_impl.c of 4.0.2 to 5.0.0, the same in all of
-them; of groups to 4.3, src/include/mpir_group.h.
+Where ch4's part of MPIR_Win is differs, but it shows itself: it follows the name and four numbers, and begins with a
+number made of the context id of the communicator that the window was made of. Its own members lie alike in every
+release, and each target is an entry of a hash table that points at its own key. Sources: src/mpid/ch4/include/mpidpre.h
+(MPIDIG_win_t), src/ch4_types.h and src/ch4_impl.c of 4.0.2 to 5.0.0, the same in all of them; of groups to 4.3,
+src/include/mpir_group.h.
 """
 
 from __future__ import annotations
@@ -31,47 +31,12 @@ PLACES = 2
 MAX_INSTANCES = 1 << 16
 """Windows that are made of one communicator."""
 
-SYNC = 5 * WORD
-"""From the number to the epochs (MPIDIG_win_sync_t): two pointers' worth of mapping, three counters."""
-_SYNC = struct.Struct("<ii4x4xQ4x4xIIQ4x4xQQi4x")
-
-
-class WindowSync(NamedTuple):
-    """What MPIDIG_win_sync_t has of a window's epochs; left out are assertions and counts of those that are done."""
-
-    access: int
-    """Which epoch: NONE to LAST_EPOCH."""
-    exposure: int
-    started: int
-    """The group of MPI_Win_start."""
-    all_locked: int
-    """How many MPI_Win_lock_all has locked so far."""
-    locks: int
-    """How many MPI_Win_lock has locked."""
-    posted: int
-    """The group of MPI_Win_post."""
-    queue_head: int
-    """Who waits for the lock of this process's part."""
-    queue_tail: int
-    lock_type: int
-    """Of the lock that it has given."""
-
-
 NONE, LOCK, START, POST, LOCK_ALL = 0, 1, 2, 3, 6
 LAST_EPOCH = LOCK_ALL
 """MPIDIG_EPOTYPE_*."""
 
 EXCLUSIVE, SHARED = 234, 235
 """MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED (mpi.h)."""
-
-_WAITING = struct.Struct("<QiHh")
-"""MPIDIG_win_lock: the next one, the rank that asks, its call, its lock."""
-
-_TARGET = struct.Struct("<12xiII i4x 40x Q I I".replace(" ", ""))
-"""MPIDIG_win_target_t: three counters; its epoch, whether it is locked, assert; its rank; of its UT_hash_handle the
-address and the length of the key."""
-NEXT_TARGET = 32 + 2 * WORD
-"""Where a target's UT_hash_handle has the next one."""
 
 UNDEFINED = -32766
 """MPI_UNDEFINED: the rank of a process that isn't in a group."""
@@ -100,6 +65,10 @@ class MpichWindows:
         self._ranks = mpi.ranks
         self._is_ch4 = mpi.release.device.startswith("ch4")
         self._window = views.MpirWin.bind(mpi.layouts)
+        self._sync = views.WindowSync.bind(mpi.layouts)
+        self._target = views.WindowTarget.bind(mpi.layouts)
+        self._waiting = views.WindowLock.bind(mpi.layouts)
+        self._sync_from_number = views.Ch4Window.bind(mpi.layouts).constant("sync")
         self._handles_are_addresses = values_of(mpi.layouts).handles_are_addresses
 
     def live(self) -> list[views.MpirWin]:
@@ -145,12 +114,13 @@ class MpichWindows:
     ) -> WindowEpochs:
         """Return what is known of a window's epochs.
 
-        MPIR_Win   name | DEVICE | 0 to 1 words | win_id | SYNC | MPIDIG_win_sync_t | ..., targets
+        MPIR_Win   name | DEVICE | 0 to 1 words | win_id | ... | MPIDIG_win_sync_t | ..., targets
         """
         first = self._window.offsets["name"] + DEVICE
         words = self._memory.pointers(window.address, self._pools.size_of(handles.WIN) // WORD)
         numbers = [at for at in range(first, first + PLACES * WORD, WORD) if _is_number(words[at // WORD], contexts)]
-        syncs = {at + SYNC: self._sync(window.address + at + SYNC) for at in numbers}
+        places = [at + self._sync_from_number for at in numbers]
+        syncs = {at: self._sync.at(self._memory, window.address + at) for at in places}
         plausible = [(at, sync) for at, sync in syncs.items() if _is_plausible(sync, len(ranks))]
         if len(plausible) != 1:
             return WindowEpochs()
@@ -158,14 +128,11 @@ class MpichWindows:
         return WindowEpochs(
             started=self._group(sync.started, own) if sync.started else (),
             posted=self._group(sync.posted, own) if sync.posted else (),
-            locked=self._locked(sync, words[(at + _SYNC.size) // WORD :], ranks),
+            locked=self._locked(sync, words[-(-(at + self._sync.end) // WORD) :], ranks),
             queued=self._queue(sync.queue_head, ranks) if sync.queue_head else None,
         )
 
-    def _sync(self, address: int) -> WindowSync:
-        return WindowSync(*_SYNC.unpack(self._memory.read(address, _SYNC.size)))
-
-    def _locked(self, sync: WindowSync, words: Sequence[int], ranks: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _locked(self, sync: views.WindowSync, words: Sequence[int], ranks: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the processes that this one has locked; None where they aren't as many as it counts."""
         if sync.access == LOCK_ALL:
             return ranks
@@ -175,29 +142,30 @@ class MpichWindows:
 
     def _locked_targets(self, words: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...] | None:
         """Return the processes that this one has locked, by the first of some words that points at a target."""
-        first = next((word for word in words if self._target(word, len(ranks)) is not None), 0)
+        targets = (self._target_at(word, len(ranks)) for word in words)
+        target = next((each for each in targets if each is not None), None)
         locked: list[int] = []
         seen: set[int] = set()
-        while first and first not in seen:
-            target = self._target(first, len(ranks))
+        while target is not None:
+            if (target.epoch, target.locked) == (LOCK, 1):
+                locked.append(ranks[target.rank])
+            seen.add(target.address)
+            if not target.next or target.next in seen:
+                break
+            target = self._target_at(target.next, len(ranks))
             if target is None:
                 return None
-            rank, is_locked = target
-            if is_locked:
-                locked.append(ranks[rank])
-            seen.add(first)
-            first = self._memory.pointer(first + NEXT_TARGET)
         return tuple(sorted(locked))
 
-    def _target(self, address: int, size: int) -> tuple[int, bool] | None:
-        """Return the rank of a target and whether it is locked; None for what is no target."""
+    def _target_at(self, address: int, size: int) -> views.WindowTarget | None:
+        """Return the target at an address; None for what is none: its entry in the hash table points at its key."""
         try:
-            epoch, locked, _, rank, key, length, _ = _TARGET.unpack(self._memory.read(address, _TARGET.size))
+            target = self._target.at(self._memory, address)
         except MqsError:
             return None
-        if (key, length) != (address + 24, 4) or not 0 <= rank < size or epoch not in (NONE, LOCK) or locked > 1:
-            return None
-        return rank, epoch == LOCK and locked == 1
+        is_entry = (target.key, target.keylen) == (address + target.key_at, 4)
+        is_target = 0 <= target.rank < size and target.epoch in (NONE, LOCK) and target.locked <= 1
+        return target if is_entry and is_target else None
 
     def _queue(self, head: int, ranks: Sequence[int]) -> tuple[int, ...]:
         """Return who waits for the lock of this process's part, in their order.
@@ -207,10 +175,11 @@ class MpichWindows:
         """
         found: list[int] = []
         while head and len(found) <= len(ranks):
-            head, rank, _, kind = _WAITING.unpack(self._memory.read(head, _WAITING.size))
-            if not 0 <= rank < len(ranks) or kind not in (EXCLUSIVE, SHARED):
+            lock = self._waiting.at(self._memory, head)
+            if not 0 <= lock.rank < len(ranks) or lock.type not in (EXCLUSIVE, SHARED):
                 raise BrokenStructureError("there is no queue of locks")
-            found.append(ranks[rank])
+            found.append(ranks[lock.rank])
+            head = lock.next
         return tuple(found)
 
     # ------------------------------------------------------------ groups
@@ -229,7 +198,7 @@ class MpichWindows:
         return ranks if in_group and max(ranks) < MAX_GROUP_SIZE and len({*ranks}) == size else None
 
 
-def _is_plausible(sync: WindowSync, size: int) -> bool:
+def _is_plausible(sync: views.WindowSync, size: int) -> bool:
     """Tell whether what may be the epochs of a window of some size agree with each other."""
     return (
         NONE <= sync.access <= LAST_EPOCH

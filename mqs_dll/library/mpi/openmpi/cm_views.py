@@ -54,14 +54,14 @@ class OfiRequest(View):
 
     struct = "ompi_mtl_ofi_request_t"
     comm: int = pointer()
-    completion_count: int = int32(name="comm", plus=-56)
+    completion_count: int = int32()
     length: int = uint64()
-    packed: int = pointer(name="length", plus=-8)
+    packed: int = pointer(name="buffer")
     convertor: int = pointer()
     req_started: int = uint8()
     match_bits: int = uint64()
     remote_addr: int = uint64()
-    parent: int = pointer(name="remote_addr", plus=8)
+    parent: int = pointer()
 
 
 class Convertor(View):
@@ -71,7 +71,7 @@ class Convertor(View):
     flags: int = uint32()
     local_size: int = uint64()
     count: int = uint64()
-    datatype: int = pointer(name="count", plus=-16)
+    datatype: int = pointer(name="pDesc")
     buffer: int = pointer(name="pBaseBuf")
 
 
@@ -81,7 +81,7 @@ class OfiModule(View):
     struct = "mca_mtl_ofi_module_t"
     rx_ctx_bits: int = int32()
     any_addr: int = uint64()
-    provider_name: int = pointer(name="any_addr", plus=8)
+    provider_name: int = pointer()
     fi_cq_data: int = uint8()
     num_bits_source_rank: int = int32()
     num_bits_mpi_tag: int = int32()

@@ -116,8 +116,8 @@ class Proc(View):
     """A process that somebody has talked to."""
 
     struct = "opal_proc_t"
-    jobid: int = uint32(name="proc_name")
-    vpid: int = uint32(name="proc_name", plus=4)
+    jobid: int = uint32("opal_proc_t", "proc_name", "opal_process_name_t")
+    vpid: int = uint32("opal_proc_t", "proc_name", "opal_process_name_t")
 
 
 # ---------------------------------------------------------------- requests
@@ -191,9 +191,8 @@ class Ob1Proc(View):
     struct = "mca_pml_ob1_comm_proc_t"
     obj_class: int = pointer("opal_object_t")
     expected_sequence: int = uint16()
-    send_sequence: int = int32(name="expected_sequence", plus=4)
-    """The number of the last message to the peer. Nothing but an int16 lies between, which 5.0 has for the peer's
-    number of the communicator (ompi/mca/pml/ob1/pml_ob1_comm.h of 4.1.0 to 5.0.11)."""
+    send_sequence: int = int32()
+    """The number of the last message to the peer."""
     frags_cant_match: int = pointer()
     specific_receives: int = inside()
     first_specific_receive: int = first_item("mca_pml_ob1_comm_proc_t", "specific_receives")
@@ -210,8 +209,8 @@ class Ob1RecvFrag(View):
     hdr: int = inside()
     num_segments: int = uint64()
     range: int = pointer()
-    segment_address: int = pointer(name="segments")
-    segment_length: int = uint64(name="segments", plus=8)
+    segment_address: int = pointer("mca_pml_ob1_recv_frag_t", "segments", "mca_btl_base_segment_t", name="seg_addr")
+    segment_length: int = uint64("mca_pml_ob1_recv_frag_t", "segments", "mca_btl_base_segment_t", name="seg_len")
 
 
 class Ob1Header(View):
