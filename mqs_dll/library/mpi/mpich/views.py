@@ -335,7 +335,16 @@ class Ch3Request(View):
     next: int | None = pointer(name="dev.next", optional=True)  # before 4.0
 
 
-# ---------------------------------------------------------------- windows of ch4, found by what they show
+# ---------------------------------------------------------------- groups to 4.3, and windows of ch4
+
+
+class OldGroup(View):
+    """A group to 4.3: its processes lie in an array of their own."""
+
+    struct = "MPIR_Group_to_4_3"
+    count: int = int32(name="size")
+    rank: int = int32()
+    processes: int = pointer(name="lrank_to_lpid")
 
 
 class Ch4Window(View):

@@ -9,7 +9,6 @@ src/include/mpir_group.h.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,13 +37,11 @@ LAST_EPOCH = LOCK_ALL
 EXCLUSIVE, SHARED = 234, 235
 """MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED (mpi.h)."""
 
+PROCESS_WORDS = 2
+"""Of each process in the array of a group to 4.3 (MPII_Group_pmap_t): its rank in MPI_COMM_WORLD, and a link."""
+
 UNDEFINED = -32766
 """MPI_UNDEFINED: the rank of a process that isn't in a group."""
-
-_GROUP = struct.Struct("<8xii8xQ")
-"""MPIR_Group to 4.3: size, own rank, address of the processes."""
-_PROCESS = struct.Struct("<Qi4x")
-"""MPII_Group_pmap_t since 4.0."""
 
 
 class WindowEpochs(NamedTuple):
@@ -68,6 +65,7 @@ class MpichWindows:
         self._sync = views.WindowSync.bind(mpi.layouts)
         self._target = views.WindowTarget.bind(mpi.layouts)
         self._waiting = views.WindowLock.bind(mpi.layouts)
+        self._old_group = views.OldGroup.bind(mpi.layouts)
         self._sync_from_number = views.Ch4Window.bind(mpi.layouts).constant("sync")
         self._handles_are_addresses = values_of(mpi.layouts).handles_are_addresses
 
@@ -188,14 +186,14 @@ class MpichWindows:
         """Return the MPI_COMM_WORLD ranks of a group, None where they can't be told."""
         if self._ranks.knows_groups:
             return self._ranks.of_group(address)
-        size, rank, processes = _GROUP.unpack(self._memory.read(address, _GROUP.size))
-        if not 0 < size <= MAX_GROUP_SIZE:
+        group = self._old_group.at(self._memory, address)
+        if not 0 < group.count <= MAX_GROUP_SIZE:
             return None
-        data = self._memory.read(processes, size * _PROCESS.size)
-        self._memory.charge_objects(size)
-        ranks = tuple(number for number, _ in _PROCESS.iter_unpack(data))
-        in_group = rank == UNDEFINED if own not in ranks else rank == ranks.index(own)
-        return ranks if in_group and max(ranks) < MAX_GROUP_SIZE and len({*ranks}) == size else None
+        words = self._memory.pointers(group.processes, group.count * PROCESS_WORDS)
+        self._memory.charge_objects(group.count)
+        ranks = words[::PROCESS_WORDS]
+        in_group = group.rank == UNDEFINED if own not in ranks else group.rank == ranks.index(own)
+        return ranks if in_group and max(ranks) < MAX_GROUP_SIZE and len({*ranks}) == len(ranks) else None
 
 
 def _is_plausible(sync: views.WindowSync, size: int) -> bool:
