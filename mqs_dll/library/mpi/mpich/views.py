@@ -335,6 +335,71 @@ class Ch3Request(View):
     next: int | None = pointer(name="dev.next", optional=True)  # before 4.0
 
 
+# ---------------------------------------------------------------- shared memory of ch4: cells, and what waits for one
+
+
+class CellTransport(View):
+    """What ch4 knows of its cells."""
+
+    struct = "MPIDI_POSIX_eager_iqueue_transport_t"
+    terminals: int = pointer()
+    my_terminal: int = pointer()
+    cell_pool: int = pointer()
+
+
+class CellHeader(View):
+    """What is before a cell: how far it lies from the first one plus 1, the number of its free queue, the next cell."""
+
+    struct = "MPIDU_genqi_shmem_cell_header"
+    handle: int = uint64()
+    block_idx: int = int32()
+    next: int = uint64()
+
+
+class Cell(View):
+    """The start of a cell."""
+
+    struct = "MPIDI_POSIX_eager_iqueue_cell"
+    type: int = uint16()
+    payload_size: int = uint32()
+    """Bytes of it that are used."""
+    handler_id: int = uint8(name="am_header.handler_id")
+    am_hdr_sz: int = uint16(name="am_header.am_hdr_sz")
+
+
+class CellQueue(View):
+    """A queue of cells; head and tail have a cache line each."""
+
+    struct = "MPIDU_genq_shmem_queue"
+    head: int = uint64()
+    tail: int = uint64()
+    flags: int = uint32()
+
+
+class PosixRecord(View):
+    """The start of what ch4 keeps of a message that found no free cell: where two headers are, mostly in itself."""
+
+    struct = "MPIDI_POSIX_am_request_header_t"
+    am_hdr: int = pointer()
+    msg_hdr: int = pointer()
+    msg_hdr_buf: int = inside()
+    handler_id: int = uint8(name="msg_hdr_buf.handler_id")
+    am_hdr_buf: int = inside()
+
+
+class PosixArguments(View):
+    """The end of it, behind the space for the header."""
+
+    struct = "MPIDI_POSIX_am_request_header_t"
+    dst_grank: int = int32()
+    datatype: int = uint32()
+    buf: int = pointer()
+    count: int = uint64()
+    request: int = pointer()
+    prev: int = pointer()
+    next: int = pointer()
+
+
 # ---------------------------------------------------------------- groups to 4.3, and windows of ch4
 
 

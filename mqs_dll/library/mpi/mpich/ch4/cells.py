@@ -29,9 +29,6 @@ from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH
 
-TRANSPORT = struct.Struct("<iiQQQ")
-"""MPIDI_POSIX_eager_iqueue_transport_t: number of cells, size of a cell, terminals, own terminal, pool of cells."""
-
 SIZES = ((64, 16384), (64, 8192), (64, 69632))
 """Number and size of cells, as releases have them unless they are told otherwise (MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_*)."""
 
@@ -39,28 +36,12 @@ POOL_WORDS = 16
 """More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are told by what they point at. Behind the
 address of its cells' addresses is that of the queues of free ones."""
 
-CELL_HEADER = 32
-"""Bytes of MPIDU_genqi_shmem_cell_header_s: the cell's distance from the first one plus 1, its block, links."""
-
-CELL_BEGIN = struct.Struct("<H2xIxbh4x")
-"""MPIDI_POSIX_eager_iqueue_cell, of which the sender's local rank and the type of message are of no use here."""
-
 FIRST_OF_MESSAGE = 0
 SEND = 0
 """The handler of a message's begin (MPIDIG_SEND)."""
 
 MAX_PADDING = 128
 """Bytes by which the cells lie further apart than they are large, at most."""
-
-
-class Cell(NamedTuple):
-    """What stands at the begin of a cell."""
-
-    type: int
-    size: int
-    """Bytes of it that are used."""
-    handler: int
-    header_size: int
 
 
 class Block(NamedTuple):
@@ -90,7 +71,13 @@ class Cells:
         self._library = library
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._header_size = layouts.struct(views.MessageHeader.struct).size or 0
-        self._head = CELL_HEADER + CELL_BEGIN.size + self._header.end
+        self._layouts = layouts
+        self._transport = views.CellTransport.bind(layouts)
+        self._cell_of = views.Cell.bind(layouts)
+        self._before = layouts.struct(views.CellHeader.struct).size or 0
+        """Bytes before each cell."""
+        self._start = self._before + (layouts.struct(views.Cell.struct).size or 0)
+        self._head = self._start + self._header.end
         """Bytes of a cell that are read: of the rest of its 16 KiB, or more, nothing is needed."""
         self._blocks = list(self._find())
 
@@ -103,28 +90,28 @@ class Cells:
         found: defaultdict[int, list[Departure]] = defaultdict(list)
         for block in self._blocks:
             self._memory.prefetch(block.own + block.for_others, self._head)
-            if any(self._cell(address).size for address in block.for_others):
+            if any(self._cell(address).payload_size for address in block.for_others):
                 return {}  # what is newest of a request may lie in a cell of another process
-            order = CellChains(self._memory, block.own, block.queues)
+            order = CellChains(self._memory, self._layouts, block.own, block.queues)
             for address in block.own:
                 header = self._header_in(address)
                 if header is not None:
                     found[header.sreq_ptr].append(Departure(header, order.place(address)))
         return found
 
-    def _cell(self, address: int) -> Cell:
-        return Cell(*self._memory.unpack(CELL_BEGIN, address + CELL_HEADER))
+    def _cell(self, address: int) -> views.Cell:
+        return self._cell_of.at(self._memory, address + self._before)
 
     def _header_in(self, address: int) -> views.MessageHeader | None:
         """Return the header of the message that began in a cell, None where none did."""
         cell = self._cell(address)
         if (
             cell.type != FIRST_OF_MESSAGE
-            or cell.handler != SEND
-            or not self._header_size <= cell.header_size <= cell.size
+            or cell.handler_id != SEND
+            or not self._header_size <= cell.am_hdr_sz <= cell.payload_size
         ):
             return None
-        return self._header.at(self._memory, address + CELL_HEADER + CELL_BEGIN.size)
+        return self._header.at(self._memory, address + self._start)
 
     # ------------------------------------------------------------ finding them
 
@@ -147,8 +134,9 @@ class Cells:
     def _block_of(self, transport: int, count: int, size: int) -> Block | None:
         """Return the cells of a transport, None where it isn't one."""
         try:
-            _, _, terminals, own_terminal, pool = self._memory.unpack(TRANSPORT, transport)
-            words = self._memory.pointers(pool, POOL_WORDS) if terminals <= own_terminal else (0,)
+            known = self._transport.at(self._memory, transport)
+            is_possible = known.terminals <= known.my_terminal
+            words = self._memory.pointers(known.cell_pool, POOL_WORDS) if is_possible else (0,)
         except TargetReadError:
             return None
         if words[0] != size:
@@ -168,7 +156,7 @@ class Cells:
             cells = list(self._memory.pointers(array, count))
             step = cells[1] - cells[0]
             even = all(after - before == step for before, after in pairwise(cells))
-            if not even or not size + CELL_HEADER <= step <= size + MAX_PADDING:
+            if not even or not size + self._before <= step <= size + MAX_PADDING:
                 return []
             first, last = (cell - self._memory.pointer(cell) + 1 for cell in (cells[0], cells[-1]))
         except TargetReadError:
@@ -178,15 +166,8 @@ class Cells:
 
 # ---------------------------------------------------------------- in which order messages left
 
-QUEUE = struct.Struct("<Q56xQ56xI")
-"""MPIDU_genq_shmem_queue: head, tail, each in a cache line of its own, flags."""
-
-QUEUE_SIZE = 192
 QUEUE_OF_NEMESIS = 2
 """The flags of a queue with one reader that links from its head to its tail."""
-
-CELL_LINKS = struct.Struct("<QixxxxQ")
-"""MPIDU_genqi_shmem_cell_header: the cell's own handle, the number of its free queue, the handle of the next cell."""
 
 MAX_CHAIN_LENGTH = 1 << 16
 """Cells that all processes of a node can have in one receiver's queue."""
@@ -218,31 +199,35 @@ def order_of(places: Sequence[Place | None]) -> list[int] | None:
 class CellChains:
     """Tells when messages left, by the links between the cells of one process."""
 
-    def __init__(self, memory: Memory, own: Sequence[int], queues: int) -> None:
+    def __init__(self, memory: Memory, layouts: Layouts, own: Sequence[int], queues: int) -> None:
         """Read the links of the cells.
 
         Args:
             memory: of the process.
+            layouts: of MPICH's structs.
             own: the addresses of its cells.
             queues: the address of the first queue of free cells.
         """
         self._memory = memory
         self._places: dict[int, Place] = {}
-        handle, number, _ = memory.unpack(CELL_LINKS, own[0])
-        self._base = own[0] - handle
+        self._links = views.CellHeader.bind(layouts)
+        self._queue = views.CellQueue.bind(layouts)
+        first = self._links.at(memory, own[0])
+        self._base = own[0] - first.handle
+        queue_bytes = layouts.struct(views.CellQueue.struct).size or 0
         with suppress(TargetReadError):
-            self._read(own, queues + number * QUEUE_SIZE)
+            self._read(own, queues + first.block_idx * queue_bytes)
 
     def place(self, cell: int) -> Place | None:
         """Return when the message in a cell left, None where that isn't known."""
         return self._places.get(cell)
 
-    def _read(self, own: Sequence[int], queue: int) -> None:
-        head, tail, flags = self._memory.unpack(QUEUE, queue)
-        if flags != QUEUE_OF_NEMESIS:
+    def _read(self, own: Sequence[int], address: int) -> None:
+        queue = self._queue.at(self._memory, address)
+        if queue.flags != QUEUE_OF_NEMESIS:
             return
-        free = self._chain(self._base + head, {}) if head else {}
-        last = self._base + tail
+        free = self._chain(self._base + queue.head, {}) if queue.head else {}
+        last = self._base + queue.tail
         if free and (free.get(last) != 0 or not set(free) <= set(own)):
             return  # a cell is being freed
         self._number(list(free), READ, 0)
@@ -260,7 +245,7 @@ class CellChains:
         found: dict[int, int] = {}
         address = first
         while address and address not in found and address not in known and len(found) < MAX_CHAIN_LENGTH:
-            following = self._memory.unpack(CELL_LINKS, address)[2]
+            following = self._links.at(self._memory, address).next
             found[address] = self._base + following if following else 0
             address = found[address]
         return found

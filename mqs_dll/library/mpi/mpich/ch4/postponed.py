@@ -6,7 +6,6 @@ Source: src/mpid/ch4/shm/posix/posix_pre.h, posix_am.h of 4.0.3 to 5.0.1.
 
 from __future__ import annotations
 
-import struct
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,17 +15,6 @@ from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.ch4.cells import WAITS, Place
 from mqs_dll.library.mpi.mpich.links import in_list_order
-
-RECORD = struct.Struct("<16xQ2xH4xQxb6x")
-"""The begin of MPIDI_POSIX_am_request_header_t: am_hdr, am_hdr_sz, msg_hdr, and in msg_hdr_buf the handler's number."""
-
-AM_HDR_BUF = 48
-MSG_HDR_BUF = 40
-"""Where am_hdr and msg_hdr point to in the record itself."""
-
-ARGUMENTS = struct.Struct("<i12xI4xQQQQQ")
-ARGUMENTS_BEGIN = AM_HDR_BUF + 800
-"""The rest of it, behind the space for the header: dst_grank, datatype, buf, count, request, prev, next."""
 
 NEAREST = 2
 """Words before the members of all active messages (MPIDIG_req_t.req) among which the record's address is.
@@ -74,6 +62,8 @@ class PostponedSends:
         self._memory = memory
         self._header = views.by_context_id(views.MessageHeader, views.NarrowMessageHeader, layouts).bind(layouts)
         self._end = views.AmRequest.bind(layouts).offsets["req"]
+        self._record = views.PosixRecord.bind(layouts)
+        self._arguments = views.PosixArguments.bind(layouts)
 
     @cached_per_sweep
     def _seen(self) -> PostponedQueues:
@@ -102,18 +92,20 @@ class PostponedSends:
         try:
             if not self._is_record(address):
                 return None
-            rank, datatype, buffer, elements, owner, *_ = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
-            return Postponed(self._header_of(address), rank, datatype, buffer, elements) if owner == request else None
+            sent = self._arguments.at(self._memory, address)
+            if sent.request != request:
+                return None
+            return Postponed(self._header_of(address), sent.dst_grank, sent.datatype, sent.buf, sent.count)
         except TargetReadError:
             return None
 
     def _is_record(self, address: int) -> bool:
-        am_hdr, _, msg_hdr, _ = self._memory.unpack(RECORD, address)
-        return (am_hdr, msg_hdr) == (address + AM_HDR_BUF, address + MSG_HDR_BUF)
+        record = self._record.at(self._memory, address)
+        return (record.am_hdr, record.msg_hdr) == (address + record.am_hdr_buf, address + record.msg_hdr_buf)
 
     def _header_of(self, address: int) -> views.MessageHeader | None:
-        am_hdr, _, _, handler = self._memory.unpack(RECORD, address)
-        return self._header.at(self._memory, am_hdr) if handler == SEND else None
+        record = self._record.at(self._memory, address)
+        return self._header.at(self._memory, record.am_hdr) if record.handler_id == SEND else None
 
     def _look_around(self, first: int) -> None:
         """Read the queue that a record is on, backwards, since its head leads to its tail."""
@@ -128,8 +120,9 @@ class PostponedSends:
                 header = self._header_of(address)
                 if header is not None:
                     headers[address] = header
-                *_, previous, links[address] = self._memory.unpack(ARGUMENTS, address + ARGUMENTS_BEGIN)
-                address = previous
+                sent = self._arguments.at(self._memory, address)
+                links[address] = sent.next
+                address = sent.prev
                 if address == first:
                     break
         seen.records.update(links)
