@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll.contract.errors import DllError, MqsError, TargetReadError, UnknownMpiError
-from mqs_dll.debugger.strings import string_at
+from mqs_dll.debugger.bases import string_at
 
 if TYPE_CHECKING:
     from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
