@@ -129,7 +129,7 @@ def report(options: argparse.Namespace, job: Job) -> int:
         from mqs_dll.job import saved
 
         saved.save(job, options.save)
-    from mqs_dll.job.garbage import garbage_left_alone
+    from mqs_dll.job.shared import garbage_left_alone
     from mqs_dll.verdict.conclude import conclude
 
     with garbage_left_alone():

@@ -18,8 +18,8 @@ from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.found import FoundJob, FoundWorld
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
+from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.job.snapshot import Hidden
 
 MAX_MORE = 6
