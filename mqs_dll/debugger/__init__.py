@@ -5,7 +5,7 @@
 - ``proc``: what /proc tells of processes and their threads
 - ``stopping``: stopping processes for a sample, and noticing what they do while they run
 - ``rights``: giving up root for what is another user's
-- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms;
+- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms, for both;
   ``_declared``: what cffi made of the header for that
 - ``library_file``: a library's file as a target, before anything runs
 - ``library_path``: where libmqs's own files lie: the libraries, the header
