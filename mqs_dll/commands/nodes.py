@@ -240,12 +240,12 @@ def _believed(found: FoundJob) -> FoundJob:
 
 def _without(found: FoundJob, aside: Sequence[str], asked: Iterable[str]) -> FoundJob:
     """Return a job that says which nodes were left out, and how to ask them; standard error says it, too."""
-    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.job.node_names import fold
 
     if not aside:
         return found
     why = f"{_short_fold(aside)} not asked: the job's launcher names no such node, and as root mqs asks no others"
-    way_out = f"if the job runs there: --hosts {shlex.quote(hosts.fold((*asked, *aside)))}"
+    way_out = f"if the job runs there: --hosts {shlex.quote(fold((*asked, *aside)))}"
     print(f"mqs: {why}\n     {way_out}", file=sys.stderr)
     return replace(found, lost=(*found.lost, why), way_out=way_out)
 
@@ -256,9 +256,9 @@ def _is_root() -> bool:
 
 def _short_fold(names: Sequence[str]) -> str:
     """Return nodes as a set, cut where it is longer than anybody reads."""
-    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.job.node_names import fold
 
-    text = hosts.fold(names)
+    text = fold(names)
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}... ({len(names)} in all)"
 
 

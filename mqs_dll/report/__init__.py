@@ -1,7 +1,6 @@
 """What was read of a process or of a job, and a job's verdict, for people and for machines.
 
-- ``words``: what a rank does, its tag and how sure that is, in all reports; ``names``: what ranks are called in them;
-  ``nodes``: where they run, which the list of jobs says too, without a verdict
+- ``words``: what a rank does, its tag and how sure that is, in all reports; ``names``: what ranks are called in them
 - ``text``: a job and its verdict; ``process_text``: one process; ``diff_text``: what differs between two jobs
 - ``watch_view``: a job while it runs, and what is pending in its ranks; ``listing``: the jobs there are
 - ``terminal``: the console, and what texts are made of; ``progress``: how far a long sample is

@@ -14,10 +14,10 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, Operation, Queue, Status
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import called
+from mqs_dll.job.node_names import nodes_of, several
 from mqs_dll.job.records import Job, JobProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot, is_note
 from mqs_dll.report.names import name_many
-from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.process_text import peer_words, tag_words
 from mqs_dll.report.text import outcome_line
 from mqs_dll.report.text.rows import Row, row_for_each, rows

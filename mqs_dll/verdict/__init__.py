@@ -19,5 +19,5 @@ machine.
   reading of the last
 - ``graph``: the fixpoint, components and cycles behind that
 - ``findings``: what explains the rest, in sentences
-- ``naming``: what these call ranks, communicators and calls; ``ranges``: ranks in brackets
+- ``naming``: what these call ranks, communicators and calls
 """
