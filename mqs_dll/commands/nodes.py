@@ -40,18 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which nodes a job runs on, and how they are reached."""
     group = parser.add_argument_group("a job on several nodes (docs/clusters.md)")
     where = group.add_mutually_exclusive_group()
-    where.add_argument("--hosts", metavar="NODES", help="its nodes, where they aren't found: n[1-4,7], @group")
-    where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")
-    where.add_argument("--here", action="store_true", help="read the ranks of this machine alone")
+    where.add_argument("--hosts", metavar="NODES", help="its nodes, if mqs doesn't find them: n[1-4,7], @group")
+    where.add_argument("--hostfile", metavar="FILE", help="its nodes, from a file: the first word of each line")
+    where.add_argument("--here", action="store_true", help="read only the ranks of this machine")
     add_way(group)
 
 
 def add_way(group: argparse._ArgumentGroup) -> None:
     """Add the options that say how nodes are reached."""
-    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job of Slurm's that it runs in")
-    group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
-    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
-    group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
+    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the Slurm job that it runs in")
+    group.add_argument(
+        "--via", choices=(_SSH, _SRUN), help="how to reach nodes (default: srun in a Slurm job, else ssh)"
+    )
+    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs is at another path")
+    group.add_argument("--send", action="store_true", help="copy libmqs to the nodes, if they only have Python")
 
 
 def _slurm(text: str) -> str:
