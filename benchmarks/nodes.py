@@ -33,8 +33,8 @@ from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.ranks import ReadingOptions
 from mqs_dll.debugger.job.read import JobReader, sample_on
 from mqs_dll.job.found import FoundRank, FoundWorld
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job
+from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
 from tests.support.synthetic_job import SCENARIOS

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job
 from mqs_dll.job.saved import load, save
+from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Outcome

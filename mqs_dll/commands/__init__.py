@@ -14,5 +14,5 @@ They compose the debugger side and the library side.
 - ``agent``: what reads ranks on another node; ``nodes``: which nodes, and how they are reached
 - ``gdb_init``: the line that gives gdb its commands
 - ``which_library``: what reads a process
-- ``times``: numbers and times on the command line, and ``--limit``
+- ``times``: numbers and times on the command line, and ``--limit``, for several subcommands
 """

@@ -24,10 +24,10 @@ _OTHERS = ("capstone", "pystack.engine")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
-    parser.description = "Read ranks of this machine for a `mqs` on another, by messages on standard input and output."
+    parser.description = "Read ranks of this machine for an `mqs` on another, by messages on standard input and output."
     which_library.add_arguments(parser)
     parser.add_argument(
-        "--folder", type=_own_folder, metavar="DIR", help="where libmqs was unpacked: remove it in the end"
+        "--folder", type=_own_folder, metavar="DIR", help="where libmqs was unpacked: remove it at the end"
     )
 
 

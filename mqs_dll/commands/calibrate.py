@@ -25,9 +25,9 @@ EXIT_DONE = 0
 EXIT_DIFFERENT = 1
 
 DESCRIPTION = """\
-Learn the layout of an MPI at hand, without its sources and without its debug information: a small program of ours
-runs under it and makes objects whose values can be found again in its memory. The result, a profile, goes where libmqs
-looks first, also from inside a debugger: to $MQS_PROFILES, else $XDG_DATA_HOME/libmqs/profiles, else
+Learn the layout of an MPI, without its sources and without its debug information. A small program runs under the MPI
+and makes objects whose values can be found again in its memory. The result is a profile in the folder where libmqs
+looks first, also inside a debugger: $MQS_PROFILES, else $XDG_DATA_HOME/libmqs/profiles, else
 ~/.local/share/libmqs/profiles."""
 
 
@@ -41,15 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its prefix, its mpiexec, its library, or the PID of a process that uses it (default: mpiexec in PATH)",
     )
     result = parser.add_argument_group("the result")
-    result.add_argument("--name", type=_name, help="call the profile so")
+    result.add_argument("--name", type=_name, help="the name of the profile; reports show it")
     goal = result.add_mutually_exclusive_group()
     goal.add_argument("--out", type=Path, metavar="FILE", help="write the profile to this file")
     goal.add_argument("--check", action="store_true", help="write nothing: compare it with the profile that libmqs has")
     runs = parser.add_argument_group("the runs")
-    runs.add_argument("--mpiexec", type=_command, default=[], metavar="COMMAND", help="start jobs with this")
+    runs.add_argument("--mpiexec", type=_command, default=[], metavar="COMMAND", help="the command that starts jobs")
     runs.add_argument("--keep", type=Path, metavar="DIR", help="keep what the runs left in this new directory")
     runs.add_argument(
-        "--dump", type=Path, action="append", metavar="DIR", help="run nothing, use what was kept; may be repeated"
+        "--dump",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="run nothing: use what --keep kept; may be repeated",
     )
 
 

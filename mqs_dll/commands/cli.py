@@ -149,19 +149,19 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="mqs", description="See the communicators and message queues of a hung MPI program.")
+    parser = _Parser(prog="mqs", description="Find out why an MPI job hangs: who waits for whom, and for what.")
     parser.add_argument("--version", action="version", version=f"mqs {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
 
     for name, module, words in (
+        ("job", job, "report what is wrong with a whole job: who waits for whom, and why"),
         ("show", show, "show the communicators and queues of one process"),
-        ("job", job, "say what is wrong with a whole job: who waits for whom, and why"),
         ("watch", watch, "show a job live, without stopping it"),
         ("diff", diff, "compare two jobs that `mqs job --save` wrote"),
+        ("doctor", doctor, "report what libmqs knows of an MPI, what it can't see, and the remedy"),
         ("calibrate", calibrate, "learn the layout of an MPI that libmqs doesn't know"),
-        ("doctor", doctor, "say what libmqs knows of an MPI, what it can't see, and what to do"),
-        ("demo", demo, "start a small MPI job that hangs, and show its queues"),
-        ("gdb-init", gdb_init, "print the line for ~/.gdbinit that gives gdb its `mqs` commands"),
+        ("demo", demo, "start a small MPI job that hangs, and show its queues and the verdict"),
+        ("gdb-init", gdb_init, "print the line for ~/.gdbinit that adds the `mqs` commands to gdb"),
     ):
         command = commands.add_parser(name, help=words)
         command.set_defaults(command=module.run)
@@ -170,8 +170,11 @@ def _parser() -> argparse.ArgumentParser:
     hidden = commands.add_parser("agent")
     hidden.set_defaults(command=agent.run)
     agent.add_arguments(hidden)
-    commands.add_parser("dll-path", help="print the path of libmqs.so").set_defaults(command=_dll_path)
-    commands.add_parser("env", help="print shell lines that lead debuggers to libmqs.so").set_defaults(command=_env)
+    for name, run, words in (
+        ("dll-path", _dll_path, "print the path of libmqs.so"),
+        ("env", _env, "print the shell lines that lead debuggers to libmqs.so"),
+    ):
+        commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.").set_defaults(command=run)
     return parser
 
 

@@ -47,7 +47,8 @@ EXIT_SHOWN = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command to its parser: there are none."""
+    """Add no arguments: there are none."""
+    parser.description = "Start a small MPI job that hangs, show its queues and the verdict, and end it."
 
 
 def run(options: argparse.Namespace) -> int:

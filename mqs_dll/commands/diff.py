@@ -8,18 +8,18 @@ EXIT_SAME = 0
 EXIT_DIFFERENT = 1
 
 DESCRIPTION = """\
-Compare two jobs that `mqs job --save` wrote: ranks that came, went or changed their state, calls, communicators, and
-operations that appeared, vanished or went on."""
+Compare two jobs that `mqs job --save` wrote: ranks that came, went or changed their state; calls; communicators that
+appeared, vanished or were renamed; operations that appeared, vanished or progressed."""
 
-EPILOG = "exit codes: 0 nothing differs; 1 something does; 3 they could not be read"
+EPILOG = "exit codes: 0 nothing differs; 1 something does; 3 the jobs could not be read"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
-    parser.add_argument("before", metavar="A", help="the earlier one")
-    parser.add_argument("after", metavar="B", help="the later one")
+    parser.add_argument("before", metavar="A", help="the earlier job")
+    parser.add_argument("after", metavar="B", help="the later job")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
 
 

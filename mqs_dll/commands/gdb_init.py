@@ -15,7 +15,7 @@ PACKAGES = ("mqs_dll", "rich")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has no arguments."""
-    parser.description = "Print the line for ~/.gdbinit after which gdb knows `mqs show`, `mqs job` and more."
+    parser.description = "Print the line for ~/.gdbinit that adds `mqs show`, `mqs job` and more to gdb."
 
 
 def run(options: argparse.Namespace) -> int:

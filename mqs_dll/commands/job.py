@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 EXIT_LISTED = 0
 
 DESCRIPTION = """\
-Take a job that hangs and say what is wrong: which ranks wait for which, and why they wait for ever. All ranks are
-stopped for a moment, read and let go; nothing is written to them. Without a PID, a program or a file, list the MPI jobs
-of this machine."""
+Report what is wrong with a job that hangs: which ranks wait for which, and why they wait for ever. mqs stops all ranks
+for a moment, reads them and lets them continue; it writes nothing to them. Without a PID, a program or a file it lists
+the MPI jobs of this machine."""
 
 EPILOG = """\
-exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is suspected; 3 it could not be read;
-14 the ranks stood for as long as they may (--limit)"""
+exit codes: 0 nothing is stuck; 1 a deadlock or a mismatch is proved; 2 one is suspected; 3 the job could not be
+read; 14 the ranks reached the longest stop time (--limit)"""
 
 SAMPLES = 2
 _MAX_SAMPLES = 1000
@@ -37,19 +37,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(usage_error=parser.error)
     where = parser.add_argument_group("which job")
     where.add_argument(
-        "what", nargs="?", type=which, metavar="PID|PROGRAM", help="its launcher, one of its ranks, or its program"
+        "what",
+        nargs="?",
+        type=which,
+        metavar="PID|PROGRAM",
+        help="the PID of its launcher or of a rank, or its program's name",
     )
-    where.add_argument("--core", nargs="+", metavar="[NODES:]FILE", help="core files of its ranks, instead")
-    where.add_argument("--sysroot", type=Path, metavar="DIR", help="where the core files' libraries lie")
-    where.add_argument("--load", metavar="FILE", help="a job that --save wrote, instead")
+    where.add_argument("--core", nargs="+", metavar="[NODES:]FILE", help="read core files of its ranks instead")
+    where.add_argument("--sysroot", type=Path, metavar="DIR", help="the folder with their program and libraries")
+    where.add_argument("--load", metavar="FILE", help="judge a job that --save wrote, instead")
 
     how = parser.add_argument_group("how to read it")
-    how.add_argument("--no-stop", action="store_true", help="read it while it runs: what is seen may not fit together")
-    how.add_argument("--no-stacks", action="store_true", help="leave the call stacks alone")
+    how.add_argument("--no-stop", action="store_true", help="read it while it runs; what mqs sees may not fit together")
+    how.add_argument("--no-stacks", action="store_true", help="read no call stacks")
     how.add_argument(
         "--no-count",
         action="store_true",
-        help="don't have the kernel count who leaves an MPI call between two samples: some proofs become suspicions",
+        help="don't have the kernel count who leaves an MPI call between two samples; some proofs become suspicions",
     )
     how.add_argument("--dry-run", action="store_true", help="print which ranks are found and where; stop and read none")
     how.add_argument("--no-queues", action="store_true", help=argparse.SUPPRESS)  # for developers
@@ -58,11 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=_samples,
         metavar="N",
-        help="sample N times (default: 2, and some more while something is only suspected): "
-        "one sample can't tell a hang from a message under way",
+        help="take N samples (default: 2, and up to 6 more while something is only suspected)",
     )
     how.add_argument(
-        "--interval", type=seconds, default=0.5, metavar="TIME", help="between two samples: 500ms, 2s (default: 500ms)"
+        "--interval",
+        type=seconds,
+        default=0.5,
+        metavar="TIME",
+        help="time between samples, such as 2s (default: 500ms)",
     )
     which_library.add_arguments(how)
     nodes.add_arguments(parser)
@@ -71,12 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``report`` to a parser."""
-    out = parser.add_argument_group("what to print, and to write")
-    out.add_argument("--all-ranks", action="store_true", help="print every rank with all of its queues too")
+    out = parser.add_argument_group("what to print and to write")
+    out.add_argument("--all-ranks", action="store_true", help="also print every rank with all of its queues")
     form = out.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     form.add_argument(
-        "--csv", action="store_true", help="print one row for each wait and each message, for a spreadsheet"
+        "--csv", action="store_true", help="print a row for each wait and each message, for a spreadsheet"
     )
     form.add_argument("--dot", action="store_true", help="print the wait-for graph in Graphviz's language")
     out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph")
@@ -129,7 +136,7 @@ def report(options: argparse.Namespace, job: Job) -> int:
         from mqs_dll.job import saved
 
         saved.save(job, options.save)
-    from mqs_dll.job.garbage import garbage_left_alone
+    from mqs_dll.job.shared import garbage_left_alone
     from mqs_dll.verdict.conclude import conclude
 
     with garbage_left_alone():

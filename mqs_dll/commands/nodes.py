@@ -40,18 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which nodes a job runs on, and how they are reached."""
     group = parser.add_argument_group("a job on several nodes (docs/clusters.md)")
     where = group.add_mutually_exclusive_group()
-    where.add_argument("--hosts", metavar="NODES", help="its nodes, where they aren't found: n[1-4,7], @group")
-    where.add_argument("--hostfile", metavar="FILE", help="the same from a file: the first word of each line")
-    where.add_argument("--here", action="store_true", help="read the ranks of this machine alone")
+    where.add_argument("--hosts", metavar="NODES", help="its nodes, if mqs doesn't find them: n[1-4,7], @group")
+    where.add_argument("--hostfile", metavar="FILE", help="its nodes, from a file: the first word of each line")
+    where.add_argument("--here", action="store_true", help="read only the ranks of this machine")
     add_way(group)
 
 
 def add_way(group: argparse._ArgumentGroup) -> None:
     """Add the options that say how nodes are reached."""
-    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the job of Slurm's that it runs in")
-    group.add_argument("--via", choices=(_SSH, _SRUN), help="what reaches them (default: srun in a job of Slurm's)")
-    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs lies elsewhere")
-    group.add_argument("--send", action="store_true", help="bring libmqs along, where nodes have Python alone")
+    group.add_argument("--slurm", metavar="JOBID", type=_slurm, help="the Slurm job that it runs in")
+    group.add_argument(
+        "--via", choices=(_SSH, _SRUN), help="how to reach nodes (default: srun in a Slurm job, else ssh)"
+    )
+    group.add_argument("--agent", metavar="COMMAND", help="what starts `mqs agent` there, if libmqs is at another path")
+    group.add_argument("--send", action="store_true", help="copy libmqs to the nodes, if they only have Python")
 
 
 def _slurm(text: str) -> str:
@@ -240,12 +242,12 @@ def _believed(found: FoundJob) -> FoundJob:
 
 def _without(found: FoundJob, aside: Sequence[str], asked: Iterable[str]) -> FoundJob:
     """Return a job that says which nodes were left out, and how to ask them; standard error says it, too."""
-    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.job.node_names import fold
 
     if not aside:
         return found
     why = f"{_short_fold(aside)} not asked: the job's launcher names no such node, and as root mqs asks no others"
-    way_out = f"if the job runs there: --hosts {shlex.quote(hosts.fold((*asked, *aside)))}"
+    way_out = f"if the job runs there: --hosts {shlex.quote(fold((*asked, *aside)))}"
     print(f"mqs: {why}\n     {way_out}", file=sys.stderr)
     return replace(found, lost=(*found.lost, why), way_out=way_out)
 
@@ -256,9 +258,9 @@ def _is_root() -> bool:
 
 def _short_fold(names: Sequence[str]) -> str:
     """Return nodes as a set, cut where it is longer than anybody reads."""
-    from mqs_dll.debugger.job.nodes import hosts
+    from mqs_dll.job.node_names import fold
 
-    text = hosts.fold(names)
+    text = fold(names)
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}... ({len(names)} in all)"
 
 

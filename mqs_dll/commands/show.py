@@ -20,28 +20,33 @@ if TYPE_CHECKING:
 
 EXIT_SHOWN = 0
 
+DESCRIPTION = """\
+Show the communicators of one process, with the sends, receives and unexpected messages of each. mqs stops the process
+for some milliseconds, reads it and lets it continue; it writes nothing to it."""
+
 ASKED = ("sysroot", "all", "stack", "windows", "datatypes", "limit")
 """The options that say what is read of a process or a core file, besides the library's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
+    parser.description = DESCRIPTION
     parser.set_defaults(usage_error=parser.error)
     parser.add_argument(
         "pid",
         nargs="?",
         type=_pid,
         metavar="[NODE:]PID",
-        help="the process: a rank, not mpiexec; also on another node",
+        help="the process: a rank, not mpiexec; it may be on another node",
     )
-    parser.add_argument("--core", metavar="[NODE:]FILE", help="a core file of a rank, instead; also on another node")
-    parser.add_argument("--sysroot", metavar="DIR", help="where the core file's program and libraries lie")
+    parser.add_argument("--core", metavar="[NODE:]FILE", help="read a core file of a rank instead")
+    parser.add_argument("--sysroot", metavar="DIR", help="the folder with the core file's program and libraries")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
     which_library.add_arguments(parser)
-    parser.add_argument("--all", action="store_true", help="list the MPI's own communicators and the layouts too")
-    parser.add_argument("--stack", action="store_true", help="show the call stacks too, and the MPI call's arguments")
-    parser.add_argument("--windows", action="store_true", help="list the one-sided windows too")
-    parser.add_argument("--datatypes", action="store_true", help="list the datatypes in use too")
+    parser.add_argument("--all", action="store_true", help="also list the MPI's own communicators, and the layouts")
+    parser.add_argument("--stack", action="store_true", help="also show the call stacks, and the MPI call's arguments")
+    parser.add_argument("--windows", action="store_true", help="also list the one-sided windows")
+    parser.add_argument("--datatypes", action="store_true", help="also list the datatypes in use")
     add_limit(parser)
     nodes.add_way(parser.add_argument_group("a process on another node (docs/clusters.md)"))
 

@@ -39,7 +39,7 @@ def add_limit(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
         type=seconds,
         default=USUAL.seconds,
         metavar="TIME",
-        help=f"let go of what was stopped after so long, whatever hangs (default: {USUAL.seconds:g}s)",
+        help=f"the longest stop time, whatever hangs (default: {USUAL.seconds:g}s)",
     )
 
 

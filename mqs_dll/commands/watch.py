@@ -27,9 +27,9 @@ EXIT_SHOWN = 0
 """Also after Ctrl-C, which is how a live view is ended, and when the job has ended."""
 
 DESCRIPTION = """\
-Show a job while it runs: for each rank what is pending, what it waits for, and for how long nothing of it has changed.
-No rank is stopped, so what is seen may not fit together: the proof is what `mqs job` gives. Ctrl-C ends the view and
-leaves the job alone."""
+Show a job while it runs: what is pending in each rank, what it waits for, and for how long this has not changed. mqs
+stops no rank, so what it sees may not fit together; for a proof, run `mqs job`. Ctrl-C ends the view and leaves the job
+alone."""
 
 _NAP = 0.2
 """Seconds: a signal that comes right before the kernel's sleep is seen after it."""
@@ -45,10 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=which,
         metavar="PID|PROGRAM",
-        help="its launcher, one of its ranks, or its program; not needed where only one job runs",
+        help="the PID of its launcher or of a rank, or its program's name; not needed if only one job runs",
     )
     parser.add_argument(
-        "--interval", type=seconds, default=1.0, metavar="TIME", help="between two samples: 500ms, 2s (default: 1s)"
+        "--interval",
+        type=seconds,
+        default=1.0,
+        metavar="TIME",
+        help="time between samples, such as 500ms (default: 1s)",
     )
     parser.add_argument("--count", type=_count, metavar="N", help="end after N samples")
     which_library.add_arguments(parser)

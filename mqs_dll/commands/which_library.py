@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mqs_dll.contract.errors import DllError, MqsError, TargetReadError, UnknownMpiError
-from mqs_dll.debugger.strings import string_at
+from mqs_dll.debugger.bases import string_at
 
 if TYPE_CHECKING:
     from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
@@ -41,7 +41,7 @@ _FIRST_PRINTABLE = 0x20
 
 def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Add ``--dll`` to a command's parser, or to a group of its options."""
-    parser.add_argument("--dll", metavar="PATH", help="an MQS library to use, or `auto` for the one that the MPI names")
+    parser.add_argument("--dll", metavar="PATH", help="read by this MQS library; `auto`: the one that the MPI names")
 
 
 def opener(dll: str | None = None, *, show_internal: bool = False, queues: bool = True) -> OpenQueues:

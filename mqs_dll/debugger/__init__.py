@@ -1,18 +1,15 @@
 """The debugger side: live processes, core files and libraries' files as targets, and MQS libraries driven over them.
 
 - ``collect``: a library's way over one process into a record; here a reader begins
-- ``live``: a live process, its symbols and types by drgn, its memory
+- ``live``: a live process, its symbols and types by drgn, its memory and environment
 - ``proc``: what /proc tells of processes and their threads
 - ``stopping``: stopping processes for a sample, and noticing what they do while they run
-- ``cgroups``: which processes are frozen by their cgroup
 - ``rights``: giving up root for what is another user's
-- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms;
+- ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms, for both;
   ``_declared``: what cffi made of the header for that
-- ``counting``: how much a library reads
 - ``library_file``: a library's file as a target, before anything runs
 - ``library_path``: where libmqs's own files lie: the libraries, the header
-- ``strings``: strings in a target's memory
-- ``bases``: what targets, and those who keep them open, have in common
+- ``bases``: what targets, and those who keep them open, have in common; strings in any target's memory
 - ``core``: a core file as a target
 - ``job``: all ranks of a job
 """

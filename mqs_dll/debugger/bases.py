@@ -1,4 +1,4 @@
-"""What our targets, and those who keep them open, have in common."""
+"""What our targets, and those who keep them open, have in common; and the strings in any target's memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import TypeVar
 
 from mqs_dll.contract.abi import TypeSizes
 from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.contract.interface import TargetProcess
 
 _LP64 = TypeSizes(short_size=2, int_size=4, long_size=8, long_long_size=8, pointer_size=8)
 
 _ADDRESS_LIMIT = 1 << 63
 """pread takes a signed offset; no process on Linux has memory of its own above it."""
+
+_MAX_STRING = 4096
+"""PATH_MAX of Linux, the closing NUL included."""
+_PAGE = 4096
 
 _Kept = TypeVar("_Kept", bound="Closes")
 
@@ -73,3 +78,16 @@ class ReadInOnePiece(OfThisMachine):
         if len(data) != size:
             raise TargetReadError(address, size)
         return data
+
+
+def string_at(process: TargetProcess, address: int) -> bytes | None:
+    """Return the string at an address without its NUL, None where none ends within what a path may have."""
+    text = b""
+    while b"\0" not in text and len(text) < _MAX_STRING:
+        here = address + len(text)
+        try:
+            text += process.fetch(here, _PAGE - here % _PAGE)  # never into the next page, which may not be there
+        except TargetReadError:
+            return None
+    string, nul, _ = text.partition(b"\0")
+    return string if nul else None

@@ -10,12 +10,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mqs_dll.contract.abi import Label, Operation, Queue
+from mqs_dll.contract.abi import Label, Operation, Queue, TypeSizes
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
-from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
+from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetImage, TargetProcess
 from mqs_dll.contract.names import read_marks
 from mqs_dll.debugger.bases import Closes
-from mqs_dll.debugger.counting import CountingProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.debugger.stopping.stop import begin_holder, stopped
@@ -177,6 +176,47 @@ def take_snapshot(
             if in_stop:
                 in_stop(stop)
         return replace(snapshot, pause=stop.pause)
+
+
+class CountingProcess:
+    """A TargetProcess that passes everything on to another one and counts the fetches.
+
+    Every fetch is a round trip where a debugger works remotely.
+    """
+
+    def __init__(self, process: TargetProcess) -> None:
+        """Begin to count at zero."""
+        self._process = process
+        self.reads = 0
+        self.bytes_read = 0
+
+    @property
+    def image(self) -> TargetImage:
+        """The image that the process runs."""
+        return self._process.image
+
+    def type_sizes(self) -> TypeSizes:
+        """Return the sizes of the target's C types."""
+        return self._process.type_sizes()
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """Return the bytes at an address; a fetch that fails is one too.
+
+        Raises:
+            TargetReadError: any of the bytes can't be read.
+        """
+        self.reads += 1
+        data = self._process.fetch(address, size)
+        self.bytes_read += size
+        return data
+
+    def to_host(self, data: bytes) -> bytes:
+        """Return one scalar in the byte order of the host."""
+        return self._process.to_host(data)
+
+    def global_rank(self) -> int:
+        """Return the process's rank in MPI_COMM_WORLD, or -1."""
+        return self._process.global_rank()
 
 
 def _global_rank(queues: ProcessQueues) -> int | None:

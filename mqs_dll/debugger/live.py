@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -17,8 +18,8 @@ from typing import NamedTuple
 
 import drgn
 
-from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError
-from mqs_dll.debugger.bases import Closes, ReadInOnePiece
+from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError, TargetReadError
+from mqs_dll.debugger.bases import Closes, ReadInOnePiece, string_at
 from mqs_dll.debugger.proc import check_owner, check_readable, not_permitted, read_status, start_time
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
@@ -27,6 +28,12 @@ _FUNCTION_KINDS = frozenset({drgn.SymbolKind.FUNC, drgn.SymbolKind.IFUNC})
 _VARIABLE_KINDS = frozenset({drgn.SymbolKind.OBJECT, drgn.SymbolKind.COMMON, drgn.SymbolKind.UNKNOWN})
 _C_RUNTIME = ("ld-linux", "libc.", "libgcc_s.", "libgfortran.", "libm.", "libpthread.", "libstdc++.")
 """Libraries whose debug information, often installed and always large, holds no type of an MPI."""
+
+MAX_VARIABLES = 1 << 12
+"""Of an environment."""
+_ENVIRON = ("environ", "__environ", "_environ")
+"""The names by which C libraries export where it lies."""
+_POINTER = 8
 
 
 class _Known:
@@ -276,6 +283,38 @@ def missing_files(image: LiveImage) -> str:
     if not missing:
         return ""
     return f"; but {len(missing)} of its files can't be read or were replaced since, {missing[0]} among them"
+
+
+def environment_variable(process: LiveProcess, name: str) -> bytes:
+    """Return the value of a variable in a process's environment now; empty where it has none, or that can't be read.
+
+    /proc/PID/environ shows what it was started with. What setenv(3) has made of that is where the variable ``environ``
+    of its C library leads (POSIX.1, section 8.1).
+
+    Args:
+        process: it may run: what it changes meanwhile is not found, or read half.
+        name: of the variable.
+    """
+    found = (process.image.find_symbol(symbol) for symbol in _ENVIRON)
+    place = next((address for address in found if address is not None), None)
+    wanted = f"{name}=".encode()
+    try:
+        address = 0 if place is None else _pointer(process, place)
+        for _ in range(MAX_VARIABLES if address else 0):
+            text = _pointer(process, address)
+            if not text:
+                break
+            if process.fetch(text, len(wanted)) == wanted:
+                return (string_at(process, text) or b"").removeprefix(wanted)
+            address += _POINTER
+    except TargetReadError:  # the end of a page, or of what it was
+        pass
+    return b""
+
+
+def _pointer(process: LiveProcess, address: int) -> int:
+    value: int = struct.unpack("<Q", process.fetch(address, _POINTER))[0]
+    return value
 
 
 def new_program() -> drgn.Program:

@@ -3,9 +3,8 @@
 Nothing is compiled, and neither cffi nor drgn is needed: the Python core reads the process through gdb, whether gdb
 runs it, was attached to it, has its core file, or speaks with a gdbserver beside it.
 
-- ``start``: what the line in ~/.gdbinit runs
-- ``target``: a process as gdb shows it
+- ``start``: what the line in ~/.gdbinit runs, by whatever Python gdb has
+- ``target``: a process as gdb shows it, and all of them as one job
 - ``frames``: where its threads are
-- ``inferiors``: all of them as one job
 - ``commands``: the commands
 """

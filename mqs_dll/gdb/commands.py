@@ -18,8 +18,7 @@ from mqs_dll.commands import which_library
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import called
-from mqs_dll.gdb.inferiors import read_inferiors
-from mqs_dll.gdb.target import GdbProcess, read, selected
+from mqs_dll.gdb.target import GdbProcess, read, read_inferiors, selected
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.report import process_json, process_text, terminal
 

@@ -1,16 +1,25 @@
-"""A process as gdb shows it: running under it, a core file, or a remote one (interface.TargetImage, TargetProcess)."""
+"""A process as gdb shows it: running under it, a core file, or a remote one (interface.TargetImage, TargetProcess).
+
+All inferiors together are a job: each is a rank, and what they say is put together as core files are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
 import gdb
 
-from mqs_dll.contract.errors import ProcessError, TargetReadError
+from mqs_dll.commands import which_library
+from mqs_dll.contract.errors import MqsError, ProcessError, TargetReadError
 from mqs_dll.debugger.bases import ReadInOnePiece
 from mqs_dll.debugger.collect import ProcessReader, ReadFurther
+from mqs_dll.debugger.job.worlds import RankRead, put_together
+from mqs_dll.gdb import frames
+from mqs_dll.job.facts import explain, mpi_name, world_rank, world_size
+from mqs_dll.job.records import GDB, Job, JobProcess, RankState, Sample
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.session import Library
 
@@ -111,6 +120,44 @@ def read(process: GdbProcess, read_further: ReadFurther) -> Snapshot:
     program = PurePath(process.program).name
     with ProcessReader(Library(), process, pid=process.pid, program=program) as reader:
         return reader.read(read_further)
+
+
+def read_inferiors(inferiors: Iterable[gdb.Inferior]) -> Job:
+    """Read the ranks that gdb holds, one after the other.
+
+    Returns:
+        The job, with a process for each inferior that has one, read or not, and for each rank that gdb doesn't hold.
+
+    Raises:
+        ProcessError: no inferior has a process.
+        MixedRanksError: they are of several jobs, or two are of the same rank.
+    """
+    ranks = [_read_rank(each) for each in inferiors if each.threads()]
+    if not ranks:
+        raise ProcessError("no inferior of gdb has a process: attach to the ranks of a job (`help add-inferior`)")
+    return put_together(
+        ranks,
+        title="the inferiors of gdb",
+        source=GDB,
+        taken=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        stopped=True,
+        absent="gdb has no inferior with it",
+    )
+
+
+def _read_rank(inferior: gdb.Inferior) -> RankRead:
+    name, program = f"inferior {inferior.num}", inferior.progspace.filename or ""
+    try:
+        with selected(inferior):
+            snapshot = read(GdbProcess(inferior), which_library.windows())
+            sample = Sample(0.0, snapshot, frames.stacks(inferior))
+    except MqsError as error:
+        obstacle = explain(error)
+        process = JobProcess(0, None, "", inferior.pid, program, obstacle.state, obstacle.why, obstacle.way_out, ())
+        return RankRead(name, process)
+    rank = world_rank(snapshot)
+    process = JobProcess(0, rank, "", inferior.pid, program, RankState.READ, "", "", (sample,))
+    return RankRead(name, process, size=world_size(snapshot), mpi=mpi_name(snapshot))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from itertools import repeat
 from types import NoneType, UnionType
 from typing import Any, NamedTuple
 
-from mqs_dll.job.shared import Shared
+from mqs_dll.job.shared import Shared, grouped
 
 _EXACT = 2**53
 """Integers up to here are exact in every reader of JSON."""
@@ -91,9 +91,7 @@ def fold(codec: Codec, values: Sequence[Any]) -> Any:
         return {"all": codec.write(values[0])}
     if codec.split is None or not values:
         return {"each": [codec.write(value) for value in values]}
-    kinds: dict[Hashable, list[Any]] = {}
-    for value in values:
-        kinds.setdefault(codec.kind(value), []).append(value)
+    kinds = grouped((codec.kind(value), value) for value in values)
     if len(kinds) == 1:
         return codec.split(values)
     numbers = {kind: number for number, kind in enumerate(kinds)}

@@ -21,8 +21,8 @@ from mqs_dll.job import json_memory as json_memory
 from mqs_dll.job.codec import Codecs, DamagedError
 from mqs_dll.job.facts import MAX_RANKS
 from mqs_dll.job.files import write_out
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Frame, Job, JobProcess, RankState
+from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.job.snapshot import QueueSnapshot
 
 VERSION = 1

@@ -1,9 +1,14 @@
-"""What thousands of a job's records have in common: tuples as keys that cost little, and records by their keys."""
+"""What thousands of records need: tuples as keys that cost little, records by their keys, no search for garbage."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import gc
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
+
+MANY = 300_000
+"""Objects through which a search takes long."""
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -32,3 +37,23 @@ def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     for key, each in pairs:
         found.setdefault(key, []).append(each)
     return found
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """Keep Python from looking for garbage: among millions of new objects, all in use, that takes as long as all else.
+
+    Where it has made many, all that there is at the end counts as old at once, so that the next search doesn't go
+    through it either. Else garbage from before would stay long: each process that was read leaves some, and open files.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            is_frozen = gc.get_freeze_count() > 0  # by somebody else: thawing would undo it
+            if gc.get_count()[0] > MANY and not is_frozen:
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

@@ -17,10 +17,10 @@ from mqs_dll.job.changes import (
     SightChange,
     StateChange,
 )
+from mqs_dll.job.ranges import rank_words
 from mqs_dll.job.shared import grouped
 from mqs_dll.job.snapshot import leaves_peer_open
 from mqs_dll.report.process_text import length_words, tag_words
-from mqs_dll.verdict.ranges import rank_words
 
 _MAX_LINES = 40
 """Of one kind of difference; of more it is said how many there are."""

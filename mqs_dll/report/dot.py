@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Job
-from mqs_dll.report.layout.boxes import Edge
-from mqs_dll.report.layout.rows import rows_of_boxes
+from mqs_dll.report.layout.boxes import Edge, rows_of_boxes
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape, folded, picture
 from mqs_dll.report.words import SURE
 from mqs_dll.verdict.results import Certainty, Verdict

@@ -13,11 +13,11 @@ from string import Template
 
 from mqs_dll import __version__
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.node_names import nodes_of
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.shared import grouped
 from mqs_dll.report.drawing import asset, draw, legend
 from mqs_dll.report.names import titled
-from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
 from mqs_dll.report.picture import picture
 from mqs_dll.report.tables import PageTable, ProcessSets, activities, communicators, waits

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from mqs_dll.job.ranges import intervals
 from mqs_dll.job.records import Job, JobProcess, Sample
 from mqs_dll.report.fields import listing, members, number_to_json, plain
 from mqs_dll.report.process_json import stack_to_json
 from mqs_dll.report.process_json import to_json as snapshot_to_json
-from mqs_dll.verdict.ranges import intervals
 from mqs_dll.verdict.results import Activity, CommunicatorFacts, Finding, Verdict, Wait
 
 SCHEMA = "mqs-job-report/1"

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.found import FoundJob, SlurmJob
+from mqs_dll.job.node_names import fold
+from mqs_dll.job.ranges import MAX_RUNS, ranges
 from mqs_dll.job.shared import grouped
-from mqs_dll.report.nodes import fold
-from mqs_dll.verdict.ranges import ranges as rank_ranges
 
 _NONE = "No MPI job of yours runs on this machine."
 _NONE_ADVICE = (
@@ -62,7 +62,12 @@ def render_found(job: FoundJob) -> RenderableType:
     alike = grouped(((rank.program.rpartition("/")[2], rank.why or "can be read"), rank) for rank in job.ranks)
     for (program, why), ranks in alike.items():
         numbers = [rank.rank for rank in ranks if rank.rank is not None]
-        cells = (rank_ranges(numbers) if numbers else _NOT_KNOWN, fold(rank.host for rank in ranks), program, why)
+        cells = (
+            ranges(numbers) if numbers else _NOT_KNOWN,
+            fold((rank.host for rank in ranks), MAX_RUNS),
+            program,
+            why,
+        )
         table.add_row(*(Text(visible(cell)) for cell in cells))
     lost = [Text(visible(sentence)) for sentence in job.lost]
     return Group(Text(f"{visible(job.title)}\n", style="bold"), table, *lost, Text(f"\n{_NOTHING_DONE}"))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.contract.names import is_of_owner
+from mqs_dll.job.ranges import ranges
 from mqs_dll.job.records import Job
-from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict, Wait, WaitKind
 
 _WORLD = "MPI_COMM_WORLD"

@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from mqs_dll.job.ranges import ranges
 from mqs_dll.job.records import Job
 from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
 from mqs_dll.report.picture import Arrow, Node, Picture, Shape
 from mqs_dll.report.tables import Facts, PageTable, ProcessSets
 from mqs_dll.report.words import Tag, tag_of
-from mqs_dll.verdict.ranges import ranges
 from mqs_dll.verdict.results import Verdict
 
 ROWS_SHOWN = 50

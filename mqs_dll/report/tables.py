@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.node_names import nodes_of
+from mqs_dll.job.ranges import Interval, intervals, ranges
 from mqs_dll.job.records import Job
 from mqs_dll.job.shared import grouped
 from mqs_dll.report.names import CommunicatorNames, name_many
-from mqs_dll.report.nodes import nodes_of
 from mqs_dll.report.words import FROM_CALL, SURE, RankView, Tag, ranks_of, tag_of, tag_words
-from mqs_dll.verdict.ranges import Interval, intervals, ranges
 from mqs_dll.verdict.results import CommunicatorFacts, Verdict, Wait
 
 MAX_ROWS = 30_000

@@ -10,13 +10,15 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.contract.abi import Queue
-from mqs_dll.contract.escape import visible
+from mqs_dll.contract import phrases
+from mqs_dll.contract.abi import INVALID_RANK, Operation, Queue, Status
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.contract.names import called
+from mqs_dll.job.node_names import nodes_of, several
 from mqs_dll.job.records import Job, JobProcess
-from mqs_dll.job.snapshot import QueueSnapshot, is_note
+from mqs_dll.job.snapshot import CommunicatorSnapshot, QueueSnapshot, is_note
 from mqs_dll.report.names import name_many
-from mqs_dll.report.nodes import nodes_of, several
-from mqs_dll.report.pending import pending
+from mqs_dll.report.process_text import peer_words, tag_words
 from mqs_dll.report.text import outcome_line
 from mqs_dll.report.text.rows import Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict
@@ -33,6 +35,9 @@ _AROUND_ROWS = 3
 _MINUTES_FROM = 100
 _HOURS_FROM = 100 * 60
 """Seconds from which on a time is shown in minutes, and in hours."""
+
+_WORLD = b"MPI_COMM_WORLD"
+_DIRECTIONS = {Queue.SENDS: "send to", Queue.RECEIVES: "receive from"}
 
 _NOT_KNOWN = "?"
 _STYLES = {Certainty.PROVED: "red", Certainty.SUSPECTED: "yellow"}
@@ -116,13 +121,47 @@ def _does(row: Row, processes: Iterable[JobProcess]) -> str:
     """Return what processes do and wait for; where nothing tells what they wait for, what is pending in them."""
     if row.lines:
         return f"{row.does} for {'; '.join(line.sentence() for line in row.lines)}"
-    different = list({pending(process): None for process in processes})
+    different = list({_pending(process): None for process in processes})
     if different == [()]:
         return row.does
-    phrases = list(different[0]) if len(different) == 1 else ["different things"]
-    if len(phrases) > _MAX_PENDING:
-        phrases[_MAX_PENDING - 1 :] = [f"and {len(phrases) - _MAX_PENDING + 1} more"]
-    return f"{row.does}; pending: {'; '.join(phrases)}"
+    pending = list(different[0]) if len(different) == 1 else ["different things"]
+    if len(pending) > _MAX_PENDING:
+        pending[_MAX_PENDING - 1 :] = [f"and {len(pending) - _MAX_PENDING + 1} more"]
+    return f"{row.does}; pending: {'; '.join(pending)}"
+
+
+def _pending(process: JobProcess) -> tuple[str, ...]:
+    """Return what a process has begun and what isn't done yet, as it was seen last.
+
+    Each is a phrase like "receive from rank 2 of 'halo', tag 7", or "MPI_Barrier on MPI_COMM_WORLD" for all parts of
+    one collective operation.
+    """
+    shown = (each for sample in process.samples[-1:] for each in sample.snapshot.communicators)
+    return tuple(dict.fromkeys(phrase for each in shown for phrase in _phrases(each)))
+
+
+def _phrases(shown: CommunicatorSnapshot) -> Iterator[str]:
+    for queue in shown.queues:
+        for operation in queue.operations:
+            if queue.queue in _DIRECTIONS and operation.status is not Status.COMPLETE:
+                yield _phrase(queue.queue, operation, shown)
+
+
+def _phrase(queue: Queue, operation: Operation, communicator: CommunicatorSnapshot) -> str:
+    name = _name(communicator)
+    collective = phrases.read(operation.extra_text).collective
+    if collective is not None:
+        return f"{collective} on {name}"
+    known = operation.desired_local_rank != INVALID_RANK
+    rank = f"rank {operation.desired_local_rank}" if known else f"{peer_words(queue, operation)} rank"
+    return f"{_DIRECTIONS[queue]} {rank} of {name}, tag {tag_words(operation)}"
+
+
+def _name(communicator: CommunicatorSnapshot) -> str:
+    label = communicator.label
+    if label.name:
+        return printable(_WORLD) if label.name == _WORLD else f"'{printable(label.name)}'"
+    return f"{printable(called(label)) or 'unnamed'} id {communicator.communicator.unique_id:#x}"
 
 
 def _counts(processes: Iterable[JobProcess], queue: Queue) -> str:

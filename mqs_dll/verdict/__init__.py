@@ -15,8 +15,9 @@ machine.
 - ``needs``: what would end one wait; ``collectives``: who has entered a collective call, and who has not
 - ``delivery``: which messages match, and did not move
 - ``windows``: one-sided calls; ``roots``: which rank each takes for the root of a collective call
-- ``evidence``: yes, no, or not known; ``evaluation``: who can go on in the end, under one reading of the last
+- ``evidence``: yes, no, or not known, which all of these give; ``evaluation``: who can go on in the end, under one
+  reading of the last
 - ``graph``: the fixpoint, components and cycles behind that
 - ``findings``: what explains the rest, in sentences
-- ``naming``: what these call ranks, communicators and calls; ``ranges``: ranks in brackets
+- ``naming``: what these call ranks, communicators and calls
 """

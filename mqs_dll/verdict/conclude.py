@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.calls import Blocks, what_ends
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.naming import Names

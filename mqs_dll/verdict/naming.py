@@ -9,12 +9,12 @@ from pathlib import PurePath
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import is_of_owner
 from mqs_dll.job.calls import Blocks, what_ends
+from mqs_dll.job.ranges import rank_words
 from mqs_dll.job.records import MUTEX, CallStack, JobProcess, Lock, RankState
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.called import all_stacks_of
 from mqs_dll.verdict.needs import Need, OneSided
 from mqs_dll.verdict.progress import halt_of
-from mqs_dll.verdict.ranges import rank_words
 from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, State
 

@@ -28,8 +28,7 @@ from mqs_dll.contract.errors import (
 from mqs_dll.contract.interface import ProcessQueues, QueueLibrary, TargetProcess
 from mqs_dll.debugger import callbacks, dll, library_path
 from mqs_dll.debugger.c_interface import ffi
-from mqs_dll.debugger.collect import ProcessReader, take_snapshot
-from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.collect import CountingProcess, ProcessReader, take_snapshot
 from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CoreView, Hidden, QueueSnapshot

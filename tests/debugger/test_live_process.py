@@ -12,6 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -23,7 +25,8 @@ from mqs_dll.contract.errors import (
     TargetReadError,
     WordSizeError,
 )
-from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger import live
+from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
 from mqs_dll.debugger.stopping import holder
 from mqs_dll.debugger.stopping.stop import stopped
@@ -468,7 +471,8 @@ from unittest.mock import MagicMock
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.debugger.job.ranks import Here
 from mqs_dll.debugger.job.read import read_job
-from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger import live
+from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.proc import read_stat, start_time, thread_ids
 from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.contract.errors import NoSuchProcessError
@@ -544,3 +548,27 @@ def test_a_process_that_has_gone() -> None:
     child.wait()
     with pytest.raises(NoSuchProcessError), stopped(child.pid):
         pass
+
+
+def with_environment(*variables: bytes | None) -> LiveProcess:
+    """Return a process whose environ leads to an array of strings, beyond which nothing can be read; None is a NULL."""
+    texts = b"".join((each or b"").ljust(64, b"\0") for each in variables)
+    array = b"".join((0x2000 + 64 * index if each else 0).to_bytes(8, "little") for index, each in enumerate(variables))
+    memory = {0x500: (0x1000).to_bytes(8, "little"), 0x1000: array, 0x2000: texts.ljust(4096, b"\0")}
+
+    def fetch(address: int, size: int) -> bytes:
+        for start, data in memory.items():
+            if start <= address and address + size <= start + len(data):
+                return data[address - start : address - start + size]
+        raise TargetReadError(address, size)
+
+    return cast(LiveProcess, SimpleNamespace(image=SimpleNamespace(find_symbol={"environ": 0x500}.get), fetch=fetch))
+
+
+def test_the_environment_ends_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its NULL, where it can't be read any more, or after so many variables; any program may change it meanwhile."""
+    assert environment_variable(with_environment(b"A=1", b"TEST=halo", None), "TEST") == b"halo"
+    assert environment_variable(with_environment(b"A=1", None, b"TEST=halo"), "TEST") == b""
+    assert environment_variable(with_environment(b"A=1", b"TESTED=1"), "TEST") == b""
+    monkeypatch.setattr(live, "MAX_VARIABLES", 2)
+    assert environment_variable(with_environment(b"A=1", b"B=2", b"TEST=halo"), "TEST") == b""

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TargetProcess
-from mqs_dll.debugger.collect import ProcessReader
-from mqs_dll.debugger.counting import CountingProcess
+from mqs_dll.debugger.collect import CountingProcess, ProcessReader
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.memory import PAGE
 from mqs_dll.library.session import Library

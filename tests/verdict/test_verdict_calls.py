@@ -11,7 +11,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Queue, Status
 from mqs_dll.job.records import Argument, Witness
 from mqs_dll.job.snapshot import Hidden
-from mqs_dll.report.text.call import written
+from mqs_dll.report.text.stacks import written
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (

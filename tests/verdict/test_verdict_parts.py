@@ -1,4 +1,4 @@
-"""The parts of a verdict that know nothing of jobs: ranges of ranks, marks of communicators, calls, graphs."""
+"""The parts of a verdict that know nothing of jobs: calls, trees, graphs."""
 
 from __future__ import annotations
 
@@ -9,42 +9,7 @@ import pytest
 from mqs_dll.job.bindings import functions
 from mqs_dll.job.calls import Blocks, known, may_have_request, names_communicator, what_ends
 from mqs_dll.verdict.graph import AndOrGraph, shortest_cycle, strongly_connected
-from mqs_dll.verdict.ranges import MAX_RUNS, ranges, rank_words
 from mqs_dll.verdict.roots import MPICH, OPEN_MPI, Parent, children, roots, roots_by_leader
-
-# ---------------------------------------------------------------- ranges
-
-
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [
-        ([], "[]"),
-        ([3], "[3]"),
-        ([0, 1, 2, 3, 7], "[0-3,7]"),
-        ([7, 2, 1, 0, 3, 3], "[0-3,7]"),
-        ([0, 2, 4, 6], "[0,2,4,6]"),
-        ([0, 2, 4, 6, 8], "[0-8:2]"),
-        ([0, 2, 3, 4], "[0,2-4]"),
-    ],
-)
-def test_ranks_are_written_in_ranges(ranks: list[int], text: str) -> None:
-    """Neighbours are one range, long progressions have their step, order and repetition don't count."""
-    assert ranges(ranks) == text
-
-
-def test_ranges_that_fill_a_screen_are_cut_and_counted() -> None:
-    """A sentence stays a sentence, however irregular the ranks are; a report that wants all of them asks for that."""
-    squares = [number * number for number in range(100)]
-    assert ranges(squares).endswith(",... 100 in all]")
-    assert ranges(squares).count(",") == MAX_RUNS
-    assert ranges(squares, most=None).endswith(",9801]")
-
-
-def test_one_rank_is_no_range() -> None:
-    """Sentences say "rank 7", and "ranks [7-8]"."""
-    assert rank_words([7, 7]) == "rank 7"
-    assert rank_words([8, 7]) == "ranks [7-8]"
-
 
 # ---------------------------------------------------------------- calls
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import verdict as benchmark
-from mqs_dll.job.garbage import MANY, garbage_left_alone
+from mqs_dll.job.shared import MANY, garbage_left_alone
 from mqs_dll.report import text
 from mqs_dll.report.text import cases
 from mqs_dll.verdict.conclude import conclude

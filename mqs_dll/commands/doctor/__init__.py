@@ -5,7 +5,7 @@ It asks the library side and the debugger side alike, so it composes both.
 - ``command``: its arguments; here a reader begins
 - ``diagnosis``: what was found out, as records
 - ``process``: looks at a live process
-- ``library``: looks at a file
+- ``library``: looks at a file, where nothing runs or stops
 - ``advice``: finds what would mend what they lack
 - ``report``: text and JSON
 """

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from mqs_dll.commands.doctor.diagnosis import Capability, Mend, Rung
 from mqs_dll.contract.abi import LayoutOrigin, ProfileFacts
+from mqs_dll.job.shared import grouped
 
 
 def rungs(origins: Iterable[LayoutOrigin], profile: ProfileFacts | None) -> tuple[Rung, ...]:
     """Return the sources of layouts, that of most structs first."""
-    structs: dict[str, list[str]] = {}
-    for layout in origins:
-        structs.setdefault(layout.origin, []).append(layout.struct)
+    structs = grouped((layout.origin, layout.struct) for layout in origins)
     ordered = sorted(structs.items(), key=lambda each: -len(each[1]))
     return tuple(Rung(_in_words(origin, profile), tuple(names)) for origin, names in ordered)
 

@@ -17,9 +17,9 @@ EXIT_PARTLY = 1
 EXIT_NOTHING = 3
 
 DESCRIPTION = """\
-Say what libmqs knows of an MPI: its release and build, where the layout of each struct comes from, which checks held,
-what can't be seen and why, and what to do about it. Of a process it tells all of that, of a library's file what can
-be told before anything runs."""
+Report what libmqs knows of an MPI: its release and build, where the layout of each struct comes from, which checks
+held, what it can't see and why, and the remedy. For a library's file it reports what can be known before anything
+runs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "where",
         type=_where,
         metavar="PID|FILE",
-        help="a rank, or the MPI's library, or a program that it is linked into",
+        help="a rank, the MPI's library, or a program that it is linked into",
     )
     add_limit(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")

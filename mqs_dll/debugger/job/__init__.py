@@ -5,8 +5,8 @@
   one of them; ``open_files``: how many files that takes
 - ``nodes``: ranks on several machines
 - ``calls_only``: what stands in the place of a library that reads the MPI
-- ``locks``: who holds the lock that a thread outside MPI waits for; ``environment``: what a rank has in it now
-- ``halt``: what else keeps a rank from running
+- ``locks``: who holds the lock that a thread outside MPI waits for
+- ``halt``: what else keeps a rank from running: a signal, another debugger, its cgroup
 - ``function_names``: symbols and files of MPIs
 - ``stacks``: the call stack of each thread
 - ``peek``: whether a rank leaves its MPI call between two samples

@@ -1,4 +1,7 @@
-"""How many files this process may have open: each rank that is read takes its program and all of its libraries."""
+"""How many files this process may have open: each rank that is read takes its program and all of its libraries.
+
+Apart from ``ranks``, since ``rights`` needs it too, and loads nothing that reads a job.
+"""
 
 from __future__ import annotations
 

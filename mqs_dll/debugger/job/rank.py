@@ -20,12 +20,11 @@ from mqs_dll.contract.errors import (
 )
 from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
-from mqs_dll.debugger.job.environment import variable
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
-from mqs_dll.debugger.live import LiveProcess, missing_files
+from mqs_dll.debugger.live import LiveProcess, environment_variable, missing_files
 from mqs_dll.debugger.proc import check_readable, read_stat, read_status
 from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
@@ -151,7 +150,7 @@ class LiveRank:
             stacks = unwind(captured, process, self._tracer, sizes)
             self.stacks = stacks if isinstance(stacks, Hidden) else tuple(_with_lock(each, process) for each in stacks)
             if not isinstance(stacks, Hidden) and any(stack.python for stack in stacks):
-                self.test = variable(process, CURRENT_TEST).decode(errors="replace")[:MAX_TEST]
+                self.test = environment_variable(process, CURRENT_TEST).decode(errors="replace")[:MAX_TEST]
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:
         """Return the process with the frames of the MPI calls that it was in, None where none is known."""

@@ -18,8 +18,8 @@ from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.found import FoundJob, FoundWorld
-from mqs_dll.job.garbage import garbage_left_alone
 from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
+from mqs_dll.job.shared import garbage_left_alone, grouped
 from mqs_dll.job.snapshot import Hidden
 
 MAX_MORE = 6
@@ -220,9 +220,7 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
     Of two on different machines neither is: who of them lies can't be told.
     """
     everyone = list(processes)
-    claimed: dict[tuple[int, int | None], list[JobProcess]] = {}
-    for process in everyone:
-        claimed.setdefault((process.world, process.rank), []).append(process)
+    claimed = grouped(((process.world, process.rank), process) for process in everyone)
     for process in everyone:
         alike = claimed[process.world, process.rank]
         elsewhere = any(each.host != process.host for each in alike)

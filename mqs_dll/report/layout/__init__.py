@@ -3,8 +3,7 @@
 What stands in a row keeps its distance, and an arrow that crosses a row has a place of its own in it: nothing overlaps.
 The rows lie across the page or, turned, down the page: whichever makes the graph fit it better.
 
-- ``boxes``: what is to be laid out, and where it goes
-- ``rows``: which row a box goes into
+- ``boxes``: what is to be laid out, which row each box goes into, and where all of it goes
 - ``graph``: the rows with all that is in them, and the arrows' routes
 - ``spacing``: where in its row each thing goes
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Point, Route, Size
-from mqs_dll.report.layout.rows import rows_of_boxes
+from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Point, Route, Size, rows_of_boxes
 from mqs_dll.report.layout.spacing import GAP, Item, order, space_out
 
 _ARROW_ROOM = 42.0

@@ -4,7 +4,7 @@
 - ``cases``: what each process does; ``rows``: these, merged where they are equal until they fit a screen;
   ``table``: rows in columns
 - ``unread``: what could not be looked at; ``facts``: what was read, and when
-- ``stacks``: where the threads of one process are; ``call``: an MPI call with its arguments
+- ``stacks``: where the threads of one process are, and their MPI calls with arguments
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.node_names import fold
+from mqs_dll.job.ranges import MAX_RUNS
 from mqs_dll.job.records import CORE_FILES, GDB, LIVE, Job, RankState
 from mqs_dll.report.names import name_many
-from mqs_dll.report.nodes import fold
 from mqs_dll.report.terminal import indented
 
 
@@ -65,7 +66,7 @@ def _hosts(job: Job) -> str:
     hosts = sorted({process.host for process in job.processes if process.host} or {job.host})
     if len(hosts) < 2:
         return f"on {hosts[0]}" if hosts[0] else ""
-    return f"on {len(hosts)} nodes: {fold(hosts)}"
+    return f"on {len(hosts)} nodes: {fold(hosts, MAX_RUNS)}"
 
 
 def _samples(job: Job) -> str:

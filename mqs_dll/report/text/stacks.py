@@ -1,17 +1,22 @@
-"""The call stacks of one process, innermost function first."""
+"""The call stacks of one process, innermost function first, and MPI calls with their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from mqs_dll.contract.escape import visible
-from mqs_dll.job.records import CallStack, Frame
+from mqs_dll.contract.escape import printable, visible
+from mqs_dll.job.bindings import Parameter, Role, parameters
+from mqs_dll.job.records import Argument, CallStack, Frame
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.report.terminal import indented
-from mqs_dll.report.text.call import written
+
+_BY_NAME_ALONE = frozenset({Role.DATATYPE, Role.OPERATION, Role.STATUS})
+"""What these are is clear from what the MPI calls them."""
+
+_UNKNOWN = "?"
 
 
 def parts(
@@ -32,6 +37,34 @@ def parts(
         )
         for frame in stack.frames:
             yield indented(Text(visible(_frame(frame))))
+
+
+def written(stack: CallStack, communicators: Sequence[CommunicatorSnapshot] = ()) -> str:
+    """Return "MPI_Recv(buf=0x7f10, count=8, MPI_DOUBLE, source=1, tag=10, comm='halo', MPI_STATUS_IGNORE)".
+
+    What isn't known is a question mark; of a function that isn't in the standard it is the name alone.
+    """
+    call = stack.call or ""
+    known = parameters(call)
+    if known is None or not stack.arguments:
+        return call
+    names = {each.handle: printable(each.label.name) for each in communicators if each.label.name}
+    return f"{call}({', '.join(_written(each, stack.argument(each.name), names) for each in known)})"
+
+
+def _written(parameter: Parameter, argument: Argument | None, names: Mapping[int, str]) -> str:
+    if argument is None:
+        return f"{parameter.name}={_UNKNOWN}"
+    if argument.called:
+        is_clear = parameter.role in _BY_NAME_ALONE and argument.called.startswith("MPI_")
+        return argument.called if is_clear else f"{parameter.name}={argument.called}"
+    if parameter.role is Role.COMMUNICATOR and not parameter.pointers and argument.value in names:
+        return f"{parameter.name}='{names[argument.value]}'"
+    is_number = not parameter.pointers and not parameter.is_handle
+    value = str(argument.value) if is_number else f"{argument.value:#x}"
+    form = "#x" if parameter.role is Role.REQUEST else "d"
+    elements = f" [{', '.join(format(each, form) for each in argument.elements)}]" if argument.elements else ""
+    return f"{parameter.name}={value}{elements}"
 
 
 def _frame(frame: Frame) -> str:

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.node_names import nodes_of, several
 from mqs_dll.job.records import Job
 from mqs_dll.report.names import name_many
-from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import columns, indented
 from mqs_dll.report.text.rows import MAX_ROWS, Row, row_for_each, rows
 from mqs_dll.verdict.results import Certainty, Verdict

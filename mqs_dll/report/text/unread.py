@@ -12,10 +12,10 @@ from rich.text import Text
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.contract.names import called
 from mqs_dll.job.facts import without_node
+from mqs_dll.job.node_names import nodes_of, several
 from mqs_dll.job.records import Job, JobProcess, RankState
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.report.names import name_many
-from mqs_dll.report.nodes import nodes_of, several
 from mqs_dll.report.terminal import indented
 
 _MAX_OBSTACLES = 12

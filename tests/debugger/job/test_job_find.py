@@ -33,6 +33,7 @@ from mqs_dll.debugger.job.nodes import hosts
 from mqs_dll.debugger.job.read import read_job
 from mqs_dll.debugger.proc import Stat
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
+from mqs_dll.job.node_names import fold
 from mqs_dll.job.records import RankState
 from mqs_dll.library.session import Library
 from mqs_dll.verdict.conclude import conclude
@@ -516,7 +517,7 @@ def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
         said = ("asking far[1-2] by ssh" in err.getvalue(), text in err.getvalue(), text in out.getvalue())
         assert said == ((True, False, False) if user else (False, True, True)), (said, out.getvalue())
         assert user or code == 0
-        assert user or f"--hosts '{hosts.fold([HOST, 'far1', 'far2'])}'" in err.getvalue()
+        assert user or f"--hosts '{fold([HOST, 'far1', 'far2'])}'" in err.getvalue()
         yield
 
     with other_process(start_and_look) as child:

@@ -31,12 +31,12 @@ from mqs_dll.contract.errors import (
 )
 from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.debugger import library_path, live
-from mqs_dll.debugger.cgroups import frozen_by
 from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther, take_snapshot
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
 from mqs_dll.debugger.job.find import find_job, find_jobs
+from mqs_dll.debugger.job.halt import frozen_by
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
 from mqs_dll.debugger.job.read import MAX_MORE, JobReader, read_job, sample_on

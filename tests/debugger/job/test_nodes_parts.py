@@ -35,7 +35,6 @@ from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld, SlurmJob
 from mqs_dll.job.records import Halt, RankState
 from mqs_dll.job.snapshot import Hidden
-from mqs_dll.report.nodes import fold
 from tests.support import made_up_job
 from tests.support.made_up_job import ANY, given, inter, receive, send, unexpected
 from tests.support.synthetic_job import halo, ring
@@ -336,21 +335,6 @@ def test_a_set_of_nodes_has_some(tmp_path: Path, request: pytest.FixtureRequest)
     empty.write_text("# none\n")
     with pytest.raises(NodesError, match="hosts names no node"):
         hosts.of_file(str(empty))
-
-
-def test_the_names_of_nodes_that_are_lost_are_folded_alike() -> None:
-    """In a time that grows with their number, by what knows no groups; addresses stand alone."""
-    assert hosts.fold([f"n{number}" for number in (3, 1, 2, 7)]) == "n[1-3,7]"
-    assert hosts.fold(["node08", "node09", "node10", "login"]) == "node[08-09],node10,login"
-    assert hosts.fold(["n1.a.org", "n2.a.org", "10.0.0.1", "n*", "@all"]) == "n[1-2].a.org,10.0.0.1,n*,@all"
-    assert len(hosts.fold(f"r{number % 100}n{number}" for number in range(30_000)).split("r")) == 101
-
-
-def test_nodes_are_folded_by_their_numbers() -> None:
-    """Numbers with leading zeros are other names; those without a number stand alone."""
-    assert fold([f"n{number}" for number in (3, 1, 2, 7)]) == "n[1-3,7]"
-    assert fold(["node08", "node09", "node10", "login"]) == "node[08-09],node10,login"
-    assert fold(["n1.a.org", "n2.a.org", "n1.b.org"]) == "n[1-2].a.org,n1.b.org"
 
 
 # ---------------------------------------------------------------- one job of many parts

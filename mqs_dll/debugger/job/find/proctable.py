@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import MqsError
+from mqs_dll.debugger.bases import string_at
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.strings import string_at
 
 _ENTRY = struct.Struct("=QQi4x")
 """char *host_name, char *executable_name, int pid, and its padding."""

@@ -7,6 +7,6 @@
 - ``agents``: all agents, as the head has them: they find the ranks, and read them together
 - ``cores``: core files that lie there, read by agents
 - ``merge``: what they found, as one job
-- ``slurm``: what Slurm's commands say of its jobs
+- ``slurm``: what Slurm's commands say of its jobs; nothing else runs them
 - ``archive``: what an agent needs, for nodes that don't have it
 """

@@ -27,7 +27,9 @@ from mqs_dll.debugger.job.ranks import ReadingOptions, unread
 from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.found import FoundJob, FoundRank
+from mqs_dll.job.node_names import fold
 from mqs_dll.job.records import JobProcess, RankState
+from mqs_dll.job.shared import grouped
 
 _GREET = CONNECT + 20.0
 _FIND = 30.0
@@ -233,7 +235,7 @@ class Agents(Closes):
         parts = [(name, part) for name, answer in self._answers.items() for part in answer.parts]
         if not parts:
             lost = "; ".join(lost_nodes(self._answers))
-            raise JobError(f"no rank of it was found on {hosts.fold(self._nodes)}{f': {lost}' if lost else ''}")
+            raise JobError(f"no rank of it was found on {fold(self._nodes)}{f': {lost}' if lost else ''}")
         jobs: list[set[str]] = []
         for _, part in parts:
             together = set(part.marks).union(*(job for job in jobs if not job.isdisjoint(part.marks)))
@@ -327,10 +329,8 @@ class Agents(Closes):
     def _send(self, messages: Mapping[str, wire.Message]) -> dict[str, str]:
         """Send messages to nodes; return what those are asked that can answer, as _wait takes it."""
         messages = {name: message for name, message in messages.items() if self._nodes[name].lost is None}
-        alike: dict[bytes, list[str]] = {}
-        for name, message in messages.items():
-            alike.setdefault(json.dumps(message).encode("ascii") + b"\n", []).append(name)
-        for line, names in alike.items():
+        lines = ((json.dumps(message).encode("ascii") + b"\n", name) for name, message in messages.items())
+        for line, names in grouped(lines).items():
             self._carrier.send(names, line)
         return {name: str(message["do"]) for name, message in messages.items()}
 
@@ -476,11 +476,8 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
 
 
 def _by_node(ranks: Iterable[FoundRank]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for rank in ranks:
-        if rank.pid and rank.state is not None:  # of a table: on another machine
-            found.setdefault(hosts.short(rank.host), []).append(rank.pid)
-    return found
+    elsewhere = (rank for rank in ranks if rank.pid and rank.state is not None)  # of a table: on another machine
+    return grouped((hosts.short(rank.host), rank.pid) for rank in elsewhere)
 
 
 def _hosts_of(part: NodePart) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mqs_dll.contract.errors import NodesError
+from mqs_dll.job.node_names import ADDRESS
 
 MOST = 1 << 16
 """Nodes of a job: more than any machine has."""
@@ -25,7 +26,6 @@ _LONGEST = 1 << 17
 """Characters of a list of nodes: the kernel gives no program a longer variable."""
 
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_])?")
-_ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
 _MAX_NAME_LENGTH = 254
 _MAX_RANGES = 8
 """In one item of a list: Slurm's own have as many as its network has dimensions."""
@@ -35,8 +35,6 @@ _LIST = re.compile(r"(?:[A-Za-z0-9_.:,-]|\[[0-9,-]+\])+")
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 _RANGES = re.compile(r"\[([^\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9.]*(?:\..*)?)")
-"""A name before its last number, that number, and the rest, to which the domain belongs."""
 
 
 def is_here(name: str) -> bool:
@@ -46,7 +44,7 @@ def is_here(name: str) -> bool:
 
 def _is_own_address(name: str) -> bool:
     """Tell whether something is an address of this machine: only to those may a socket be bound."""
-    if not _ADDRESS.fullmatch(name):
+    if not ADDRESS.fullmatch(name):
         return False
     try:
         with socket.socket(socket.AF_INET6 if ":" in name else socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -58,14 +56,14 @@ def _is_own_address(name: str) -> bool:
 
 def short(name: str) -> str:
     """Return a name as it tells nodes apart: without the domain, an address as it is."""
-    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0].lower()
+    return name if ADDRESS.fullmatch(name) else name.partition(".")[0].lower()
 
 
 def checked(name: str) -> str | None:
     """Return a name that may stand in a command: an address's own name where it has one; None for anything else."""
     if not _NAME.fullmatch(name):
         return None
-    if _ADDRESS.fullmatch(name):
+    if ADDRESS.fullmatch(name):
         with suppress(OSError):
             found = socket.gethostbyaddr(name)[0]
             return found if _NAME.fullmatch(found) else None
@@ -148,21 +146,6 @@ def of_slurm(text: str) -> list[str]:
     return _checked_all(_expanded(text), "Slurm")
 
 
-def fold(names: Iterable[str]) -> str:
-    """Return nodes as a set: "n[1-4,7],login"."""
-    families: dict[tuple[str, str, int], set[int]] = {}
-    single = []
-    for name in dict.fromkeys(names):
-        match = _NUMBERED.fullmatch(name)
-        if match is None or _ADDRESS.fullmatch(name):
-            single.append(name)
-            continue
-        width = len(match[2]) if match[2][0] == "0" < match[2] else 0  # "n01" is another name than "n1"
-        families.setdefault((match[1], match[3], width), set()).add(int(match[2]))
-    folded = [f"{before}{_folded(found, width)}{after}" for (before, after, width), found in families.items()]
-    return ",".join((*folded, *single))
-
-
 def _checked_all(names: Iterable[str], source: str) -> list[str]:
     found = dict.fromkeys(names)
     for name in found:
@@ -230,12 +213,3 @@ def _numbers(ranges: str) -> list[str]:
         first, _, last = part.partition("-")
         found.extend(f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1))
     return found
-
-
-def _folded(numbers: set[int], width: int) -> str:
-    """Return numbers in brackets, "[1-4,7]"; a single one without."""
-    ordered = sorted(numbers)
-    gaps = [place for place in range(1, len(ordered)) if ordered[place] != ordered[place - 1] + 1]
-    runs = [(ordered[begin], ordered[end - 1]) for begin, end in itertools.pairwise((0, *gaps, len(ordered)))]
-    texts = [f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}" for first, last in runs]
-    return texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]"

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mqs_dll.debugger.job.nodes.hosts import fold, short
+from mqs_dll.debugger.job.nodes.hosts import short
 from mqs_dll.debugger.job.nodes.wire import NodePart
 from mqs_dll.job.facts import Obstacle
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
+from mqs_dll.job.node_names import fold
 from mqs_dll.job.records import RankState
 
 _NAME = "\0"

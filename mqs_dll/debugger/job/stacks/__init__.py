@@ -5,9 +5,8 @@
 - ``follow``: goes from frame to frame, by drgn; ``callee``: which function a call instruction calls
 - ``modules``: whose code a frame runs
 - ``constants``: what MPIs call the values of arguments; ``pointed``: the requests that a call was given by address
-- ``calls``: finds the MPI call and its caller; ``lines``: their source lines
 - ``arguments``: what the MPI call was called with
-- ``thread``: makes the record of one thread
+- ``thread``: makes the record of one thread: its MPI call and who called it; ``lines``: their source lines
 - ``python``: where a thread is in Python
 """
 

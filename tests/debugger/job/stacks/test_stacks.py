@@ -10,18 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.core.process import CoreProcess
-from mqs_dll.debugger.job import environment
-from mqs_dll.debugger.job.environment import variable
 from mqs_dll.debugger.job.rank import CURRENT_TEST
 from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
-from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Frame, Language
 from mqs_dll.job.snapshot import Hidden
@@ -313,39 +309,15 @@ def test_of_a_deep_python_stack_the_innermost_frames_are_read() -> None:
     assert found.module == "encoder.py"
 
 
-def with_environment(*variables: bytes | None) -> LiveProcess:
-    """Return a process whose environ leads to an array of strings, beyond which nothing can be read; None is a NULL."""
-    texts = b"".join((each or b"").ljust(64, b"\0") for each in variables)
-    array = b"".join((0x2000 + 64 * index if each else 0).to_bytes(8, "little") for index, each in enumerate(variables))
-    memory = {0x500: (0x1000).to_bytes(8, "little"), 0x1000: array, 0x2000: texts.ljust(4096, b"\0")}
-
-    def fetch(address: int, size: int) -> bytes:
-        for start, data in memory.items():
-            if start <= address and address + size <= start + len(data):
-                return data[address - start : address - start + size]
-        raise TargetReadError(address, size)
-
-    return cast(LiveProcess, SimpleNamespace(image=SimpleNamespace(find_symbol={"environ": 0x500}.get), fetch=fetch))
-
-
-def test_the_environment_ends_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At its NULL, where it can't be read any more, or after so many variables; any program may change it meanwhile."""
-    assert variable(with_environment(b"A=1", b"TEST=halo", None), "TEST") == b"halo"
-    assert variable(with_environment(b"A=1", None, b"TEST=halo"), "TEST") == b""
-    assert variable(with_environment(b"A=1", b"TESTED=1"), "TEST") == b""
-    monkeypatch.setattr(environment, "MAX_VARIABLES", 2)
-    assert variable(with_environment(b"A=1", b"B=2", b"TEST=halo"), "TEST") == b""
-
-
 def test_the_test_that_pytest_runs_is_in_its_process(tmp_path: Path) -> None:
     """Pytest has put it into the environment, which has moved since the process was started with it."""
     program = tmp_path / "test_halo.py"
     program.write_text("import time\n\n\ndef test_swap():\n    print('ready', flush=True)\n    time.sleep(60)\n")
     options = ("-m", "pytest", "-p", "no:cacheprovider", "-qs", f"--rootdir={tmp_path}", str(program))
     with running_program(Path(sys.executable), *options) as child, LiveProcess(child.pid) as process:
-        found = look_until(lambda: variable(process, CURRENT_TEST), lambda test: test.endswith(b"(call)"))
+        found = look_until(lambda: environment_variable(process, CURRENT_TEST), lambda test: test.endswith(b"(call)"))
         assert found == b"test_halo.py::test_swap (call)"
-        assert variable(process, "MQS_NEVER_SET") == b""
+        assert environment_variable(process, "MQS_NEVER_SET") == b""
 
 
 def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Path]) -> None:

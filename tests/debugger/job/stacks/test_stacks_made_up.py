@@ -12,11 +12,10 @@ import pytest
 
 from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
-from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
-from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
+from mqs_dll.debugger.job.stacks.thread import CannotTellError, find_call, find_caller, mpi_function, read_thread
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.job.records import Frame
 from tests.support.made_up_job import stack

@@ -2,8 +2,8 @@
 
 - ``call``: of one call, as both sides know them; ``chain``: the sides: what is kept, and what was computed
 - ``evaluate``: numbers for values
-- ``loaded``: the code of a process, which is followed once for each place; ``code``: that of one file
-- ``remember``: what was followed once; ``time_budget``: for how long the rest is followed
+- ``loaded``: the code of a process, followed once for each place, and for so long; ``code``: that of one file
+- ``remember``: what was followed once
 - ``flow``: follows values through a function on all its ways
 - ``transfer``: what one instruction does; ``state``: what is known at one point, and what two ways have in common
 - ``values``: names for values
@@ -11,6 +11,6 @@
 """
 
 from mqs_dll.debugger.job.stacks.arguments.call import CallArguments
-from mqs_dll.debugger.job.stacks.arguments.time_budget import TIME_BUDGET
+from mqs_dll.debugger.job.stacks.arguments.loaded import TIME_BUDGET
 
 __all__ = ["TIME_BUDGET", "CallArguments"]

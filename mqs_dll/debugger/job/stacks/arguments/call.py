@@ -10,8 +10,7 @@ import drgn
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.function_names import Call
 from mqs_dll.debugger.job.stacks.arguments.chain import Chain, Computed, Known
-from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
-from mqs_dll.debugger.job.stacks.arguments.time_budget import TIME_BUDGET
+from mqs_dll.debugger.job.stacks.arguments.loaded import TIME_BUDGET, LoadedCode
 from mqs_dll.debugger.job.stacks.arguments.values import mask, sign
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of

@@ -16,8 +16,7 @@ from mqs_dll.debugger.job.stacks.arguments.decode import ARGUMENTS
 from mqs_dll.debugger.job.stacks.arguments.eh_frame import FrameDescription, TableError
 from mqs_dll.debugger.job.stacks.arguments.evaluate import ContradictionError, FrameValues, Load, no_load
 from mqs_dll.debugger.job.stacks.arguments.flow import STACK_ARGUMENTS, Followed, Goal, UnknownWayError
-from mqs_dll.debugger.job.stacks.arguments.loaded import LoadedCode
-from mqs_dll.debugger.job.stacks.arguments.time_budget import TIME_BUDGET
+from mqs_dll.debugger.job.stacks.arguments.loaded import TIME_BUDGET, LoadedCode
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, narrow, parts
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import Step

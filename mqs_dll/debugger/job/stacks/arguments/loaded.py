@@ -1,8 +1,12 @@
-"""The code of all files that a process has loaded, followed once for each place and remembered."""
+"""The code of all files that a process has loaded, followed once for each place and remembered; and for how long."""
 
 from __future__ import annotations
 
+import math
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import drgn
 
@@ -13,6 +17,51 @@ from mqs_dll.debugger.job.stacks.modules import MappedProcess
 
 _TWICE = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "savectx", "vfork", "getcontext")
 """Functions that may return more than once."""
+
+
+class TimeBudget:
+    """For how long functions are followed that nobody remembers: a job's verdict must not wait for a second witness.
+
+    Seconds of a processor for the callee's side, whose functions are large; the caller's side needs little.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a bound."""
+        self._left = math.inf
+        self._since: float | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether somebody waits."""
+        return self._left != math.inf
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be followed."""
+        return self._left <= (0.0 if self._since is None else time.thread_time() - self._since)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Set a bound for what is followed inside."""
+        before, self._left = self._left, seconds
+        try:
+            yield
+        finally:
+            self._left = before
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Take what is used inside off the bound."""
+        self._since = time.thread_time()
+        try:
+            yield
+        finally:
+            self._left -= time.thread_time() - self._since
+            self._since = None
+
+
+TIME_BUDGET = TimeBudget()
+"""That of this process."""
 
 
 class LoadedCode:

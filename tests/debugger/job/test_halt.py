@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.debugger.cgroups import frozen_by
+from mqs_dll.debugger.job.halt import frozen_by
 
 PID = 4711
 
