@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _apologise(error) if (error.name or "mqs_dll").startswith("mqs_dll") else _explain_import(error)
     except SystemExit as end:
         if end.code in (EXIT_SHOWN, EXIT_USAGE):
-            raise  # argparse's way out
+            raise  # how argparse exits
         return _apologise(end)
     except BaseException as error:
         return _apologise(error)

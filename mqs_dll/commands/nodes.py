@@ -144,7 +144,7 @@ def _ask(start: AgentStart, node: str, message: Mapping[str, Any], kind: type[An
         agents.start([node])
         obstacles = agents.ask({node: message}, seconds, lambda _, answer: answers.append(wire.read(kind, answer)))
     for obstacle in obstacles.values():
-        raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.way_out))))
+        raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.remedy))))
     return answers[0]
 
 
@@ -245,9 +245,9 @@ def _without(found: FoundJob, aside: Sequence[str], asked: Iterable[str]) -> Fou
     if not aside:
         return found
     why = f"{_short_fold(aside)} not asked: the job's launcher names no such node, and as root mqs asks no others"
-    way_out = f"if the job runs there: --hosts {shlex.quote(hosts.fold((*asked, *aside)))}"
-    print(f"mqs: {why}\n     {way_out}", file=sys.stderr)
-    return replace(found, lost=(*found.lost, why), way_out=way_out)
+    remedy = f"if the job runs there: --hosts {shlex.quote(hosts.fold((*asked, *aside)))}"
+    print(f"mqs: {why}\n     {remedy}", file=sys.stderr)
+    return replace(found, lost=(*found.lost, why), remedy=remedy)
 
 
 def _is_root() -> bool:

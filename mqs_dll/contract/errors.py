@@ -30,11 +30,11 @@ class NoInformation(MqsError):
     """The process is fine, but what was asked for can't be seen in it (mqs_no_information)."""
 
     code = ResultCode.NO_INFORMATION
-    help = "The message names the cause, and the way out where there is one."
+    help = "The message names the cause, and the remedy where there is one."
 
-    def __init__(self, what: str, way_out: str = "") -> None:
-        super().__init__(f"{what}; {way_out}" if way_out else what)
-        self.way_out = way_out
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.remedy = remedy
         """What makes it visible: "run the job with --mca pml ob1 to see them"; empty where nothing does."""
 
 

@@ -33,9 +33,9 @@ class Words(NamedTuple):
     """Some thread waits for it right now, in MPI_Waitall, MPI_Waitany or the like."""
     needs: int | None = None
     """How many of the requests that the thread waits for have to end; None where that isn't known."""
-    gone_on: bool = False
-    """No program waits for it: freed, or a buffered send."""
-    held: bool = False
+    detached: bool = False
+    """The program doesn't wait for it: it was freed, or is a buffered send."""
+    matched_message: bool = False
     """A message that a matched probe has taken."""
     partitioned: bool = False
     """A send or receive that moves by parts, each as soon as its sender marks it ready (MPI_Pready)."""
@@ -58,7 +58,7 @@ class Words(NamedTuple):
     @property
     def probe(self) -> bool:
         """Whether it is a probe, which has no buffer."""
-        return self.held or "MPI_Probe" in self.calls or "MPI_Mprobe" in self.calls
+        return self.matched_message or "MPI_Probe" in self.calls or "MPI_Mprobe" in self.calls
 
     @property
     def counted(self) -> bool:
@@ -125,8 +125,8 @@ def request(handle: int, *, in_wait: bool = False, needs: int | None = None) -> 
 # ---------------------------------------------------------------- how far it is
 
 CANCELLED = Phrase("cancelled", _says(cancelled=True))
-FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
-NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
+FREED = Phrase("freed by the program (MPI_Request_free)", _says(detached=True))
+NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(detached=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
 WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
 ENDPOINT_NUMBER = Phrase("no. {:d} of its libfabric endpoint's receives", lambda number: {"number": int(number)})
@@ -187,8 +187,8 @@ class How(Enum):
     NONBLOCKING = ", nonblocking"
     PERSISTENT = ", persistent, started"
     PARTITIONED = ", partitioned, started"
-    HELD = ": message held, not received"
-    GONE_ON = ": the program has gone on"
+    MATCHED_MESSAGE = ": message held, not received"
+    BUFFERED = ": the program has gone on"
     """A buffered send: its message is copied."""
     OR_BUFFERED = " or a buffered one"
     BUFFERED_OR_COLLECTIVE = " or a buffered one, or a collective's"
@@ -198,8 +198,8 @@ class How(Enum):
 
 
 _HOW: dict[How, Mapping[str, Any]] = {
-    How.HELD: {"held": True},
-    How.GONE_ON: {"gone_on": True},
+    How.MATCHED_MESSAGE: {"matched_message": True},
+    How.BUFFERED: {"detached": True},
     How.PARTITIONED: {"partitioned": True},
 }
 _BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
@@ -220,7 +220,7 @@ class Fate(Enum):
     FREED = ", freed by the program"
 
 
-_FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fate.FREED: {"gone_on": True}}
+_FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fate.FREED: {"detached": True}}
 
 _FAILED = ", failed with MPI error {}"
 _CALLS = r"MPI_\w+(?:(?:, | or )MPI_\w+)*"

@@ -103,7 +103,7 @@ class ProcessReader(Closes):
             until: when long queues are cut, by time.monotonic().
 
         Returns:
-            What it said, with a pause of 0: how long the process stands is known to whoever stopped it.
+            What it said, with a stop time of 0: the caller, who stopped the process, knows how long it stands.
 
         Raises:
             MqsError: the library can't read this process.
@@ -124,7 +124,7 @@ class ProcessReader(Closes):
             global_rank=global_rank,
             communicators=communicators,
             core=read_further(queues, self._process) if read_further else CoreView(),
-            pause=0.0,
+            stop_time=0.0,
             reads=reads,
             bytes_read=bytes_read,
         )
@@ -176,7 +176,7 @@ def take_snapshot(
             snapshot = reader.read(read_further, on_communicator, until)
             if in_stop:
                 in_stop(stop)
-        return replace(snapshot, pause=stop.pause)
+        return replace(snapshot, stop_time=stop.stop_time)
 
 
 def _global_rank(queues: ProcessQueues) -> int | None:
@@ -201,8 +201,8 @@ def _read_communicators(
         group, label = room.group(queues), _read_label(queues)
         read = tuple(room.queue(queues, queue) for queue in Queue)
         handle, label = label.handle if label else 0, label and label._replace(handle=0)
-        told = None if label == read_marks(communicator.name) else label
-        found.append(CommunicatorSnapshot(communicator, group, read, told, handle))
+        reported = None if label == read_marks(communicator.name) else label
+        found.append(CommunicatorSnapshot(communicator, group, read, reported, handle))
         if not queues.next_communicator():
             break
     return tuple(found)
@@ -249,9 +249,9 @@ class _Room:
                 self._operations -= 1
                 operations.append(operation)
                 if len(operations) % _BETWEEN_LOOKS == 0 and time.monotonic() > self._until:
-                    return QueueSnapshot(queue, tuple(operations), broken=TOO_LONG, way_out=MORE_TIME)
+                    return QueueSnapshot(queue, tuple(operations), broken=TOO_LONG, remedy=MORE_TIME)
         except MqsError as error:
-            return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
+            return QueueSnapshot(queue, tuple(operations), broken=str(error), remedy=Hidden.by(error).remedy)
         return QueueSnapshot(queue, tuple(operations))
 
 

@@ -47,7 +47,7 @@ def _read(inferior: gdb.Inferior) -> RankRead:
             sample = Sample(0.0, snapshot, frames.stacks(inferior))
     except MqsError as error:
         obstacle = explain(error)
-        process = JobProcess(0, None, "", inferior.pid, program, obstacle.state, obstacle.why, obstacle.way_out, ())
+        process = JobProcess(0, None, "", inferior.pid, program, obstacle.state, obstacle.why, obstacle.remedy, ())
         return RankRead(name, process)
     rank = world_rank(snapshot)
     process = JobProcess(0, rank, "", inferior.pid, program, RankState.READ, "", "", (sample,))

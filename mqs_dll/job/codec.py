@@ -204,9 +204,15 @@ class ValueTable:
 
 
 class Codecs:
-    """The codecs of one file: ``tables`` says of which types values stand in which table."""
+    """The codecs of one file.
 
-    def __init__(self, tables: Mapping[Any, str]) -> None:
+    Args:
+        tables: the types whose values stand in a table, with the table's name.
+        old_names: fields with the names that their members have in the file, if an older version wrote it.
+    """
+
+    def __init__(self, tables: Mapping[Any, str], old_names: Mapping[str, str] | None = None) -> None:
+        self._old_names = old_names or {}
         self._known: dict[Any, Codec] = {}
         made = {name: ValueTable(self.of(annotation)) for annotation, name in tables.items()}
         self.tables: dict[str, ValueTable] = made
@@ -233,13 +239,15 @@ class Codecs:
         hints, defaults = _hints(cls), _defaults(cls)
         members = [(name, self.of(hints[name]), default) for name, default in defaults.items()]
         writers = [(name, codec.write, default) for name, codec, default in members]
-        readers = [(name, codec.read, default) for name, codec, default in members]
+        in_file = [(self._old_names.get(name, name), codec, default) for name, codec, default in members]
+        readers = [(name, codec.read, default) for name, codec, default in in_file]
+        known = {name for name, _, _ in in_file}
 
         def check(value: Any) -> None:
             if type(value) is not dict:
                 raise DamagedError("is no object")
-            if not value.keys() <= defaults.keys():
-                raise DamagedError(f"has a member {min(value.keys() - defaults.keys())[:40]!r}, which isn't known")
+            if not value.keys() <= known:
+                raise DamagedError(f"has a member {min(value.keys() - known)[:40]!r}, which isn't known")
 
         def write(record: Any) -> dict[str, Any]:
             values = ((name, write, default, getattr(record, name)) for name, write, default in writers)
@@ -270,7 +278,7 @@ class Codecs:
             check(value)
             room.take(count * len(members))
             columns: list[Iterable[Any]] = []
-            for name, codec, default in members:
+            for name, codec, default in in_file:
                 found = value.get(name, _MISSING)
                 if found is _MISSING and default is _MISSING:
                     raise DamagedError(f"lacks {name}")

@@ -21,8 +21,8 @@ from mqs_dll.job.changes import (
     JobDiff,
     OperationChange,
     RankName,
-    SightChange,
     StateChange,
+    VisibilityChange,
 )
 from mqs_dll.job.records import CallStack, Job, JobProcess
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]+")
 
 
-Change = CallChange | CommunicatorChange | OperationChange | SightChange
+Change = CallChange | CommunicatorChange | OperationChange | VisibilityChange
 
 
 def compare(before: Job, after: Job) -> JobDiff:
@@ -47,7 +47,7 @@ def compare(before: Job, after: Job) -> JobDiff:
         calls=tuple(each for each in changes if isinstance(each, CallChange)),
         communicators=tuple(each for each in changes if isinstance(each, CommunicatorChange)),
         operations=tuple(each for each in changes if isinstance(each, OperationChange)),
-        sights=tuple(each for each in changes if isinstance(each, SightChange)),
+        visibility=tuple(each for each in changes if isinstance(each, VisibilityChange)),
         compared=tuple(compared),
         restarted=tuple(name for name in compared if not _is_same_process(first[name], second[name])),
     )
@@ -108,7 +108,7 @@ def _call_changes(
     if isinstance(before, Hidden) or isinstance(after, Hidden):
         reasons = [each.reason if isinstance(each, Hidden) else None for each in (before, after)]
         if not _say_the_same(*reasons):
-            yield SightChange(name, "the call stacks", None, *reasons)
+            yield VisibilityChange(name, "the call stacks", None, *reasons)
     elif before and after and _place(before[0]) != _place(after[0]):
         yield CallChange(name, _place(before[0]), _place(after[0]))
 
@@ -186,7 +186,7 @@ def _queue_changes(
 ) -> Iterator[Change]:
     obstacles = _obstacle(before), _obstacle(after)
     if not _say_the_same(*obstacles):
-        yield SightChange(name, QUEUES[before.queue], communicator, *obstacles)
+        yield VisibilityChange(name, QUEUES[before.queue], communicator, *obstacles)
     for was, now in _matched(before.operations, after.operations, same_process):
         unseen = obstacles[0] if was is None else obstacles[1] if now is None else None
         if unseen is None:

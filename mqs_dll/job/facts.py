@@ -31,7 +31,7 @@ class Obstacle(NamedTuple):
 
     state: RankState
     why: str
-    way_out: str
+    remedy: str
     """Empty where nothing helps."""
 
 
@@ -44,7 +44,7 @@ def explain(error: MqsError) -> Obstacle:
     if isinstance(error, FinalizedError):
         return Obstacle(RankState.FINALIZED, str(error), "")
     hidden = Hidden.by(error)
-    return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.way_out)
+    return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.remedy)
 
 
 def without_node(process: JobProcess) -> str:

@@ -26,7 +26,7 @@ class FoundRank:
     """None for a rank that is to be read; else what is known without."""
     why: str = ""
     """A sentence: what is in the way of reading it; empty where nothing is."""
-    way_out: str = ""
+    remedy: str = ""
     """What to do about that; empty where nothing helps."""
     started: int | None = None
     """When the process was started (proc.Stat): the number may be another's by the time it is read. None where that
@@ -80,7 +80,7 @@ class FoundJob:
     """Of a job that was put together from several machines: the names of those that were looked at."""
     lost: tuple[str, ...] = ()
     """Sentences: which machines of it could not be looked at, and why."""
-    way_out: str = ""
+    remedy: str = ""
     """What to do about that; empty where nothing helps."""
 
     @property

@@ -47,8 +47,8 @@ class Frame:
     language: Language = Language.NATIVE
 
 
-class Witness(Enum):
-    """Who says what an argument of an MPI call is."""
+class ArgumentEvidence(Enum):
+    """Where an argument of an MPI call is known from."""
 
     CALLEE = "kept by the MPI"
     CALLER = "computed by the caller"
@@ -63,7 +63,7 @@ class Argument(NamedTuple):
     """Of the parameter, as the MPI standard's C binding has it: "source", "tag", "comm"."""
     value: int
     """As C has it: an int is signed, a pointer is not; a handle is 4 bytes in MPICH, a pointer in Open MPI."""
-    witness: Witness
+    evidence: ArgumentEvidence
     reread: bool = False
     """Whether it rests on memory that was read after the stop, when the call's frame was still as it had been."""
     called: str = ""
@@ -164,7 +164,7 @@ class Sample:
     stacks: tuple[CallStack, ...] | Hidden
     """The main thread's first, then those of other threads that are inside MPI, then those of threads outside MPI that
     might call it, one for each place. Hidden where they can't be told, or weren't asked for."""
-    went_on: bool = False
+    progressed: bool = False
     """Whether the rank was seen to go on since the sample before, while it ran: the frame of an MPI call that it was in
     then changed meanwhile. False also where nobody could watch."""
     watched: bool = False
@@ -223,7 +223,7 @@ class JobProcess:
     state: RankState
     why: str
     """A sentence: what is in the way of reading it, empty where nothing is."""
-    way_out: str
+    remedy: str
     """What to do about that; empty where nothing helps."""
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
@@ -231,7 +231,7 @@ class JobProcess:
     """Oldest first; empty unless it is before the end of MPI_Init."""
     test: str = ""
     """The test that it is in, as pytest has it in PYTEST_CURRENT_TEST: "tests/test_halo.py::test_swap (call)"."""
-    passes: bool = False
+    transient: bool = False
     """Whether the next sample may well show what the last one could not read: its memory contradicted itself, as
     it does while a call changes it."""
 
@@ -258,7 +258,7 @@ class Job:
     """Its PID."""
     stopped: bool
     """Whether the ranks stood still while they were read; else what they say may not fit together."""
-    pause: float
+    stop_time: float
     """Seconds for which the job stood still, the longest of all samples."""
     interval: float
     """Seconds between two samples; 0 with one."""
@@ -268,9 +268,9 @@ class Job:
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
     """Whether the kernel was asked to count who leaves an MPI call between two samples; False with --no-count."""
-    apart: float = 0.0
+    stop_skew: float = 0.0
     """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
-    ranks were stopped further apart. 0 where one machine was read."""
+    ranks were stopped at times further apart. 0 where one machine was read."""
 
     launcher_waits: str = ""
     """What its launcher waits for though all ranks have exited: the end of a sentence; empty where nothing is seen."""

@@ -27,13 +27,13 @@ class Hidden:
     """Stands where something couldn't be looked at: never to be shown as empty."""
 
     reason: str
-    way_out: str = ""
+    remedy: str = ""
     """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
 
     @classmethod
     def by(cls, error: MqsError) -> Hidden:
         """Return what an error hides."""
-        return cls(str(error), error.way_out if isinstance(error, NoInformation) else error.help)
+        return cls(str(error), error.remedy if isinstance(error, NoInformation) else error.help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class QueueSnapshot:
     """Set when the queue can't be seen at all."""
     broken: str | None = None
     """Set when the list breaks off after ``operations``: what happened there."""
-    way_out: str = ""
+    remedy: str = ""
     """What to do to see the rest; empty where nothing helps."""
 
 
@@ -59,7 +59,7 @@ class CommunicatorSnapshot:
     """The MPI_COMM_WORLD ranks of its local group."""
     queues: tuple[QueueSnapshot, ...]
     """In the order of abi.Queue: sends, receives, unexpected messages."""
-    told: Label | None = None
+    reported: Label | None = None
     """What libmqs tells of its name beyond the field; None where the field says it all, or is all there is."""
     handle: int = 0
     """Its MPI_Comm, as the program has it; 0 where it isn't known."""
@@ -67,7 +67,7 @@ class CommunicatorSnapshot:
     @property
     def label(self) -> Label:
         """What it is called."""
-        return self.told or read_marks(self.communicator.name)
+        return self.reported or read_marks(self.communicator.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Snapshot:
     """The rank in MPI_COMM_WORLD, None when the library doesn't know."""
     communicators: tuple[CommunicatorSnapshot, ...]
     core: CoreView
-    pause: float
+    stop_time: float
     """Seconds for which the process stood still."""
     reads: int
     bytes_read: int

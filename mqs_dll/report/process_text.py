@@ -62,7 +62,7 @@ def _heading(snapshot: Snapshot) -> RenderableType:
 
 def _pause(snapshot: Snapshot) -> str:
     """Return for how long the process was stopped; empty for a core file, and for one that ran all the time."""
-    return f"stopped for {snapshot.pause * 1000:.1f} ms: " if snapshot.pause else ""
+    return f"stopped for {snapshot.stop_time * 1000:.1f} ms: " if snapshot.stop_time else ""
 
 
 # ---------------------------------------------------------------- communicators

@@ -1,7 +1,7 @@
-"""What the MPI calls that threads are in say of themselves: their arguments, as those of the job.
+"""The arguments of the MPI calls that threads are in, in terms of the job.
 
-Beside the queues they are a second witness. Where a queue has the operation of a call, both have to agree, else neither
-is believed; where none has it, the call's own words stand for it.
+Beside the queues they are a second source. Where a queue has the operation of a call, both have to agree, or neither is
+believed. Where no queue has it, the arguments stand for it.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _may_be(queued: Pending, called: Pending, made_by: Iterable[str]) -> bool:
         and queued.status is not Status.COMPLETE
         and not queued.words.internal
         and not queued.words.cancelled
-        and not queued.words.held
+        and not queued.words.matched_message
         and queued.words.probe == called.words.probe
         and any(calls.may_be_made_by(queued.words.calls, name) for name in made_by)
     )

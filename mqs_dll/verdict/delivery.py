@@ -66,7 +66,7 @@ def _envelope(need: Need) -> Envelope | None:
     """Return the envelope of the message that a need is done with by its match; None where there is none."""
     pending = need.pending
     of_message = need.kind in (WaitKind.SEND, WaitKind.RECEIVE) and need.satisfied is Evidence.YES
-    if pending is None or not of_message or pending.words.held:
+    if pending is None or not of_message or pending.words.matched_message:
         return None
     if need.kind is WaitKind.SEND:
         return None if pending.peer is None else (pending.process, pending.peer, pending.channel, pending.tag)

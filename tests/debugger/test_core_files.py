@@ -130,7 +130,7 @@ def test_a_core_tells_what_the_live_process_told(cores: Cores, kind: str) -> Non
         assert (told.pid, told.program, told.global_rank) == (live.pid, live.program, rank)
         assert told.process_message == live.process_message
         assert told.communicators == live.communicators
-        assert told.pause == 0.0
+        assert told.stop_time == 0.0
         assert told.reads > 0
 
 
@@ -163,7 +163,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
     job = read_cores(
         [str(cores.directory / "gcore.*")], opener(), on_progress=lambda now, all_: done.append((now, all_))
     )
-    assert (job.source, job.sizes, job.stopped, job.pause) == ("core files", (RANKS,), False, 0.0)
+    assert (job.source, job.sizes, job.stopped, job.stop_time) == ("core files", (RANKS,), False, 0.0)
     assert job.mpi
     assert cores.live[0].process_message.startswith(job.mpi)
     assert [(process.world, process.rank) for process in job.processes] == [(0, rank) for rank in range(RANKS)]

@@ -422,7 +422,7 @@ def test_a_snapshot(vendor: DynamicLibrary, vendors: Path) -> None:
     assert [each.group for each in snapshot.communicators] == [(-1, 4, 8)] * 2
     assert [len(queue.operations) for queue in snapshot.communicators[0].queues] == [0, 2, 2]
     assert counts == [0, 1]
-    assert snapshot.pause > 0
+    assert snapshot.stop_time > 0
     assert snapshot.reads == snapshot.bytes_read // 4 > 0
 
 

@@ -332,7 +332,7 @@ def test_all_threads_stand_and_go_on(sleeper: subprocess.Popen[str]) -> None:
     with stopped(sleeper.pid) as stop_:
         assert states(sleeper.pid) == {"t"}
     wait_until(lambda: states(sleeper.pid) == {"S"})
-    assert stop_.pause > 0
+    assert stop_.stop_time > 0
 
 
 def test_threads_that_come_and_go(bench: Path) -> None:

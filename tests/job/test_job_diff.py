@@ -35,7 +35,7 @@ from tests.support.made_up_job import (
     unexpected,
 )
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "diff-schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "diff-schema-2.json").read_text())
 HALO = communicator("halo", (0, 1))
 
 
@@ -244,7 +244,7 @@ def test_what_cannot_be_seen_has_not_vanished(obstacle: str) -> None:
     for before, after in ((whole, unseen), (unseen, whole)):
         diff = difference(before, after)
         assert diff.operations == ()
-        assert [each.what for each in diff.sights] == ["receives"]
+        assert [each.what for each in diff.visibility] == ["receives"]
 
 
 # ---------------------------------------------------------------- printed
@@ -272,7 +272,7 @@ def test_of_very_many_lines_the_first_are_shown() -> None:
 
 
 def test_the_json_holds_to_its_schema() -> None:
-    """Every kind of difference, with names that are no UTF-8, is what diff-schema-1.json describes."""
+    """Every kind of difference, with names that are no UTF-8, is what diff-schema-2.json describes."""
     halo = communicator(b"caf\xe9", (0, 1))
     before = job(rank(0, receive(1, 7), send(1, on=halo)), rank(1, call="MPI_Recv"), rank(2), title="a\udce9")
     after = job(rank(0, receive(1, 7, status=Status.COMPLETE), hidden=[Queue.UNEXPECTED], pid=5), rank(1), gone(2))

@@ -152,7 +152,7 @@ def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_no_job(tmp_path: P
     """Where there is memory enough, too: a job unpacks to some twenty times."""
     path = tmp_path / "job.gz"
     with gzip.open(path, "wb") as file:
-        file.write(b'{"format": "mqs-job/1", "job": ')
+        file.write(b'{"format": "mqs-job/2", "job": ')
         for _ in range(100):
             file.write(b" " * 1_000_000)
     with pytest.raises(SavedFileError, match="unpacks to more than 300 times its size"):

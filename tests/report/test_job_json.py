@@ -35,8 +35,8 @@ from mqs_dll.verdict.results import (
 from tests.support.made_up_job import ANY, communicator, given, gone, job, note, rank, receive, send, stack, unexpected
 
 REPORT = Path(mqs_dll.report.__file__).parent
-SCHEMA = json.loads((REPORT / "job-schema-1.json").read_text())
-SNAPSHOT_SCHEMA = json.loads((REPORT / "schema-1.json").read_text())
+SCHEMA = json.loads((REPORT / "job-schema-2.json").read_text())
+SNAPSHOT_SCHEMA = json.loads((REPORT / "schema-2.json").read_text())
 
 EVIL = 'a,"b"\r\nc\x1b[31m\udce9'
 """A name with everything that JSON, CSV or a terminal could trip over."""
@@ -74,7 +74,7 @@ def a_job() -> Job:
         rank(1, send(0, 8, length=1 << 40), unexpected(0, -16), note("3 messages"), program="@ring"),
         rank(2, program=EVIL, host=EVIL),
         gone(3),
-        rank(4, state=RankState.UNREADABLE, why=EVIL, way_out="detach the debugger", pid=0),
+        rank(4, state=RankState.UNREADABLE, why=EVIL, remedy="detach the debugger", pid=0),
         title=EVIL,
     )
 
@@ -113,10 +113,10 @@ def as_json(**options: Any) -> Any:
 
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_the_json_holds_to_its_schema(snapshots: bool) -> None:
-    """With snapshots and without, the document is what job-schema-1.json describes, and nothing more."""
+    """With snapshots and without, the document is what job-schema-2.json describes, and nothing more."""
     document = as_json(snapshots=snapshots)
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    assert document["schema"] == "mqs-job-report/1"
+    assert document["schema"] == "mqs-job-report/2"
 
 
 def test_the_schema_knows_every_word() -> None:

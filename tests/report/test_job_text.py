@@ -374,7 +374,7 @@ def test_every_rank_is_shown_on_demand() -> None:
 
 def test_an_unread_rank_is_never_shown_as_idle() -> None:
     """A rank that could not be read says so in the table, whatever else is said of it, and below it says why."""
-    refused = rank(1, state=RankState.UNREADABLE, why="it belongs to another user", way_out="Run as root.")
+    refused = rank(1, state=RankState.UNREADABLE, why="it belongs to another user", remedy="Run as root.")
     read = job(rank(0), refused, gone(2, "it exited"))
     verdict = verdict_of(read, activities=[COMPUTES, COMPUTES, COMPUTES])
     assert ranks_table(read, verdict)[:2] == [["1", "not read", "ring.c:42"], ["2", "exited", "ring.c:42"]]
@@ -410,7 +410,7 @@ def test_what_is_hidden_in_a_rank_that_was_read_is_said() -> None:
 
 def test_what_is_odd_about_a_rank_that_was_read_is_said() -> None:
     """A rank that was read, but not whole or not as expected, says why."""
-    read = job(rank(0), rank(1, why="its core file is cut off", way_out="Raise ulimit -c."))
+    read = job(rank(0), rank(1, why="its core file is cut off", remedy="Raise ulimit -c."))
     shown = printed(text.render(read, verdict_of(read)))
     assert "  rank 1: its core file is cut off\n    Raise ulimit -c.\n" in shown
 
@@ -475,7 +475,7 @@ def test_every_text_from_outside_is_escaped(everything: bool) -> None:
     ranks = [
         rank(0, call=EVIL, where=f"{EVIL}:1", host=EVIL, program=EVIL),
         rank(1, stacks=Hidden(EVIL, f"{EVIL}2")),
-        rank(2, state=RankState.UNREADABLE, why=EVIL, way_out=f"{EVIL}2"),
+        rank(2, state=RankState.UNREADABLE, why=EVIL, remedy=f"{EVIL}2"),
     ]
     read = job(*ranks, title=EVIL, mpi=EVIL)
     verdict = verdict_of(

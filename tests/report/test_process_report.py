@@ -69,7 +69,7 @@ def snapshot_of(
         global_rank=2,
         communicators=communicators or (CommunicatorSnapshot(record, (2, 3, 4), queues()),),
         core=core or CoreView(),
-        pause=0.0123,
+        stop_time=0.0123,
         reads=33,
         bytes_read=4096,
     )
@@ -271,7 +271,7 @@ def test_a_narrow_terminal_loses_nothing() -> None:
 # ---------------------------------------------------------------- JSON
 
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-2.json").read_text())
 EVERYTHING = snapshot_of(
     CommunicatorSnapshot(Communicator(0xFFFF_FFFF_FFFF_FF01, 1, 3, b"caf\xe9"), (2, -1), queues(None, (RECEIVE,))),
     CommunicatorSnapshot(

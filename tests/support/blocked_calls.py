@@ -26,7 +26,7 @@ class Told(NamedTuple):
     name: str
     true: int
     told: int | None
-    witness: str
+    evidence: str
     """Who told; empty where nobody did."""
     seconds: float
     """What following the call's stack took."""
@@ -55,8 +55,8 @@ def blocked_calls(compiler: Compiler, mpi: Mpi, transport: Transport) -> list[To
                 stack, seconds = looks.inside(call)
                 for name, value in true.items():
                     argument = stack.argument(name)
-                    witness = argument.witness.name if argument else ""
-                    found.append(Told(call, name, value, argument and argument.value, witness, seconds))
+                    evidence = argument.evidence.name if argument else ""
+                    found.append(Told(call, name, value, argument and argument.value, evidence, seconds))
                 (job.directory / f"go.{number}").touch()
     return found
 

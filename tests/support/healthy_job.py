@@ -196,7 +196,7 @@ class HealthyJob:
             *shown,
             stacks=[stack],
             watched=was_inside and watched,
-            went_on=was_inside and moved,
+            progressed=was_inside and moved,
             earlier=earlier,
         )
 

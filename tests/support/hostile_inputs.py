@@ -126,7 +126,7 @@ def saved_window(folder: Path) -> None:
     _verdict(json.dumps(document).encode(), folder)
 
 
-_BEGIN = b'{"format": "mqs-job/1", "job": '
+_BEGIN = b'{"format": "mqs-job/2", "job": '
 
 
 def saved_brackets(folder: Path) -> None:

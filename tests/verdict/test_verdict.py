@@ -15,6 +15,7 @@ from mqs_dll.job.records import (
     FILE_LOCK,
     MUTEX,
     Argument,
+    ArgumentEvidence,
     CallStack,
     Frame,
     Halt,
@@ -22,7 +23,6 @@ from mqs_dll.job.records import (
     Lock,
     RankState,
     Start,
-    Witness,
 )
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.verdict.analysis import Analysis
@@ -293,8 +293,8 @@ def asking(number: int, *looks: str | None, **facts: Any) -> Rank:
 @pytest.mark.parametrize("looks", [("a", "a"), ("a", None, "a"), ("a", "a", None)])
 def test_who_asks_for_the_same_again_and_again_is_suspected_to_wait_for_it(looks: Sequence[str | None]) -> None:
     """In the same call, from the same place, and elsewhere at most outside MPI; that it came back is no progress."""
-    for went_on in (False, True):
-        verdict = conclude(job(asking(0, *looks, went_on=went_on), still(1, receive(0), call="MPI_Recv")))
+    for progressed in (False, True):
+        verdict = conclude(job(asking(0, *looks, progressed=progressed), still(1, receive(0), call="MPI_Recv")))
         found = the(verdict, Cause.CYCLE)
         assert (found.certainty, verdict.outcome) == (Certainty.SUSPECTED, Outcome.SUSPECTED)
         assert found.advice.endswith("Rank 0 asks by MPI_Test again and again, and may stop asking.")
@@ -310,7 +310,7 @@ def test_a_thread_that_only_asks_is_no_progress_of_one_that_waits(asks: Sequence
         return rank(0, receive(1, tag=7), stacks=[waits, asking], **facts)
 
     before, after = asks
-    asking = look(after, went_on=before is not None, earlier=look(before))
+    asking = look(after, progressed=before is not None, earlier=look(before))
     verdict = conclude(job(asking, still(1, receive(0), call="MPI_Recv")))
     assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
 
@@ -647,7 +647,7 @@ def test_a_python_rank_outside_mpi_has_its_function() -> None:
 
 def test_a_peer_that_was_not_read_proves_nothing() -> None:
     """It may be about to send; that it wasn't read is said twice: as what is waited for, and why."""
-    unread = rank(1, state=RankState.UNREADABLE, why="no permission", way_out="run as the job's user")
+    unread = rank(1, state=RankState.UNREADABLE, why="no permission", remedy="run as the job's user")
     verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), unread))
     assert verdict.outcome is Outcome.SUSPECTED
     sentences = [finding.sentence for finding in verdict.findings if finding.cause is Cause.NOT_READ]
@@ -987,7 +987,7 @@ def test_a_nonblocking_collective_needs_all_its_parts() -> None:
 def test_a_request_is_not_among_hidden_blocking_sends() -> None:
     """Where other sends may be missing, what MPI_Wait waits for may be one of these."""
     blocking = phrases.unseen(phrases.BLOCKING_SENDS, "the stack has them")
-    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    one = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),)
     for why, whole in ((blocking, [0, 1]), (phrases.unseen("sends", "the stack has them"), [])):
         hidden = {Queue.SENDS: why}
         ranks = (
@@ -1001,7 +1001,7 @@ def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> No
     """Whatever its sender does; one sample may just have come between the message and the end of the call."""
     text = (IRECV, phrases.request(0x11), phrases.FORGOTTEN())
     got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=text)
-    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    one = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),)
     verdict = conclude(job(still(0, got, call="MPI_Wait", arguments=one), moving(1)))
     finding = the(verdict, Cause.FORGOTTEN)
     assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0,))
@@ -1257,7 +1257,7 @@ def test_a_rank_that_was_seen_to_go_on_between_the_looks_is_not_stuck() -> None:
     """Both samples are equal in everything, but somebody watched it meanwhile."""
     plain = job(still(0, receive(1), call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
     first, second = plain.processes
-    seen = replace(first, samples=(first.samples[0], replace(first.samples[1], went_on=True)))
+    seen = replace(first, samples=(first.samples[0], replace(first.samples[1], progressed=True)))
     assert conclude(replace(plain, processes=(seen, second))).outcome is Outcome.NOTHING_STUCK
 
 
@@ -1488,7 +1488,7 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_others_pass_on_in_
     facts: dict[str, dict[str, Any]] = {
         "stands": {"call": "MPI_Allreduce"},
         "left it": {"call": None},
-        "goes on": {"call": "MPI_Allreduce", "went_on": True},
+        "goes on": {"call": "MPI_Allreduce", "progressed": True},
         "is called back": {"stacks": [callback]},
     }
     ranks = still(0, call="MPI_Allreduce"), still(1, receive(0), call="MPI_Recv"), rank(2, earlier=inside, **facts[how])

@@ -17,7 +17,7 @@ from mqs_dll.verdict.delivery import MAX_PARTITIONED_SIZE, MAX_SIZE
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict
 from tests.support.made_up_job import IRECV, RECV, Pending, Rank, communicator, given, job, rank, receive, send, stack
 
-HELD = (phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD),)
+HELD = (phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE),)
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:

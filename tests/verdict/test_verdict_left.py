@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue, Status
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict
 from tests.support.made_up_job import SEND, Pending, Rank, collective, given, job, rank, receive, send, unexpected
@@ -16,7 +16,7 @@ from tests.support.made_up_job import SEND, Pending, Rank, collective, given, jo
 CALL = "MPI_Alltoallw"
 MPICH = "MPICH 4.3.2, ch4:ofi (shared memory)"
 COUNTS = tuple(
-    Argument(name, 0x7FFC_0000 + 16 * number, Witness.CALLER, elements=(4, 4, 4))
+    Argument(name, 0x7FFC_0000 + 16 * number, ArgumentEvidence.CALLER, elements=(4, 4, 4))
     for number, name in enumerate(("sendcounts", "recvcounts"))
 )
 SENT = send(0, -15, status=Status.COMPLETE, text=(SEND, phrases.COLLECTIVE(CALL)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mqs_dll.contract import phrases
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
@@ -50,7 +50,7 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
     # all have the one handle that in_wait() writes, but for the collective's, which no queue has
     handles = {Does.ANY: (0x5561,)}.get(does, ())
     name = "request" if call == "MPI_Wait" else "array_of_requests"
-    given = (Argument(name, 0x7FFC_0000, Witness.BOTH, elements=handles),)
+    given = (Argument(name, 0x7FFC_0000, ArgumentEvidence.BOTH, elements=handles),)
     before = made_up.rank(process, *shown, call=call, arguments=given)
     return made_up.rank(process, *shown, call=call, arguments=given, earlier=before)
 

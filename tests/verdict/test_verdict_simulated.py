@@ -151,7 +151,7 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
 
 def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all_ranks_go_on() -> None:
     """Whatever the schedule: each rank has left a call or come to one since the first sample, and none has ended."""
-    went_on = 0
+    progressed = 0
     for seed in range(SEED, SEED + JOBS):
         numbers = random.Random(seed)
         state, mpi = healthy(numbers), Mpi(numbers.randrange(2))
@@ -171,8 +171,8 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
         ends = any(thread.call is not None and thread.call.is_end for thread in state.threads)
         if moved == {*state.ranks} and not ends:
             assert outcome is Outcome.NOTHING_STUCK, seed
-            went_on += 1
-    assert went_on > JOBS // 20
+            progressed += 1
+    assert progressed > JOBS // 20
 
 
 def test_every_program_without_a_mistake_ends() -> None:

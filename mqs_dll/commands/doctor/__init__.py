@@ -6,6 +6,6 @@ It asks the library side and the debugger side alike, so it composes both.
 - ``diagnosis``: what was found out, as records
 - ``process``: looks at a live process
 - ``library``: looks at a file
-- ``advice``: finds what would mend what they lack
+- ``advice``: finds the remedies for what they lack
 - ``report``: text and JSON
 """

@@ -26,7 +26,7 @@ class ProcessFacts(NamedTuple):
     """Its name, as the kernel has it."""
     global_rank: int | None
     """The rank in MPI_COMM_WORLD, None when it can't be known."""
-    pause: float | None
+    stop_time: float | None
     """Seconds for which it stood still; None when it was not stopped."""
 
 
@@ -51,7 +51,7 @@ class Limitation(NamedTuple):
     """Why something can't be seen, or not wholly, on some communicators."""
 
     reason: str
-    way_out: str
+    remedy: str
     """What would make it visible; empty where nothing would."""
     communicators: tuple[bytes, ...]
     """Their names."""
@@ -65,7 +65,7 @@ class Capability(NamedTuple):
     obstacles: tuple[Limitation, ...]
 
 
-class Mend(NamedTuple):
+class Remedy(NamedTuple):
     """What a user can do."""
 
     what: str
@@ -82,7 +82,7 @@ class Diagnosis(NamedTuple):
     """The file of the MPI's library; None where it can't be told."""
     refused_profiles: tuple[str, ...]
     """Sentences: which of the user's files are no profiles, and why."""
-    mends: tuple[Mend, ...]
+    remedies: tuple[Remedy, ...]
     process: ProcessFacts | None = None
     file: FileFacts | None = None
     rungs: tuple[Rung, ...] = ()

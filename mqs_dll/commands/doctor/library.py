@@ -42,7 +42,7 @@ def diagnose(path: Path) -> Diagnosis:
         checks=recognition.checks,
         refusals=recognition.refusals,
         refused_profiles=refused,
-        mends=advice.mends((), profile, refused, calibrate, no_layout=not recognition.complete),
+        remedies=advice.remedies((), profile, refused, calibrate, no_layout=not recognition.complete),
     )
 
 

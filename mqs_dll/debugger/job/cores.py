@@ -174,4 +174,4 @@ def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
 
 def _unread(process: JobProcess, error: MqsError) -> JobProcess:
     obstacle = explain(error)
-    return replace(process, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+    return replace(process, state=obstacle.state, why=obstacle.why, remedy=obstacle.remedy)

@@ -167,7 +167,7 @@ class LiveRank:
         self._failure = error
 
     @property
-    def passes(self) -> bool:
+    def transient(self) -> bool:
         """As JobProcess has it, of the last sample."""
         if self.snapshot is not None:
             return self.snapshot.is_broken
@@ -176,7 +176,7 @@ class LiveRank:
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last sample read nothing; ask when no process is stopped any more."""
         if self.found.state is not None:
-            return Obstacle(self.found.state, self.found.why, self.found.way_out)
+            return Obstacle(self.found.state, self.found.why, self.found.remedy)
         assert self._failure is not None
         obstacle = explain(self._true_cause(self._failure))
         if obstacle.state is RankState.EXITED:  # for good: its PID may be given to another process

@@ -89,7 +89,7 @@ def sample_on(
         doubtful is not None
         and len(taken) < samples + MAX_MORE
         and (
-            any(process.passes for process in taken[-1].processes)
+            any(process.transient for process in taken[-1].processes)
             or _has_just_ended(taken)
             or doubtful(_merge(taken, interval))
         )
@@ -154,10 +154,10 @@ class JobReader(Closes):
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),
             launcher=self._found.launcher,
             stopped=how.stop,
-            pause=ranks.pause,
+            stop_time=ranks.stop_time,
             interval=0.0,
             counted=how.count,
-            apart=ranks.apart,
+            stop_skew=ranks.stop_skew,
             sizes=sizes,
             processes=complete,
             launcher_waits=waits_for_writers(Processes(), launcher) if is_over and launcher is not None else "",
@@ -234,7 +234,7 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
         alone = all(each.samples and world_size(each.samples[0].snapshot) == 1 for each in (process, other))
         claims = IS_ALONE if alone else f"says that it is rank {process.rank}, and so does"
         why = f"process {process.pid}{where} {claims} process {other.pid}{there}"
-        yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
+        yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, remedy="", samples=())
 
 
 def _complete(processes: Iterable[JobProcess], found: FoundJob, sizes: Sequence[int | None]) -> Iterator[JobProcess]:
@@ -261,8 +261,8 @@ def _missing(
             state, why = RankState.EXITED, f"rank {rank} was started {here} and has exited"
         else:
             state, why = RankState.UNREADABLE, f"rank {rank} is not {here}: it runs on another, or has exited"
-        why, way_out = ("; ".join((why, *found.lost)), found.way_out) if not world.here else (why, "")
-        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, way_out, ())
+        why, remedy = ("; ".join((why, *found.lost)), found.remedy) if not world.here else (why, "")
+        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, remedy, ())
 
 
 # ---------------------------------------------------------------- several samples
@@ -281,8 +281,8 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
     return replace(
         last,
         taken=jobs[0].taken,
-        pause=max(job.pause for job in jobs),
-        apart=max(job.apart for job in jobs),
+        stop_time=max(job.stop_time for job in jobs),
+        stop_skew=max(job.stop_skew for job in jobs),
         interval=interval if len(jobs) > 1 else 0.0,
         processes=tuple(
             replace(each, samples=samples[each.identity])

@@ -59,7 +59,7 @@ def put_together(ranks: Sequence[RankRead], *, title: str, source: str, taken: s
         mpi=next((each.mpi for each in ranks if each.mpi), ""),
         launcher=None,
         stopped=stopped,
-        pause=0.0,
+        stop_time=0.0,
         interval=0.0,
         sizes=sizes,
         processes=tuple(_processes(worlds, sizes, absent)),

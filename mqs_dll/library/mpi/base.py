@@ -8,7 +8,7 @@ Checklist for a new MPI:
 4. ``attach`` asks for every address anew: it is that in one process. It refuses with a reason before MPI_Init and
    after MPI_Finalize, and believes no layout whose invariants don't hold in this process.
 5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
-   made up; what can't be seen raises NoInformation with the transport's name and the way out.
+   made up; what can't be seen raises NoInformation with the transport's name and the remedy.
 6. Receives in matching order, unexpected messages in the order in which a receive finds them.
 7. Programs under tests/programs run on it unchanged, and rows in docs/support-matrix.md.
 """

@@ -85,9 +85,9 @@ def _stop(job: Job) -> str:
         return "the ranks ran while they were read: what they say may not fit together"
     if job.processes and all(process.state is RankState.EXITED for process in job.processes):
         return "all of its ranks have exited"
-    return f"the ranks were stopped for {job.pause * 1000:.1f} ms{_apart(job)}, and go on as before"
+    return f"the ranks were stopped for {job.stop_time * 1000:.1f} ms{_apart(job)}, and go on as before"
 
 
 def _apart(job: Job) -> str:
     """Return how far apart the nodes stopped; nothing where one was read."""
-    return f" (all nodes within {job.apart * 1000:.1f} ms)" if job.apart else ""
+    return f" (all nodes within {job.stop_skew * 1000:.1f} ms)" if job.stop_skew else ""

@@ -64,7 +64,7 @@ class Mismatches:
 
     def _waits(self, receive: Pending) -> bool:
         pending = receive.queue is Queue.RECEIVES and receive.status is Status.PENDING
-        return pending and receive.match is None and not receive.words.held
+        return pending and receive.match is None and not receive.words.matched_message
 
     def _loose(self, receiver: int) -> list[Pending]:
         """Return the messages to a process that nothing has matched: those that arrived, and sends that did not yet."""

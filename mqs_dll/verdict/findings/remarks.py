@@ -125,9 +125,9 @@ def of_unread(case: Case) -> Iterator[Finding]:
     by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for index, process in enumerate(case.analysis.job.processes):
         if process.state is RankState.UNREADABLE:
-            by_reason[without_node(process), process.way_out].append(index)
-    for (alike, way_out), processes in by_reason.items():
+            by_reason[without_node(process), process.remedy].append(index)
+    for (alike, remedy), processes in by_reason.items():
         why = alike if len(processes) > 1 else case.analysis.job.processes[processes[0]].why
         reason = f": {visible(why)}" if why else "."
         sentence = f"{case.names.ranks(processes)} could not be read{reason}"
-        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), processes)
+        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(remedy), processes)

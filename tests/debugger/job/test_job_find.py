@@ -253,7 +253,7 @@ def test_the_launchers_table(tmp_path: Path) -> None:
             host="far.example.org",
             state=RankState.UNREADABLE,
             why="rank 1 runs on far.example.org, and only the processes of this machine were read",
-            way_out="without --here `mqs job` reads other machines too (docs/clusters.md)",
+            remedy="without --here `mqs job` reads other machines too (docs/clusters.md)",
         )
         assert (gone.state, gone.why) == (RankState.EXITED, "rank 2 (process 4194305) has exited")
         assert found.worlds == (FoundWorld(3, False),)

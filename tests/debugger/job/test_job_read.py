@@ -113,7 +113,7 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
     assert {(each.world, each.state, each.why) for each in job.processes} == {(0, RankState.READ, "")}
     assert (job.sizes, job.stopped, job.interval, job.launcher) == ((RANKS,), True, 0.01, found.launcher)
     assert job.mpi.startswith(MPIS[name].product)
-    assert 0 < job.pause < 60
+    assert 0 < job.stop_time < 60
     for process in job.processes:
         first, second = process.samples
         assert (first.at, second.at > 0) == (0.0, True)
@@ -122,7 +122,7 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
         assert first.stacks[0].call is None, "it sleeps outside MPI"
     assert done == [(rank, RANKS) for rank in range(RANKS)] * 2
     assert outcomes(moving) == outcomes(job)
-    assert (moving.stopped, moving.pause) == (False, 0.0)
+    assert (moving.stopped, moving.stop_time) == (False, 0.0)
     assert all(isinstance(each.samples[0].stacks, Hidden) for each in moving.processes)
 
 
@@ -209,7 +209,7 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
         pids = [truth["pid"] for truth in running_job.wait_until_ready()]
         job = read_job(find_job(running_job.launcher.pid), open_core, samples=2, interval=0.3)
     assert watched == [(pids, 0.3, True)]
-    assert [[sample.went_on for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
+    assert [[sample.progressed for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
 
 
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
@@ -263,7 +263,7 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
     for job in (stopped_job, running_job):
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert "failed: ZeroDivisionError: by zero" in job.processes[1].why
-        assert job.processes[1].way_out == InternalError.help
+        assert job.processes[1].remedy == InternalError.help
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_rank_that_runs_under_another_debugger(compiler: Compiler) -> None:
         job = read_job(found, open_core)
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert f"held by another debugger, process {child.pid}" in job.processes[1].why
-        assert job.processes[1].way_out == AlreadyTracedError.help
+        assert job.processes[1].remedy == AlreadyTracedError.help
 
 
 @pytest.mark.parametrize("name", KINDS[:1])
@@ -366,7 +366,7 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
     assert is_frozen == str(file)
     assert isinstance(job.processes[1].samples[-1].stacks, Hidden) == (version == 1)
     assert job.processes[1].samples[-1].snapshot.communicators == job.processes[1].samples[0].snapshot.communicators
-    assert job.pause < 1.0
+    assert job.stop_time < 1.0
     (finding,) = (each for each in conclude(job).findings if each.cause is Cause.STOPPED)
     assert finding.sentence.startswith("Rank 1 is frozen by its cgroup")
     assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
@@ -407,7 +407,7 @@ def test_what_is_half_changed_is_looked_at_again(
         assert [len(process.samples) for process in job.processes] == [4, 1, 4]
         failures[:] = [TargetReadError(0, 72)] * 99
         still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
-    assert (still.processes[1].state, still.processes[1].passes) == (RankState.UNREADABLE, True)
+    assert (still.processes[1].state, still.processes[1].transient) == (RankState.UNREADABLE, True)
     assert len(still.processes[0].samples) == 2 + MAX_MORE
 
 
@@ -558,7 +558,7 @@ def test_one_that_is_gone_leaves_the_others_stopped(sleepers: list[subprocess.Po
         fail_while_they_stand()
     assert {pid: type(error) for pid, error in stop_.failures.items()} == {4194305: NoSuchProcessError}
     assert all(states(pid) <= RUNNING for pid in pids)
-    assert stop_.pause > 0
+    assert stop_.stop_time > 0
 
 
 @pytest.mark.parametrize("step", [1, 13, 24])

@@ -105,7 +105,7 @@ def test_nothing_of_what_was_read_is_lost_in_folding() -> None:
     received = (receive(ANY, tag=ANY), unexpected(1), unexpected(2, tag=3))
     ranks = [
         made(0, *received, call="MPI_Recv", arguments=given(source=ANY)),
-        made(1, call="MPI_Barrier", went_on=True, halt=Halt("SIGSTOP")),
+        made(1, call="MPI_Barrier", progressed=True, halt=Halt("SIGSTOP")),
         made(2, stacks=Hidden("no reason", "none")),
         made(3, hidden=[Queue.SENDS], windows=[]),
         made(None, program="\udcff", state=RankState.UNREADABLE, why="why"),
@@ -163,7 +163,7 @@ def test_what_no_agent_has_read_is_refused(spoil: Callable[[dict[str, Any]], obj
     [
         [1001, {"all": {}}],
         [0, {"kinds": [], "of": [{"each": []}] * 1000}],
-        [400, {"of": {"queue": {"all": "sends"}, "operations": {"all": []}, "way_out": {"all": ""}}}],
+        [400, {"of": {"queue": {"all": "sends"}, "operations": {"all": []}, "remedy": {"all": ""}}}],
     ],
 )
 def test_columns_that_stand_for_more_values_than_any_are_refused(
@@ -493,7 +493,7 @@ def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[obje
         "endless": ["endless"],
         "grows": [wire.GREETING, "endless"],
         "other": [wire.GREETING, answer("stop", 7)],
-        "acknowledges": [wire.GREETING, answer("hold")],
+        "acknowledges": [wire.GREETING, answer("keep_alive")],
         "refuses": [wire.GREETING, {"to": "it", "failed": "no", "help": "try"}],
     }
     agents, heard = talk(told), {}
@@ -534,7 +534,7 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
             node: [
                 wire.GREETING,
                 answer("find", wire.write(wire.NodeParts((parts[node],), ()))),
-                answer("tell", documents[node]),
+                answer("report", documents[node]),
             ]
             for node in told
         }

@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.stop import stopped
-from mqs_dll.job.records import CallStack, Witness
+from mqs_dll.job.records import ArgumentEvidence, CallStack
 from mqs_dll.job.snapshot import Hidden
 from tests.support.random_programs.library import FUNCTIONS, library
 from tests.support.random_programs.program import HELPERS, THROWER, program
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     name: str
     true: int
     told: int | None
-    witness: Witness | None
+    evidence: ArgumentEvidence | None
 
     @property
     def is_wrong(self) -> bool:
@@ -138,7 +138,7 @@ def _compare(made: Program, process: LiveProcess, stack: CallStack) -> list[Outc
         true = int.from_bytes(data[8 * number : 8 * number + 8], "little", signed=kind == "i")
         told = stack.argument(name)
         found.append(
-            Outcome(made.options, stack.call, name, true, told.value if told else None, told.witness if told else None)
+            Outcome(made.options, stack.call, name, true, told.value if told else None, told.evidence if told else None)
         )
     return found
 

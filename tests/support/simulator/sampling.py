@@ -10,7 +10,7 @@ from enum import Enum
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Status
 from mqs_dll.contract.phrases import How, made_by, received_by
-from mqs_dll.job.records import Argument, CallStack, Frame, Job, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack, Frame, Job
 from tests.support import made_up_job as made_up
 from tests.support.simulator.programs import ANY, Comm, Complete, Compute, Join
 from tests.support.simulator.running import Mpi
@@ -90,7 +90,7 @@ class Sampler:
             ],
             host=f"node{rank if self.on_nodes else 0}",
             watched=bool(before),
-            went_on=moved,
+            progressed=moved,
             earlier=self.looks.get(rank),
         )
 
@@ -206,7 +206,9 @@ class Sampler:
             several = call.name.removeprefix("MPI_") not in ("Wait", "Test")
             name = "array_of_requests" if several else "request"
             return (
-                Argument(name, 0x7FFC_0000, Witness.BOTH, elements=tuple(_handle(each.number) for each in requests)),
+                Argument(
+                    name, 0x7FFC_0000, ArgumentEvidence.BOTH, elements=tuple(_handle(each.number) for each in requests)
+                ),
             )
         comm = call.comm
         if comm is None:

@@ -197,7 +197,7 @@ class _Builder:
             error = not_permitted(process.pid)
         except NoSuchProcessError as gone:
             return replace(rank, state=RankState.EXITED, why=str(gone))
-        return replace(rank, why=str(error), way_out=error.help)
+        return replace(rank, why=str(error), remedy=error.help)
 
     def _only_in_table(self, table: Sequence[ProcDesc], known: set[int | None]) -> Iterator[FoundRank]:
         """Yield the ranks that the launcher has listed but that weren't found among the processes of this machine."""
@@ -237,7 +237,7 @@ def _elsewhere_rank(rank: FoundRank) -> FoundRank:
         rank,
         state=RankState.UNREADABLE,
         why=f"rank {rank.rank} runs on {where}, and only the processes of this machine were read",
-        way_out="without --here `mqs job` reads other machines too (docs/clusters.md)",
+        remedy="without --here `mqs job` reads other machines too (docs/clusters.md)",
     )
 
 

@@ -156,9 +156,9 @@ class Agent(ExitStack):
             "open": self._open,
             "stop": self._stop,
             "read": self._read,
-            "hold": lambda message: None,
-            "go": self._go,
-            "tell": self._tell,
+            "keep_alive": lambda message: None,
+            "resume": self._resume,
+            "report": self._report,
             "watch": self._watch,
             "list_cores": self._list_cores,
             "read_core": self._read_core,
@@ -218,11 +218,11 @@ class Agent(ExitStack):
         self._check_not_alone()
         self._ranks.read()
 
-    def _go(self, message: Mapping[str, Any]) -> None:
+    def _resume(self, message: Mapping[str, Any]) -> None:
         self._check_not_alone()
         self._release()
 
-    def _tell(self, message: Mapping[str, Any]) -> Any:
+    def _report(self, message: Mapping[str, Any]) -> Any:
         return wire.write_processes(self._ranks.processes(float(message["at"])))
 
     def _watch(self, message: Mapping[str, Any]) -> None:

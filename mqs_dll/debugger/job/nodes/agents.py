@@ -32,8 +32,8 @@ from mqs_dll.job.records import JobProcess, RankState
 _GREET = CONNECT + 20.0
 _FIND = 30.0
 _OPEN = 60.0
-_GO = 10.0
-_TELL = 60.0
+_RESUME = 10.0
+_REPORT = 60.0
 _LATE = 5.0
 """Seconds that an agent has for a step; _LATE beyond what the step itself takes. Unless ranks stand, they begin anew
 when another agent answers: a thousand don't do that at once."""
@@ -105,8 +105,8 @@ class Agents(Closes):
             NodesError: ClusterShell isn't installed.
         """
         self.how = how
-        self.pause = 0.0
-        self.apart = 0.0
+        self.stop_time = 0.0
+        self.stop_skew = 0.0
         self._start_by = start
         self._on_reach = on_reach
         self.left_out: list[str] = []
@@ -262,25 +262,25 @@ class Agents(Closes):
             self._wait(
                 self._send({name: {"do": "stop"} for name in told}), self.how.limit.seconds * _OF_LIMIT, standing=True
             )
-            self.apart = time.monotonic() - began if len(told) > 1 else 0.0
+            self.stop_skew = time.monotonic() - began if len(told) > 1 else 0.0
             yield
         except KeyboardInterrupt:
             self.close()  # all at once: one that doesn't answer must not stand while we wait for it
             raise
         finally:
-            self._wait(self._send({name: {"do": "go"} for name in told}), _GO)
-            self.pause = time.monotonic() - began
+            self._wait(self._send({name: {"do": "resume"} for name in told}), _RESUME)
+            self.stop_time = time.monotonic() - began
 
     def read(self) -> None:
         """Read the ranks."""
         told = {node.name: {"do": "read"} for node in self._in_use() if node.refused is None}
         self._wait(
-            self._send(told), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _TELL, standing=self.how.stop
+            self._send(told), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _REPORT, standing=self.how.stop
         )
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run."""
-        told = {node.name: {"do": "tell", "at": at} for node in self._in_use() if node.refused is None}
+        told = {node.name: {"do": "report", "at": at} for node in self._in_use() if node.refused is None}
         read: dict[tuple[str, int], JobProcess] = {}
         jobs = self._jobs
 
@@ -290,7 +290,7 @@ class Agents(Closes):
                     raise DamagedError("has looked more than once")
                 read[name, process.pid] = process
 
-        self._wait(self._send(told), _TELL, take=take)
+        self._wait(self._send(told), _REPORT, take=take)
         assert self._found is not None
         return [self._process(rank, read.get((rank.host, rank.pid))) for rank in self._found.ranks]
 
@@ -307,11 +307,11 @@ class Agents(Closes):
 
     def _process(self, found: FoundRank, read: JobProcess | None) -> JobProcess:
         if found.state is not None:
-            return unread(found, found.state, found.why, found.way_out)
+            return unread(found, found.state, found.why, found.remedy)
         node = self._nodes[found.host]
         obstacle = node.lost or node.refused
         if obstacle is not None:
-            return unread(found, obstacle.state, obstacle.why, obstacle.way_out)
+            return unread(found, obstacle.state, obstacle.why, obstacle.remedy)
         who = f"process {found.pid} on {found.host}"
         if read is None:
             return unread(found, RankState.UNREADABLE, f"the agent says nothing of {who}")
@@ -386,7 +386,7 @@ class Agents(Closes):
     def _keep_holding(self, names: Iterable[str]) -> None:
         """Have nodes that have answered hold their ranks on: one that hears nothing for a while lets them go."""
         held = [name for name in names if self._nodes[name].lost is None]
-        self._carrier.send(held, b'{"do":"hold"}\n')
+        self._carrier.send(held, b'{"do":"keep_alive"}\n')
         for name in held:
             self._nodes[name].words += 1
 
@@ -408,7 +408,7 @@ class Agents(Closes):
             message = node.assembler.add(line)
             if message is None:
                 return
-            if message.get("to") == "hold" and node.words:
+            if message.get("to") == "keep_alive" and node.words:
                 node.words -= 1
                 return
             if message.get("to") != waiting.get(node.name):
@@ -457,8 +457,8 @@ def _damaged(name: str, error: DamagedError) -> Obstacle:
 
 
 def _refused(name: str, message: Mapping[str, Any]) -> Obstacle:
-    why, way_out = (str(message.get(key, ""))[:1000] for key in ("failed", "help"))
-    return Obstacle(RankState.UNREADABLE, f"the agent on {name}: {why}", way_out)
+    why, remedy = (str(message.get(key, ""))[:1000] for key in ("failed", "help"))
+    return Obstacle(RankState.UNREADABLE, f"the agent on {name}: {why}", remedy)
 
 
 def _gone(node: _Node, gone: Gone) -> Obstacle:
@@ -470,8 +470,8 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
     if gone.code == _NOT_FOUND or "mqs_dll" in said:
         return _unusable(f"libmqs can't be started on {node.name}: {said or 'there is no such command'}")
     if gone.code == _SSH_FAILED:
-        way_out = f"`ssh {node.name} true` must work without a password (docs/clusters.md)"
-        return Obstacle(RankState.UNREADABLE, f"{node.name} can't be reached: {said or 'ssh says nothing'}", way_out)
+        remedy = f"`ssh {node.name} true` must work without a password (docs/clusters.md)"
+        return Obstacle(RankState.UNREADABLE, f"{node.name} can't be reached: {said or 'ssh says nothing'}", remedy)
     return _unusable(f"the agent on {node.name} ended at once (exit code {gone.code}){f': {said}' if said else ''}")
 
 

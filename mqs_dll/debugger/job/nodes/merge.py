@@ -74,7 +74,7 @@ def merged(answers: Mapping[str, Answer], host: str, local: FoundJob | None) -> 
         members=local.members if local else frozenset(),
         nodes=tuple(answers),
         lost=(*(local.lost if local else ()), *lost_nodes(answers)),
-        way_out=next((obstacle.way_out for obstacle in lost if obstacle.way_out), local.way_out if local else ""),
+        remedy=next((obstacle.remedy for obstacle in lost if obstacle.remedy), local.remedy if local else ""),
     )
 
 
@@ -129,7 +129,7 @@ def _ranks(world: _World, answers: Mapping[str, Answer], local: FoundJob | None)
         if number not in known:
             node = nodes.get(short(entry.host), entry.host)
             obstacle = _unseen(entry, node, answers.get(node))
-            yield replace(entry, host=node, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+            yield replace(entry, host=node, state=obstacle.state, why=obstacle.why, remedy=obstacle.remedy)
 
 
 def _unseen(rank: FoundRank, node: str, answer: Answer | None) -> Obstacle:

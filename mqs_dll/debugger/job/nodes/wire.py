@@ -28,7 +28,7 @@ from mqs_dll.job.saved import GROUPS, check_process, codecs, refuse_constant
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
-GREETING = {"mqs-agent": 1, "version": __version__}
+GREETING = {"mqs-agent": 2, "version": __version__}
 """What an agent says first: a head and its agents are of one release."""
 
 LARGEST = 1 << 26

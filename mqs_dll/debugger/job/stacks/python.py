@@ -46,7 +46,7 @@ class PythonStack:
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
-    """Return why stacks that go through an interpreter have no Python line, and the way out; empty where all have."""
+    """Return why stacks that go through an interpreter have no Python line, and the remedy; empty where all have."""
     in_python = any(
         stack.python is None and any(frame.module.startswith(_INTERPRETERS) for frame in stack.frames)
         for stack in stacks

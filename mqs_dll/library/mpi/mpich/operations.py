@@ -19,7 +19,7 @@ from mqs_dll.library.mpi.mpich import contexts, tags
 from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators
 
 NOT_KEPT = envelopes.NOT_KEPT
-BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)
+BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.BUFFERED)
 FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
 COPY = "the buffer is a copy in the attached buffer"
 NO_ORDER = "one of several to this rank, in no particular order"

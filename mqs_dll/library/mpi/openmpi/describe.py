@@ -63,7 +63,7 @@ def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
     if persistent:
         return phrases.made_by(f"{calls[0]}_init", how=How.PERSISTENT)
     if mode == BUFFERED and free_called:
-        return phrases.made_by(*calls, how=How.GONE_ON)
+        return phrases.made_by(*calls, how=How.BUFFERED)
     if mode == BUFFERED:
         return phrases.made_by(calls[1], how=How.NONBLOCKING)
     return None

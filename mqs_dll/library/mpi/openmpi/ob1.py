@@ -114,7 +114,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         if request.pml_type in HELD and not _has_message(request):
             return phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
         if request.pml_type in HELD:
-            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
+            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE)
         if request.req_persistent:
             return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
         if self._is_nonblocking(self._cached_recv, request):

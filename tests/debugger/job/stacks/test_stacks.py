@@ -227,7 +227,7 @@ def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
         captured = capture(process, {})
         assert isinstance(unwind(captured, process), Hidden)
     assert captured.threads == ()
-    assert NOT_STOPPED.way_out == "leave out --no-stop"
+    assert NOT_STOPPED.remedy == "leave out --no-stop"
 
 
 def test_a_program_without_an_mpi_shows_no_call() -> None:

@@ -18,7 +18,7 @@ from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.modules import MappedProcess, Modules
 from mqs_dll.job.bindings import Parameter, Role, parameters
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 
 _OUTER_END = 7 * 8
 """Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""
@@ -73,7 +73,7 @@ class CallArguments:
         called = steps[outer].target
         computed = chain.computed(outer, functions, wrapper)
         kept: Known = {}
-        if not TIME_BUDGET.is_bounded or _wants_a_second_witness(wanted, computed):
+        if not TIME_BUDGET.is_bounded or _needs_second_evidence(wanted, computed):
             kept = chain.kept(place, called if called in functions else min(functions))
         constants = constants_of(process.image)
         handles = constants.handle_size if constants else 0
@@ -110,8 +110,8 @@ class CallArguments:
         return None
 
 
-def _wants_a_second_witness(wanted: Sequence[Parameter], computed: Collection[int]) -> bool:
-    """Return whether the caller leaves open what a verdict asks for; roots are believed by two witnesses alone."""
+def _needs_second_evidence(wanted: Sequence[Parameter], computed: Collection[int]) -> bool:
+    """Return whether the caller leaves open what a verdict asks for; a root needs two sources."""
     reduces = any(each.role is Role.OPERATION for each in wanted)
     asked_for = _ASKED_FOR_OF_REDUCTIONS if reduces else _ASKED_FOR
     return any(
@@ -142,11 +142,11 @@ def _argument(
     if by_callee is not None and by_caller is not None:
         if by_callee != by_caller:
             return None
-        witness = Witness.BOTH
+        evidence = ArgumentEvidence.BOTH
     else:
-        witness = Witness.CALLEE if by_caller is None else Witness.CALLER
+        evidence = ArgumentEvidence.CALLEE if by_caller is None else ArgumentEvidence.CALLER
     value = by_caller if by_callee is None else by_callee
     assert value is not None
-    reread = witness is Witness.CALLER and computed is not None and computed.reread
+    reread = evidence is ArgumentEvidence.CALLER and computed is not None and computed.reread
     is_signed = not parameter.pointers and not parameter.is_handle
-    return Argument(parameter.name, sign(value, size) if is_signed else value, witness, reread)
+    return Argument(parameter.name, sign(value, size) if is_signed else value, evidence, reread)

@@ -1,4 +1,4 @@
-"""For how long functions are followed that nobody remembers: a job's verdict must not wait for a second witness."""
+"""For how long functions are followed that nobody remembers: a job's verdict must not wait for a second source."""
 
 from __future__ import annotations
 

@@ -218,11 +218,11 @@ class HiddenNetmod:
         if not waiting and self._is_within_node(entry):
             return None
         if not self._has_shared_memory:
-            way_out = OTHER_BUILD
+            remedy = OTHER_BUILD
         else:
-            way_out = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
+            remedy = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
         return NoInformation(
-            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", way_out
+            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", remedy
         )
 
     def _is_within_node(self, entry: MpichEntry) -> bool:
