@@ -166,7 +166,7 @@ def with_queue(each: CommunicatorSnapshot, queue: Queue, operations: tuple[Opera
 
 
 def is_open(operation: Operation, name: str) -> bool:
-    """Tell whether a field may differ: of a buffered message's copy, of what a matched receive had asked for."""
+    """Return whether a field may differ: of a buffered message's copy, of what a matched receive had asked for."""
     if name == "tag_wild":
         return operation.status is not Status.PENDING and operation.desired_tag == -1
     buffered = {"MPI_Bsend", "MPI_Ibsend"}.intersection(phrases.read(operation.extra_text).calls)

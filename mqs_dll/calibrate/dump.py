@@ -32,7 +32,7 @@ class UnreadableError(LookupError):
 
 @dataclass(frozen=True)
 class Region:
-    """A mapping of the process, and where its copy begins in the file."""
+    """A mapping of the process, and where its copy starts in the file."""
 
     start: int
     size: int
@@ -86,7 +86,7 @@ class Dump:
         return data
 
     def is_readable(self, address: int) -> bool:
-        """Tell whether there is memory at an address."""
+        """Return whether there is memory at an address."""
         return bool(self._read_up_to(address, 1))
 
     def _read_up_to(self, address: int, size: int) -> bytes:

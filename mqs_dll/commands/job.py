@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXIT_LISTED = 0
 
 DESCRIPTION = """\
-Take a job that hangs and say what is wrong: which ranks wait for which, and why they wait for ever. All ranks are
+Take a job that hangs and say what is wrong: which ranks wait for which, and why they wait forever. All ranks are
 stopped for a moment, read and let go; nothing is written to them. Without a PID, a program or a file, list the MPI jobs
 of this machine."""
 
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_samples,
         metavar="N",
         help="sample N times (default: 2, and some more while something is only suspected): "
-        "one sample can't tell a hang from a message under way",
+        "one sample doesn't distinguish a hang from a message under way",
     )
     how.add_argument(
         "--interval", type=seconds, default=0.5, metavar="TIME", help="between two samples: 500ms, 2s (default: 500ms)"
@@ -193,7 +193,7 @@ def _obtain(options: argparse.Namespace) -> Job:
 
 
 def is_suspected(job: Job) -> bool:
-    """Tell whether something about a job is suspected or unclear, and nothing is proved: it may pass.
+    """Return whether something about a job is suspected or unclear, and nothing is proved: it may pass.
 
     Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
     """

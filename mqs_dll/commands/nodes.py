@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mqs_dll.job.records import Job
 
 WHERE = ("hosts", "hostfile", "here")
-"""The names of options that say where a job's ranks are looked for."""
+"""The names of options that say where to search for a job's ranks."""
 WAY = ("slurm", "via", "agent", "send")
 """Of those that say how nodes are reached."""
 
@@ -61,7 +61,7 @@ def _slurm(text: str) -> str:
 
 
 def are_named(options: argparse.Namespace) -> bool:
-    """Tell whether options say where a job runs, so that it needs no other name."""
+    """Return whether options say where a job runs, so that it needs no other name."""
     return bool(options.hosts or options.hostfile or options.slurm)
 
 
@@ -70,7 +70,7 @@ def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJ
 
     Args:
         options: of a command with ``what``, which_library's and ours.
-        how: how its ranks are to be looked at.
+        how: how its ranks are to be read.
 
     Raises:
         MqsError: there is no such job, or it can't be reached.
@@ -92,7 +92,7 @@ def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJ
 
 
 def is_foreign(what: int | Path | None) -> bool:
-    """Tell whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
+    """Return whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
     if os.geteuid() != 0 or what is None:
         return False
     from mqs_dll.debugger import rights

@@ -49,7 +49,7 @@ class TargetImage(Protocol):
         ...
 
     def type_size(self, handle: TypeHandle) -> int | None:
-        """Return the size in bytes of a type, or None when the debugger can't tell."""
+        """Return the size in bytes of a type, or None when the debugger doesn't know it."""
         ...
 
 
@@ -134,7 +134,7 @@ class ProcessQueues(Protocol):
         ...
 
     def update_communicator_list(self) -> None:
-        """Read the communicators anew: the process may have run since the last time (mqs_update_communicator_list)."""
+        """Read the communicators again: the process may have run since the last time (mqs_update_communicator_list)."""
         ...
 
     def setup_communicator_iterator(self) -> None:
@@ -153,7 +153,7 @@ class ProcessQueues(Protocol):
         ...
 
     def get_comm_label(self) -> Label:
-        """Return what the communicator under the cursor is called, taken apart (libmqs_get_comm_label).
+        """Return the parts of the name of the communicator under the cursor (libmqs_get_comm_label).
 
         Raises:
             NoInformation: the library isn't libmqs.

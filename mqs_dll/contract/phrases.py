@@ -1,6 +1,6 @@
 """The phrases of extra_text that are both written and read: what writes each, and what reads it, side by side.
 
-The walkers of the MPIs write lines by this room, verdicts and reports read them by it. A phrase reads by the template
+The walkers of the MPIs write lines by this module, verdicts and reports read them by it. A phrase reads by the template
 that it writes by, so the two can't drift apart; and it reads whole lines only, so that the name which a program gave to
 a datatype is never taken for one. Lines for people alone, like those of datatypes, are written where they are known.
 Another vendor's library may write anything, which then means nothing here.
@@ -22,7 +22,7 @@ class Words(NamedTuple):
     """What the lines of one operation say."""
 
     calls: tuple[str, ...] = ()
-    """The MPI functions that may have made it; empty where nothing tells."""
+    """The MPI functions that may have made it; empty where it isn't known."""
     internal: bool = False
     """It is traffic of the MPI's own, mostly of a collective operation: no receive of the program can match it."""
     collective: str | None = None
@@ -47,7 +47,7 @@ class Words(NamedTuple):
     """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
     message has not left. None where nothing carries one."""
     request: int | None = None
-    """Its handle, as the program has it; None where no line tells."""
+    """Its handle, as the program has it; None where no line has it."""
     forgotten: bool = False
     """Its whole message is here, and the MPI has lost sight of that: nobody will end it."""
     following: int | None = None
@@ -143,7 +143,7 @@ NO_ROOM = Phrase("waits for room in {}", _says(message=0))
 
 _INTERNAL = {"internal": True}
 COLLECTIVE = Phrase("collective: {}, alone or in another one", lambda name: {**_INTERNAL, "collective": name})
-"""A collective may be made of others (an allreduce of a reduce and a bcast): the message tells the piece."""
+"""A collective may be made of others (an allreduce of a reduce and a bcast): the message shows the piece."""
 NONBLOCKING_OR_MAKING = Phrase(
     "nonblocking collective no. {:d}, or a new communicator",
     lambda number: {**_INTERNAL, "nonblocking": int(number)},
@@ -171,7 +171,7 @@ def unseen(what: str, why: str) -> str:
 
 
 def hides_no_request(reason: str) -> bool:
-    """Tell whether all operations that a program has a request for can be seen: blocking calls have none."""
+    """Return whether all operations that a program has a request for can be seen: blocking calls have none."""
     return reason.startswith(unseen(BLOCKING_SENDS, ""))
 
 

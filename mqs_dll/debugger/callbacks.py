@@ -99,7 +99,7 @@ def _note_trouble(_kind: type[BaseException], error: BaseException, _trace: Any)
 
 
 def _interrupted() -> bool:
-    """Tell whether a Ctrl-C has struck in a callback of the call that is being made."""
+    """Return whether a Ctrl-C has struck in a callback of the call that is being made."""
     return not isinstance(getattr(_per_thread, "trouble", None), (type(None), Exception))
 
 

@@ -81,7 +81,7 @@ class DynamicLibrary:
         self._is_libmqs = self.version_string().startswith("libmqs")
 
     def has(self, name: str) -> bool:
-        """Tell whether the library exports a call."""
+        """Return whether the library exports a call."""
         try:
             getattr(self.calls, name)
         except ffi.error:

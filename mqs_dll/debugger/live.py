@@ -155,7 +155,7 @@ class LiveImage:
 
 
 def _stamp(path: str | None) -> Hashable:
-    """Return what tells a file from what stood at its path before, None where that can't be told."""
+    """Return what tells a file from what stood at its path before, None where that can't be determined."""
     try:
         found = Path(path).stat() if path else None
     except OSError:
@@ -220,7 +220,7 @@ class LiveProcess(Closes, ReadInOnePiece):
             NotPermittedError: the kernel keeps it closed to us.
             ForeignError: it is another user's, and we are root.
             WordSizeError: it isn't a process that libmqs can read.
-            ProcessError: its modules can't be told, perhaps because it has just begun another program.
+            ProcessError: its modules can't be determined, perhaps because it has just begun another program.
         """
         self.pid = pid
         self.started = start_time(pid) if started is None else started
@@ -236,7 +236,7 @@ class LiveProcess(Closes, ReadInOnePiece):
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
             self.close()
             check_readable(pid)
-            raise ProcessError(f"the modules of process {pid} can't be told: {error}") from error
+            raise ProcessError(f"the modules of process {pid} can't be determined: {error}") from error
         except BaseException:
             self.close()
             raise

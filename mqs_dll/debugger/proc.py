@@ -56,7 +56,7 @@ class Owner(NamedTuple):
 class Mapping(NamedTuple):
     """A line of /proc/PID/maps (proc(5))."""
 
-    begin: int
+    start: int
     end: int
     """The address behind it."""
     permissions: str
@@ -177,7 +177,7 @@ def owner_of(pid: int) -> Owner:
 
 
 def is_wholly_of(pid: int, owner: Owner) -> bool:
-    """Tell whether the kernel would let a user trace a process or a thread, as far as IDs decide.
+    """Return whether the kernel would let a user trace a process or a thread, as far as IDs decide.
 
     All of its user IDs and group IDs are that user's, and it is no program that the kernel protects from its own user:
     the files of those in /proc are root's. Sources: ptrace(2), "Ptrace access mode checking"; proc(5), "/proc/pid".
@@ -265,15 +265,15 @@ def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
 
 
 def file_at(pid: int, address: int) -> str | None:
-    """Return the file that a process has mapped at an address, None where there is none or it can't be told."""
+    """Return the file that a process has mapped at an address, None where there is none or it can't be determined."""
     for mapping in mappings(pid):
-        if mapping.begin <= address < mapping.end:
+        if mapping.start <= address < mapping.end:
             return mapping.path if mapping.path.startswith("/") else None
     return None
 
 
 def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]:
-    """Yield what a process has mapped, by address; nothing where that can't be told.
+    """Yield what a process has mapped, by address; nothing where that can't be determined.
 
     Args:
         pid: which process.

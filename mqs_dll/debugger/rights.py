@@ -43,7 +43,7 @@ _MAX_OPENED = 1 << 14
 
 
 def must_give_up(owner: Owner) -> bool:
-    """Tell whether what belongs to somebody is to be read with that user's rights instead of ours."""
+    """Return whether what belongs to somebody is to be read with that user's rights instead of ours."""
     return os.geteuid() == 0 and owner.user != 0
 
 

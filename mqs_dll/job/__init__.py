@@ -1,11 +1,11 @@
 """What is known of a whole job: pure data, which debuggers read, verdicts are drawn from, and files hold.
 
-- ``records``: what was read of a job; here a reader begins; ``shared``: what thousands of them have in common
+- ``records``: what was read of a job; start reading here; ``shared``: what thousands of them have in common
 - ``snapshot``: what was read of one process; ``facts``: what that, or a failure, says of its job
 - ``bindings``: MPI's functions, parameters and constants; ``calls``: what each of these functions blocks on
 - ``found``: the jobs that were found, and their ranks, before anything is read
 - ``saved``: a job in a file; ``codec``: its records in terms of JSON; ``json_memory``: how much memory those take;
   ``files``: files that a user asks for
 - ``compare``: what differs between two jobs; ``changes``: the records of that
-- ``garbage``: what isn't looked for while there is work on a whole job
+- ``garbage``: no garbage collection while there is work on a whole job
 """

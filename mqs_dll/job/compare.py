@@ -1,7 +1,7 @@
 """What differs between two jobs, or between one job and itself some time later.
 
 Ranks are matched by their MPI_COMM_WORLD and rank in it, and compared as their last samples have them. What one of the
-two jobs doesn't show is never said to have vanished: only what could be looked at in both is compared.
+two jobs doesn't show is never said to have vanished: only what could be read in both is compared.
 
 Addresses mean something within one process only. Where a rank is another process in the second job (the program was
 started anew), buffers and the handles of requests don't count.
@@ -35,7 +35,7 @@ Change = CallChange | CommunicatorChange | OperationChange | VisibilityChange
 
 
 def compare(before: Job, after: Job) -> JobDiff:
-    """Return what differs in the second of two jobs. Processes whose rank nothing tells are left out."""
+    """Return what differs in the second of two jobs. Processes of unknown rank are left out."""
     first, second = _by_rank(before), _by_rank(after)
     names = sorted({*first, *second})
     both = [name for name in names if name in first and name in second]
@@ -194,7 +194,7 @@ def _queue_changes(
 
 
 def _say_the_same(reason: str | None, other: str | None) -> bool:
-    """Tell whether two obstacles are one: PIDs, addresses and counts in them don't matter."""
+    """Return whether two obstacles are one: PIDs, addresses and counts in them don't matter."""
     if reason is None or other is None:
         return reason is other
     return _NUMBER.sub("", reason) == _NUMBER.sub("", other)
@@ -245,7 +245,7 @@ def _comparable(operation: Operation, same_process: bool) -> Operation:
 
 
 def _key(operation: Operation, same_process: bool) -> Hashable:
-    """Return what an operation is told from others by, however far it is."""
+    """Return what identifies an operation, however far it is."""
     return (
         operation.desired_local_rank,
         operation.desired_global_rank,

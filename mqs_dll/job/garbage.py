@@ -12,7 +12,7 @@ MANY = 300_000
 
 @contextmanager
 def garbage_left_alone() -> Iterator[None]:
-    """Let nobody look for garbage: among millions of new objects, all in use, that takes as long as the work itself.
+    """Suspend garbage collection: among millions of new objects, all in use, that takes as long as the work itself.
 
     Where it has made many, all that there is at the end counts as old at once, so that the next search doesn't go
     through it either. Else garbage from before would stay long: each process that was read leaves some, and open files.

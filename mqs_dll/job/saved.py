@@ -206,7 +206,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what a buffer has room for."""
+        """Read as many bytes as a buffer takes."""
         read = self._file.readinto(buffer)
         self.size += read
         return read

@@ -3,7 +3,8 @@
 - ``words``: what a rank does, its tag and how sure that is, in all reports; ``names``: what ranks are called in them;
   ``nodes``: where they run
 - ``text``: a job and its verdict; ``process_text``: one process; ``diff_text``: what differs between two jobs
-- ``watch_view``: a job while it runs; ``pending``: what has begun in its ranks; ``listing``: the jobs there are
+- ``watch_view``: a job while it runs; ``pending``: which operations its ranks have started; ``listing``: the jobs there
+  are
 - ``terminal``: the console, and what texts are made of; ``progress``: how far a long sample is
 - ``fields``: records in terms of JSON; ``json``: a job and its verdict; ``process_json``: one process;
   ``diff_json``: what differs between two jobs

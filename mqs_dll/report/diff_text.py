@@ -126,7 +126,7 @@ def _operations(changes: Iterable[OperationChange]) -> Iterator[RenderableType]:
 
 
 def _likeness(change: OperationChange) -> Hashable:
-    """Return what operations have in common that stand in one line: the words about them but for ranks and peers."""
+    """Return what operations have in common that stand in one line: the words about them without ranks and peers."""
     known = _known(change)
     return (
         change.rank.world,

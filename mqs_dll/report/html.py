@@ -78,7 +78,7 @@ def _text(text: str) -> str:
 
 
 def _headline(headline: str) -> str:
-    """Return a heading in two lines: the headline begins with the outcome in a few words."""
+    """Return a heading in two lines: the headline starts with the outcome in a few words."""
     outcome, colon, what = visible(headline).partition(": ")
     return f'<span class="word">{html.escape(outcome + colon)}</span> {html.escape(what)}'
 
@@ -160,5 +160,5 @@ def _pause(job: Job) -> str:
     samples = max((len(process.samples) for process in job.processes), default=0)
     sampled = f", {samples} samples, {job.interval:g} s apart" if samples > 1 else ""
     uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
-    apart = f", all nodes within {job.stop_skew * 1000:.1f} ms" if job.stop_skew else ""
-    return f"{job.stop_time * 1000:.1f} ms{apart}{sampled}{uncounted}"
+    skew = f", all nodes within {job.stop_skew * 1000:.1f} ms" if job.stop_skew else ""
+    return f"{job.stop_time * 1000:.1f} ms{skew}{sampled}{uncounted}"

@@ -37,7 +37,7 @@ _JOB = (
 )
 
 MAX_SNAPSHOTS = 1000
-"""Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""
+"""Processes whose snapshots are printed by default: each has its communicators' groups, which grow with the square."""
 
 
 def render(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> str:

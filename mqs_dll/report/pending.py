@@ -17,7 +17,7 @@ _DIRECTIONS = {Queue.SENDS: "send to", Queue.RECEIVES: "receive from"}
 
 
 def pending(process: JobProcess) -> tuple[str, ...]:
-    """Return what a process has begun and what isn't done yet, as it was seen last.
+    """Return what a process has started and what isn't done yet, as it was seen last.
 
     Each is a phrase like "receive from rank 2 of 'halo', tag 7", or "MPI_Barrier on MPI_COMM_WORLD" for all parts of
     one collective operation.

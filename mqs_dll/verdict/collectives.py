@@ -100,7 +100,7 @@ class Begun:
 
     def __init__(self, joined: Joined) -> None:
         self._last: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        """By communicator and process, the last that its traffic tells of."""
+        """By communicator and process, the last that its traffic shows."""
         for operations in joined.operations:
             for each in operations:
                 number = each.words.nonblocking
@@ -109,9 +109,9 @@ class Begun:
                     last[each.sender] = max(last.get(each.sender, 0), number)
 
     def by(self, communicator: int, number: int) -> set[int]:
-        """Return the processes that are known to have begun an operation, or a later one.
+        """Return the processes that are known to have started an operation, or a later one.
 
-        One that has begun has traffic of it pending, or something that others wait for: who is waited for, and isn't
-        among these, has not begun.
+        One that has started it has traffic of it pending, or something that others wait for: who is waited for, and
+        isn't among these, has not started it.
         """
         return {process for process, last in self._last[communicator].items() if last >= number}

@@ -57,7 +57,7 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
 
 
 def waits_for_parts(need: Need) -> bool:
-    """Tell whether a need is for a partitioned message, which matches long before its parts are ready."""
+    """Return whether a need is for a partitioned message, which matches long before its parts are ready."""
     pending = need.pending
     return pending is not None and pending.words.partitioned and (pending.length or 0) <= MAX_PARTITIONED_SIZE
 
@@ -80,7 +80,7 @@ def _of_message(receive: Pending, sender: int | None, tag: int | None) -> Envelo
 
 
 def _is_busy(operations: Sequence[Pending]) -> bool:
-    """Tell whether a process is receiving a large message, which may be slow, and keep others behind it."""
+    """Return whether a process is receiving a large message, which may be slow, and keep others behind it."""
     return any(
         each.queue is Queue.RECEIVES and each.status is Status.MATCHED and (each.arrived or 0) > MAX_SIZE
         for each in users(operations)

@@ -19,7 +19,7 @@ AWAY = {"MPI_Bcast": Queue.SENDS, "MPI_Reduce": Queue.RECEIVES}
 """For each call, what a process does with those below it in the tree; it does the other with the one above it."""
 
 MAX_PROCESSES = 1 << 10
-"""Of a communicator whose trees are looked through."""
+"""Of a communicator whose trees are searched."""
 
 SHORT = 2048
 """Bytes that MPICH reduces by a tree whatever the count; more it may reduce in parts, in pairs of ranks."""
@@ -34,7 +34,7 @@ class Roots:
         self._open_mpi = joined.job.is_open_mpi
 
     def is_in_tree(self, process: int, call: str) -> bool:
-        """Tell whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
+        """Return whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
         return _plain(call) in AWAY and bool(self.below(process, call))
 
     def below(self, process: int, call: str) -> list[Pending]:

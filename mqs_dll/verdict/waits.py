@@ -185,7 +185,7 @@ class Waits:
         return [each for each in users(self._joined.operations[process]) if each.words.request in handles]
 
     def _has_unseen_request(self, process: int, stack: CallStack, blocks: Blocks) -> bool:
-        """Tell whether a call waits for a request that no queue has, whatever else is pending.
+        """Return whether a call waits for a request that no queue has, whatever else is pending.
 
         It may be a file's, a window's, or a generalized one. Nor is that of a nonblocking collective operation in a
         queue: where parts of one are, it may be that.
@@ -243,11 +243,11 @@ class Waits:
         ]
 
     def _may_miss(self, process: int, blocks: Blocks) -> bool:
-        """Tell whether operations that a call may wait for may be missing from what was read of its process."""
+        """Return whether operations that a call may wait for may be missing from what was read of its process."""
         return may_be_hidden(self._joined.job.processes[process], with_request=calls.takes_requests(blocks))
 
     def _without_stack(self, process: int) -> ProcessWait:
-        """Return what a process waits for by its operations alone; those that may be nonblocking ones tell nothing."""
+        """Return what a process waits for by its operations alone; those that may be nonblocking ones show nothing."""
         pending = [each for each in self._open(process) if not each.words.detached and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
@@ -282,7 +282,7 @@ class Waits:
         return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)
 
     def _communicator_of(self, process: int, stack: CallStack | None) -> tuple[int, ...]:
-        """Return the communicator of a collective call by its arguments; empty where they don't tell."""
+        """Return the communicator of a collective call by its arguments; empty where they don't have it."""
         snapshot = self._joined.job.processes[process].samples[-1].snapshot
         known = None if stack is None else communicator_of(stack, snapshot.communicators)
         return () if known is None else (self._communicators.of_process[process][known],)
@@ -290,7 +290,7 @@ class Waits:
     def _candidate_communicators(self, process: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
         """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
 
-        A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic tells it.
+        A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic shows it.
         Where no library could list them, MPI_COMM_WORLD is one of any number.
         """
         if self._joined.job.processes[process].samples[-1].snapshot.calls_only:
@@ -330,7 +330,7 @@ def _is_gone(process: JobProcess) -> bool:
 
 
 def _has_just_ended(process: JobProcess) -> bool:
-    """Tell whether a process that is in MPI_Finalize was not yet there in the sample before."""
+    """Return whether a process that is in MPI_Finalize was not yet there in the sample before."""
     stacks = process.samples[-2].stacks if len(process.samples) > 1 else ()
     return not isinstance(stacks, Hidden) and bool(stacks) and not _is_ending(in_mpi(stacks))
 
@@ -372,7 +372,7 @@ def _last_posted(operations: Iterable[Pending]) -> list[Pending]:
 
 
 def _blocks_for_sure(pending: Pending) -> bool:
-    """Tell whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
+    """Return whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
     return pending.words.probe and not pending.words.matched_message
 
 

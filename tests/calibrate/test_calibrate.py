@@ -429,7 +429,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
         holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
         del holes[::2]
         writable = [each for each in mappings("self") if each.writable and "p" in each.permissions]
-        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.begin, each.end, True) for each in writable])
+        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.start, each.end, True) for each in writable])
         address = ctypes.addressof(buffer)
         start, size, place, written = next(each for each in regions if each[0] <= address < each[0] + each[1])
         with Path(sys.argv[1]).open("rb") as copy:

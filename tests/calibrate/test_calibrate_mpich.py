@@ -162,7 +162,7 @@ def test_a_communicator_of_the_programs_is_none_that_mpich_made(learnt: Learnt, 
     """One of the same processes, say that from which an inter-communicator was made, isn't that of its own group."""
     solver = learnt.solver
     there = dict(solver.offsets[communicators.COMM])
-    pointer = max(solver.room(communicators.COMM, "Q"))
+    pointer = max(solver.possible_offsets(communicators.COMM, "Q"))
     sides = {
         (dump, at + pointer): solver.comm(dump, f"side {entry['label']}") if entry["inter"] else 0
         for dump, at, entry in solver.places("comms")
@@ -192,7 +192,7 @@ def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doc
     """Though it leads to the send of a synchronous message, as the extension does."""
     solver = learnt.solver
     there = dict(solver.offsets[requests.REQUEST])
-    pointer, extension = max(solver.room(requests.REQUEST, "Q")), there[ch4.EXTENDED]
+    pointer, extension = max(solver.possible_offsets(requests.REQUEST, "Q")), there[ch4.EXTENDED]
     messages = requests.unexpected(solver, ch4.tag_at(solver))
     complete = solver.requests(label="received", kind="receive")
     doctor({(dump, at + pointer): dump.word(at + extension) or at for dump, at, _ in [*messages, *complete]})

@@ -551,7 +551,7 @@ def test_too_many_open_files_are_explained(mqs: Command, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def demo_environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment for the demo, whose processes can be told and whose files have a place of their own."""
+    """Return an environment for the demo, which marks its processes and gives its files a place of their own."""
     if not any(not mpi.missing for mpi in MPIS):
         pytest.skip(f"there is no Open MPI on this machine: {MPIS[0].cure}")
     first = next(mpi for mpi in MPIS if not mpi.missing)

@@ -208,7 +208,7 @@ def test_what_is_known_of_a_process(doctor: Doctor, rank: Rank) -> None:
 
 
 def any_obstacle(document: dict[str, Any]) -> bool:
-    """Tell whether anything is in the way."""
+    """Return whether anything is in the way."""
     return any(part["obstacles"] for part in document["communicators"].values())
 
 

@@ -62,7 +62,7 @@ def ranks_of(job: Job) -> list[int]:
 
 
 def run_on(pid: int) -> bool:
-    """Tell whether all threads of a process run and nobody holds them."""
+    """Return whether all threads of a process run and nobody holds them."""
     statuses = [read_status(thread) for thread in thread_ids(pid)]
     return bool(statuses) and all(each.state in "RS" and not each.tracer for each in statuses)
 
@@ -194,7 +194,7 @@ def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:
 
 
 def _reads(pid: int, rank: int) -> bool:
-    """Tell whether a process has opened the memory of a rank."""
+    """Return whether a process has opened the memory of a rank."""
     links = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         try:

@@ -244,7 +244,7 @@ def test_a_rank_that_exited_does_not_end_the_view() -> None:
 
 
 def test_the_view_ends_where_only_nodes_that_were_not_reached_may_have_ranks() -> None:
-    """Of those nothing can be told: the job has ended for all that is known."""
+    """Of those nothing can be determined: the job has ended for all that is known."""
     far = rank(1, state=RankState.UNREADABLE, pid=0, host="node1", why="node1 can't be reached")
     alive, over = job(rank(0), far), job(gone(0), far)
     lines, remaining = frames_of(alive, over, alive)
@@ -275,11 +275,11 @@ def test_ranks_that_were_never_seen_are_told_apart(monkeypatch: pytest.MonkeyPat
     assert times == ["-", "-", "-", "10 s", "0 s", "10 s"]
 
 
-def test_the_view_ends_after_as_many_looks_as_were_asked_for() -> None:
-    """No look is taken that isn't shown."""
+def test_the_view_ends_after_as_many_samples_as_were_asked_for() -> None:
+    """No sample is taken that isn't shown."""
     lines, remaining = frames_of(job(rank(0)), job(rank(0)), job(rank(0)), count=2)
     assert len(remaining) == 1
-    assert sum("not stopped, a glimpse" in line for line in lines) == 2
+    assert sum("not stopped, sampled at" in line for line in lines) == 2
 
 
 def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +398,7 @@ def test_frames_follow_each_other_in_a_pipe(running: Running) -> None:
         [line.split() for line in frame.splitlines() if re.match(r"\d ", line)]
         for frame in done.stdout.split("\n\n")[:2]
     )
-    assert done.stdout.count("not stopped, a glimpse") == 2
+    assert done.stdout.count("not stopped, sampled at") == 2
     assert first[0][:5] == ["0", "3", "5", "4", "-"]
     assert [row[0] for row in second] == ["0", "1", "2", "3"]
     assert all(int(row[4]) >= 1 for row in second)
@@ -440,7 +440,7 @@ class Terminal:
         return self._process.wait(SECONDS)
 
     def settings_changed(self) -> bool:
-        """Tell whether the terminal's settings are others than at the beginning."""
+        """Return whether the terminal's settings are others than at the beginning."""
         return termios.tcgetattr(self._theirs) != self._settings
 
     def __enter__(self) -> Terminal:
@@ -461,7 +461,7 @@ def test_the_live_view_fills_the_screen_until_ctrl_c(running: Running) -> None:
         terminal.read_until(re.escape(ALTERNATE_SCREEN))
         terminal.read_until(rb"(?s)sample 2,.*\n0 +3 +5 +4 .*\n3 ")
         terminal.press(b"\x03")
-        terminal.read_until(rb"(?s)" + re.escape(FORMER_SCREEN) + rb".*not stopped, a glimpse.*\n3 ")
+        terminal.read_until(rb"(?s)" + re.escape(FORMER_SCREEN) + rb".*not stopped, sampled at.*\n3 ")
         assert terminal.wait() == 0
         assert terminal.output.rfind(CURSOR_SHOWN) > terminal.output.rfind(ALTERNATE_SCREEN)
         assert b"Traceback" not in terminal.output

@@ -299,11 +299,11 @@ def test_another_build_without_a_build_id_is_never_used(tmp_path: Path) -> None:
 def test_a_mapping_beyond_the_end_of_any_file_has_no_bytes(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a damaged core says of places in files is refused where no file has such places, however far they are."""
     with CoreProcess(core) as process:
-        mapping = next(each for each in process.file.mappings if each.offset == 0 and process.libraries.at(each.begin))
+        mapping = next(each for each in process.file.mappings if each.offset == 0 and process.libraries.at(each.start))
         for offset in (1 << 62, 1 << 63, 1 << 70):
             beyond = mapping._replace(offset=offset)
             monkeypatch.setattr(process.file, "mapping_at", lambda address, found=beyond: found)
-            assert process.libraries.part(mapping.begin, 8) is None
+            assert process.libraries.part(mapping.start, 8) is None
 
 
 @pytest.mark.parametrize("below", ["their own paths", "no directories"])
@@ -355,16 +355,16 @@ def test_what_a_core_holds_precedes_the_files(core: Path) -> None:
         code = next(
             mapping
             for mapping in process.file.mappings
-            if mapping.end - mapping.begin > 3 * PAGE and process.file.part(mapping.begin, 1) is None
+            if mapping.end - mapping.start > 3 * PAGE and process.file.part(mapping.start, 1) is None
         )
-        before = process.fetch(code.begin, 3 * PAGE)
+        before = process.fetch(code.start, 3 * PAGE)
         data = bytearray(core.read_bytes())
         heap = next(place for place in loads(data) if process.file.mapping_at(address_of(data, place)) is None)
         page = process.fetch(address_of(data, heap), PAGE)
-    struct.pack_into("<QQQQ", data, heap + 16, code.begin + PAGE, 0, PAGE, PAGE)
+    struct.pack_into("<QQQQ", data, heap + 16, code.start + PAGE, 0, PAGE, PAGE)
     core.write_bytes(data)
     with CoreProcess(core) as process:
-        assert process.fetch(code.begin, 3 * PAGE) == before[:PAGE] + page + before[2 * PAGE :]
+        assert process.fetch(code.start, 3 * PAGE) == before[:PAGE] + page + before[2 * PAGE :]
 
 
 def loads(core: bytes | bytearray) -> list[int]:

@@ -60,7 +60,7 @@ def job(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Job]:
 
 
 def sleeps(pid: int) -> bool:
-    """Tell whether a process has become the program that sleeps, and does."""
+    """Return whether a process has become the program that sleeps, and does."""
     stat = read_stat(pid)
     return stat is not None and (stat.name, stat.state) == ("sleep", "S") and b"libc" in read_file(f"/proc/{pid}/maps")
 
@@ -163,14 +163,14 @@ def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
 
 
 def is_of_another(pid: int) -> bool:
-    """Tell whether a process is some other user's."""
+    """Return whether a process is some other user's."""
     with suppress(NoSuchProcessError):
         return owner_of(pid).user != NOBODY.user
     return False
 
 
 def is_open_to_nobody(path: Path) -> bool:
-    """Tell whether that user may read a file."""
+    """Return whether that user may read a file."""
     found = path.stat()
     return bool(found.st_mode & stat.S_IROTH) or found.st_uid == NOBODY.user
 

@@ -56,7 +56,7 @@ class Report:
     said: tuple[Said, ...] = ()
 
     def fits(self, expected: Iterable[Expected], how: Callable[[Said], object]) -> bool:
-        """Tell whether the cause, and all that was found beside it, is one of what was expected."""
+        """Return whether the cause, and all that was found beside it, is one of what was expected."""
         mine = [*map(how, self.said)]
         return any(
             mine[:1] == theirs[:1] and Counter(mine) == Counter(theirs)

@@ -154,7 +154,7 @@ def test_a_receive_from_any_source_is_shown_once(scene: Scene) -> None:
 
 @scenes(seen_wholly(RECEIVES))
 def test_a_status_is_not_always_pending(scene: Scene) -> None:
-    """Receives that wait, that are under way and that are done but not collected are told apart."""
+    """Receives that wait, that are under way and that are done but not collected are distinguished."""
     for tag, status in ((8, Status.PENDING), (52, Status.MATCHED), (51, Status.COMPLETE)):
         true = true_one(scene, 0, tag)
         assert true.done == (status is Status.COMPLETE)

@@ -345,7 +345,7 @@ def odd(*ways: str) -> tuple[str, str]:
 
 
 def all_run(job: NodesJob, seconds: float = USUAL.seconds) -> bool:
-    """Tell whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
+    """Return whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
     end = time.monotonic() + seconds
     while job.standing() and time.monotonic() < end:
         time.sleep(0.2)

@@ -323,7 +323,7 @@ def datatypes_of(truth: Truth, *, optional: bool) -> Counter[tuple[bytes, int]]:
 
 
 def leaves_no_datatype(truth: Truth, operation: TrueOperation, communicator: TrueCommunicator) -> bool:
-    """Tell whether this MPI may keep too little of an operation to know its datatype."""
+    """Return whether this MPI may keep too little of an operation to know its datatype."""
     rules = truth.rules
     unknown = rules.may_be_unknown(operation, communicator)
     return bool(unknown & BUFFER) or rules.may_refuse(operation.queue, communicator)

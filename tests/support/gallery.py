@@ -298,7 +298,7 @@ ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
 
 
 def has_sentences(mpi: Mpi, transport: Transport, scene: Scene) -> bool:
-    """Tell whether whole sentences are compared where this MPI runs a program: on the first that does."""
+    """Return whether whole sentences are compared where this MPI runs a program: on the first that does."""
     first = next((name, way) for name, way, scenes in ON if scene in scenes)
     return first == (mpi.name, transport)
 
@@ -311,7 +311,7 @@ def places() -> list[tuple[Mpi, Transport, Scene]]:
 
 @cache
 def kernel_counts() -> bool:
-    """Tell whether the kernel lets us count how often a process gets to an address: circles are proved by that."""
+    """Return whether the kernel lets us count how often a process gets to an address: circles are proved by that."""
     try:
         ReturnCounter(os.getpid(), 0x1000).close()
     except OSError:

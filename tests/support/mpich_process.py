@@ -71,7 +71,7 @@ def layouts_with(struct_name: str, member: str) -> Layouts:
 
 
 class MpichProcess:
-    """Communicators and requests, each at the begin of a page; MPI_COMM_WORLD is there."""
+    """Communicators and requests, each at the start of a page; MPI_COMM_WORLD is there."""
 
     def __init__(self, layouts: Layouts) -> None:
         self.layouts = layouts

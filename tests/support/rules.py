@@ -78,15 +78,15 @@ class Rules:
     """Whether a rank that waits in a collective has a message pending which tells that."""
 
     def is_internal(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
+        """Return whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
         return operation.desired_tag < -1
 
     def is_of_any(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown on a communicator that need not be its own."""
+        """Return whether an operation is shown on a communicator that need not be its own."""
         return False
 
     def may_be_internal(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown as one that may be a collective's: one that is done."""
+        """Return whether an operation is shown as one that may be a collective's: one that is done."""
         lines = operation.extra_text[:1]
         endings = (b"or a collective's", b"or a collective operation's")
         return operation.status is Status.COMPLETE and any(line.endswith(endings) for line in lines)
@@ -110,7 +110,7 @@ class Rules:
         return NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
-        """Tell whether a queue, or what is left of it, may be refused with a reason."""
+        """Return whether a queue, or what is left of it, may be refused with a reason."""
         return False
 
     def texts(self, true: TrueOperation) -> Sequence[bytes]:
@@ -406,7 +406,7 @@ class Ch4OverUcx(Ch4):
     may_know_data_alone = True
 
     def is_apart(self, communicator: TrueCommunicator) -> bool:
-        """Tell whether the messages of a communicator go another way."""
+        """Return whether the messages of a communicator go another way."""
         return communicator.alone
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
@@ -517,12 +517,12 @@ def datatype_text(true: TrueOperation) -> bytes:
 
 
 def is_done_send(true: TrueOperation) -> bool:
-    """Tell whether a send is done and not persistent."""
+    """Return whether a send is done and not persistent."""
     return true.queue is Queue.SENDS and true.status is Status.COMPLETE and "init" not in true.call
 
 
 def is_small_synchronous(true: TrueOperation) -> bool:
-    """Tell whether a send waits for its receive although its data has left."""
+    """Return whether a send waits for its receive although its data has left."""
     return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= MAX_SMALL
 
 

@@ -116,12 +116,12 @@ SAME_FABRIC = ("mpich-4.0.3-pypi", "mpich-4.1.3-pypi", "mpich-4.2.3-pypi")
 
 
 def is_whole(mpi: Mpi, transport: Transport) -> bool:
-    """Tell whether all programs are run there, in all ways: over a fabric some places stand for the others."""
+    """Return whether all programs are run there, in all ways: over a fabric some places stand for the others."""
     return transport not in OVER_FABRIC or (mpi.name, transport) in WHOLE
 
 
 def is_new(mpi: Mpi, transport: Transport, case: Case) -> bool:
-    """Tell whether a case can show there what no other place shows."""
+    """Return whether a case can show there what no other place shows."""
     if is_whole(mpi, transport):
         return True
     if mpi.name in SAME_FABRIC:
@@ -130,7 +130,7 @@ def is_new(mpi: Mpi, transport: Transport, case: Case) -> bool:
 
 
 def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
-    """Tell whether an MPI can reach the state of a case."""
+    """Return whether an MPI can reach the state of a case."""
     if case.program == "spawn" and (transport is INTEL_SHM or transport in NETMODS):
         # Intel MPI spawns over a network only, MPICH before 4.3 can't over UCX
         return transport == NETMOD_UCX and mpi.name.startswith("mpich-4.3")

@@ -223,9 +223,9 @@ def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -
         (given(comm=None), " on MPI_COMM_WORLD in both samples: nobody is missing, but"),
         (
             (Argument("comm", 0x84000007, ArgumentEvidence.BOTH),),
-            " in both samples, on what communicators can't be told, and",
+            " in both samples, on what communicators can't be determined, and",
         ),
-        ((), " in both samples, on what communicators can't be told, and"),
+        ((), " in both samples, on what communicators can't be determined, and"),
     ],
     ids=["the world", "another one", "unknown"],
 )

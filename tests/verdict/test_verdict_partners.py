@@ -129,7 +129,7 @@ def test_one_of_the_own_communicator_that_is_missing_comes_first() -> None:
 
 
 def _alone(*ranks: Rank) -> Job:
-    """Return a job whose first process says that it is rank 0 of 1, as the others do, which can't be told from it."""
+    """Return a job whose first process says that it is rank 0 of 1, as others do: they can't be distinguished."""
     read = job(*ranks, size=1)
     why = f"process 1001 {IS_ALONE} process 1000"
     rest = (replace(each, rank=None, state=RankState.UNREADABLE, why=why, samples=()) for each in read.processes[1:])

@@ -83,7 +83,7 @@ def test_a_call_that_nobody_knows_blocks_on_nobody_knows_what() -> None:
 
 
 def test_a_window_keeps_a_communicator_that_the_program_may_have_freed() -> None:
-    """So what MPI_Win_fence is on can't be told from the communicators that there are."""
+    """So what MPI_Win_fence is on can't be distinguished from the communicators that there are."""
     assert names_communicator("MPI_Win_create")
     assert not names_communicator("MPI_Win_fence")
 

@@ -49,12 +49,12 @@ def wrongly_proved(verdict: Verdict, state: State, mpi: Mpi) -> set[int]:
 
 
 def waits_for_files(state: State) -> bool:
-    """Tell whether an operation that ends by itself hasn't."""
+    """Return whether an operation that ends by itself hasn't."""
     return any(state.requests[each].ends_itself and each not in state.complete for each in state.hidden.values())
 
 
 def waits_outside(state: State) -> bool:
-    """Tell whether a message waits for a rank that isn't in MPI to take it: it may be matched, not delivered."""
+    """Return whether a message waits for a rank that isn't in MPI to take it: it may be matched, not delivered."""
     return any(messages and not any(map(is_in_mpi, state.of(way[1]))) for way, messages in state.under_way.items())
 
 
@@ -121,7 +121,7 @@ def test_where_messages_are_numbered_at_both_ends_one_in_the_network_is_known_ho
 
 
 def is_numbered(state: State, message: Message) -> bool:
-    """Tell whether sender and receiver of a message wait in receives from each other, on its communicator."""
+    """Return whether sender and receiver of a message wait in receives from each other, on its communicator."""
     waiting = [state.requests[each] for each in state.waiting]
     receives = (each for each in waiting if each.kind is Kind.RECEIVE and each.comm == message.comm)
     receiving = {(each.rank, each.peer) for each in receives}

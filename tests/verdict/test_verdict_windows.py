@@ -121,7 +121,7 @@ def test_windows_that_differ_in_nothing_are_told_apart_by_their_order() -> None:
 
 
 def test_a_handle_that_two_windows_have_names_neither() -> None:
-    """One of them is a leftover; which one can't be told."""
+    """One of them is a leftover; which one can't be determined."""
     both = (window(b"one", 7, handle=0xA0000000), window(b"two", 8, handle=0xA0000000))
     calls = still(1, call="MPI_Win_lock", arguments=given(rank=2, win=0xA0000000), windows=both)
     verdict = conclude(job(receiving(*both), calls, receiving(*both, number=2)))

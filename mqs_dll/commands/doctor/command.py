@@ -18,8 +18,8 @@ EXIT_NOTHING = 3
 
 DESCRIPTION = """\
 Say what libmqs knows of an MPI: its release and build, where the layout of each struct comes from, which checks held,
-what can't be seen and why, and what to do about it. Of a process it tells all of that, of a library's file what can
-be told before anything runs."""
+what can't be seen and why, and what to do about it. For a process it reports all of that, for a library's file what is
+known before anything runs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         EXIT_PARTLY when a part can't be seen, EXIT_NOTHING when no layout fits.
 
     Raises:
-        MqsError: it is no MPI that can be looked at.
+        MqsError: it is no MPI that can be examined.
     """
     from mqs_dll.commands.doctor.diagnosis import Visibility
 
@@ -72,7 +72,7 @@ def diagnose(where: int | str, seconds: float) -> Diagnosis:
         seconds: for which the process may stand.
 
     Raises:
-        MqsError: it is no MPI that can be looked at.
+        MqsError: it is no MPI that can be examined.
     """
     if isinstance(where, str):
         from mqs_dll.commands.doctor import library

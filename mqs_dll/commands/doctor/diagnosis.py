@@ -31,7 +31,7 @@ class ProcessFacts(NamedTuple):
 
 
 class FileFacts(NamedTuple):
-    """Which file it is, where no process was looked at."""
+    """Which file it is, where no process was read."""
 
     path: str
     stripped: bool
@@ -79,7 +79,7 @@ class Diagnosis(NamedTuple):
     verdict: Visibility
     mpi: MpiFacts
     library: str | None
-    """The file of the MPI's library; None where it can't be told."""
+    """The file of the MPI's library; None where it can't be determined."""
     refused_profiles: tuple[str, ...]
     """Sentences: which of the user's files are no profiles, and why."""
     remedies: tuple[Remedy, ...]
@@ -93,4 +93,4 @@ class Diagnosis(NamedTuple):
     refusals: tuple[str, ...] = ()
     """Sentences: which near profiles were refused, and why."""
     parts: tuple[Capability, ...] | None = None
-    """None where they were not looked at."""
+    """None where they were not examined."""

@@ -49,7 +49,7 @@ def diagnose(path: Path) -> Diagnosis:
 def _nothing_fits(file: FileFacts) -> str:
     if not file.debug_files:
         return "there is no debug information, and no profile fits"
-    return "no profile fits, and debug information here tells a part only; a process, with plugins, may have the rest"
+    return "no profile fits, and debug information here has only a part; a process, with plugins, may have the rest"
 
 
 def _calibrate(path: Path) -> str:

@@ -77,7 +77,7 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
 
 
 def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
-    """Say what can be told all the same: the library's constants don't move, so the process need not be stopped."""
+    """Return what is known all the same, without a stop: the library's constants don't move."""
     session = Library().setup_image(process.image).setup_process(process)
     try:
         recognition = session.recognise()

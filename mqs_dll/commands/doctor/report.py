@@ -67,7 +67,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     if diagnosis.no_layout is not None:
         yield Text(f"Nothing can be shown: {visible(diagnosis.no_layout)}", style="red")
     elif diagnosis.parts is None:
-        yield Text("libmqs has layouts for it; what can be seen, a running process tells: mqs doctor PID")
+        yield Text("libmqs has layouts for it; a running process shows what can be seen: mqs doctor PID")
     elif diagnosis.verdict is Visibility.WHOLE:
         yield Text("All queues of all communicators can be seen.", style="green")
     else:

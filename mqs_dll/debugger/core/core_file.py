@@ -40,11 +40,11 @@ _COMPRESSED = {
 
 
 class _CoreSegment(NamedTuple):
-    begin: int
+    start: int
     size: int
     """Bytes that the core holds, or should hold: a core that was cut off has less."""
     offset: int
-    """Where they begin in the core file."""
+    """Where they start in the core file."""
 
 
 class CoreFile:
@@ -92,7 +92,7 @@ class CoreFile:
     def first_page(self, mapping: MappedFile) -> bytes | None:
         """Return the first bytes of a mapping, None where the core doesn't hold all of them."""
         try:
-            return self.fetch(mapping.begin, _FIRST_PAGE)
+            return self.fetch(mapping.start, _FIRST_PAGE)
         except TargetReadError:
             return None
 
@@ -110,7 +110,7 @@ class CoreFile:
         segment = self._segment_at(address)
         if segment is None:
             return None
-        within = address - segment.begin
+        within = address - segment.start
         wanted = min(size, segment.size - within)
         data = self._read(segment.offset + within, wanted)
         if len(data) < wanted:
@@ -148,7 +148,7 @@ class CoreFile:
             for each in headers
             if each.kind == elf.LOAD and each.file_size
         )
-        self._begins = [segment.begin for segment in self._segments]
+        self._begins = [segment.start for segment in self._segments]
         self._measure()
         self._notes = notes.parse(self._note_segments(headers))
         if not self._notes.auxiliary:
@@ -171,10 +171,10 @@ class CoreFile:
         """The process's name, as the kernel had it: 15 bytes at most."""
         self.mappings = known.mappings
         """The files that it had in its memory, by address."""
-        self._mapping_begins = [mapping.begin for mapping in known.mappings]
+        self._mapping_begins = [mapping.start for mapping in known.mappings]
         stack = self._stack()
         begin, end = known.auxiliary[_AT_RANDOM], known.auxiliary.get(_AT_PROGRAM_NAME, 0)
-        arguments, environment = start.find(self.fetch, stack.begin, begin, end, known.vector)
+        arguments, environment = start.find(self.fetch, stack.start, begin, end, known.vector)
         self.arguments = arguments or known.arguments
         """Those of the program, its name first; where the stack doesn't tell, the words of their first 79 bytes."""
         self.environment = environment

@@ -87,7 +87,7 @@ class Libraries:
         wanted = min(size, mapping.end - address)
         try:
             with library.path.open("rb") as file:
-                file.seek(mapping.offset + address - mapping.begin)
+                file.seek(mapping.offset + address - mapping.start)
                 data = file.read(wanted)
         except (OSError, ValueError, OverflowError):
             return None
@@ -108,12 +108,12 @@ class Libraries:
             return None
         presence = Presence.MISSING
         for path in self._candidates(name):
-            begin = _begin_of(path)
-            if not begin.startswith(elf.MAGIC_64):
+            start = _begin_of(path)
+            if not start.startswith(elf.MAGIC_64):
                 continue
             if page is None:
                 presence = Presence.UNKNOWN
-            elif _same_build(page, begin):
+            elif _same_build(page, start):
                 return CoreLibrary(name, Presence.AT_HAND, path)
             else:
                 presence = Presence.DIFFERENT
@@ -144,7 +144,7 @@ def _begin_of(path: Path) -> bytes:
 
 
 def _same_build(page: bytes, other: bytes) -> bool:
-    """Tell whether two first pages are of one build, stripped or not."""
+    """Return whether two first pages are of one build, stripped or not."""
     build = _build_id(page)
     return build == _build_id(other) if build else page == other
 

@@ -32,7 +32,7 @@ _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 3, 6, 0x46494C45
 class MappedFile(NamedTuple):
     """A part of a file that the process had in its memory."""
 
-    begin: int
+    start: int
     end: int
     offset: int
     """In the file."""
@@ -89,8 +89,8 @@ def _mappings(data: bytes) -> Iterator[MappedFile]:
     names = data[names_at:].split(b"\0", count)
     if len(names) < count:
         return
-    for (begin, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
-        yield MappedFile(begin, end, offset * unit, os.fsdecode(name))
+    for (start, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
+        yield MappedFile(start, end, offset * unit, os.fsdecode(name))
 
 
 def _text(field: bytes) -> str:

@@ -137,7 +137,7 @@ class _Watched:
             self.moved |= now != self._first.setdefault(frame, now)
 
     def has_moved(self) -> bool | None:
-        """Tell whether one of its calls ended, None where that isn't known."""
+        """Return whether one of its calls ended, None where that isn't known."""
         if self.moved:
             return True
         return False if self._had_turns and self._counted == self._calls else None
@@ -146,7 +146,7 @@ class _Watched:
         return WatchedReturn(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
 
     def _had_its_turn(self, thread: int) -> bool:
-        """Tell whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
+        """Return whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
         return _time_of(thread) - self._ran[thread] > _ENOUGH or _state_of(thread) != _RUNNABLE
 
 

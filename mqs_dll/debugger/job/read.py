@@ -101,7 +101,7 @@ def sample_on(
 
 
 def _has_just_ended(taken: Sequence[Job]) -> bool:
-    """Tell whether a rank ended since the sample before: what it sent last may be under way to one that stood."""
+    """Return whether a rank ended since the sample before: what it sent last may be under way to one that stood."""
     ended = [
         sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in each.processes)
         for each in taken[-2:]
@@ -181,7 +181,7 @@ class JobReader(Closes):
 
 
 def _is_one_sided(process: JobProcess) -> bool:
-    """Tell whether a thread of a rank was in a call on a window in the last sample, or in one for perhaps MPI_Rget."""
+    """Return whether a thread was in a call on a window in the last sample, or in one for perhaps MPI_Rget."""
     stacks = process.samples[-1].stacks if process.samples else ()
     if isinstance(stacks, Hidden):
         return False
@@ -215,9 +215,9 @@ def _size(processes: Iterable[JobProcess], world: int) -> int | None:
 
 
 def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]:
-    """Yield the processes; one that claims the rank of another can't be told from it, and isn't taken for a rank.
+    """Yield the processes; one that claims the rank of another can't be distinguished from it, and is no rank.
 
-    Of two on different machines neither is: who of them lies can't be told.
+    Of two on different machines neither is a rank: which of them lies isn't known.
     """
     everyone = list(processes)
     claimed: dict[tuple[int, int | None], list[JobProcess]] = {}

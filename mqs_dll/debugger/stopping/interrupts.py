@@ -15,7 +15,7 @@ Begun = TypeVar("Begun")
 class Interrupts:
     """Makes a Ctrl-C wait while something is begun or ended, and in between ends it before KeyboardInterrupt is raised.
 
-    Without it that could strike between the beginning and the note of it, or in a caller's frame from which no
+    Without it that could strike between the start and the note of it, or in a caller's frame from which no
     ``finally`` leads back here.
     """
 
@@ -61,14 +61,14 @@ class Interrupts:
 
 
 @contextmanager
-def ended(begin: Callable[[ExitStack], Begun]) -> Iterator[Begun]:
-    """Yield what a function begins; at the end, and before a Ctrl-C is seen, do what it has left in the stack."""
+def ended(start: Callable[[ExitStack], Begun]) -> Iterator[Begun]:
+    """Yield what a function starts; at the end, and before a Ctrl-C is seen, do what it has left in the stack."""
     stack = ExitStack()
     interrupts = Interrupts(stack.close)
     try:
         interrupts.hold()
         try:
-            begun = begin(stack)
+            begun = start(stack)
             interrupts.pass_on()
             yield begun
         finally:

@@ -117,7 +117,7 @@ class SignalFilter(Closes):
 
 
 def _may_be_trapped(thread: int) -> bool:
-    """Tell whether a SIGTRAP waits for a thread that stands."""
+    """Return whether a SIGTRAP waits for a thread that stands."""
     try:
         return bool(read_status(thread).pending & 1 << signal.SIGTRAP - 1)
     except NoSuchProcessError:

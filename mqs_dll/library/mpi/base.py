@@ -111,7 +111,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         return entries
 
     def _is_in_use(self, entry: EntryT) -> bool:
-        """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        """Return whether any operation is pending on a communicator; a queue that can't be read says nothing."""
         if self._transport.is_idle(entry):
             return False
         for queue in Queue:
@@ -204,7 +204,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
-        """Return what can be told without an object of a running MPI: of a library's file, or of any process.
+        """Return what can be determined without an object of a running MPI: of a library's file, or of any process.
 
         Args:
             image: that the process runs; its addresses are those in this process.

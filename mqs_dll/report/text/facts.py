@@ -47,7 +47,7 @@ def _tests(job: Job) -> Iterator[str]:
 
 MAX_TESTS = 5
 NOT_COUNTED = (
-    "returns from MPI calls were not counted (--no-count): what a loop could make look like this twice is suspected, "
+    "returns from MPI calls were not counted (--no-count): what a loop could make appear like this twice is suspected, "
     "not proved"
 )
 
@@ -71,7 +71,7 @@ def _hosts(job: Job) -> str:
 def _samples(job: Job) -> str:
     count = max((len(process.samples) + len(process.starts) for process in job.processes), default=0)
     if count < 2:
-        more = ": a hang can't be told from slow progress (--samples 2)"
+        more = ": a hang can't be distinguished from slow progress (--samples 2)"
         return f"one sample{more if job.source == LIVE else ''}"
     return f"{count} samples, {job.interval:g} s apart"
 

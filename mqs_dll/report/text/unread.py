@@ -1,4 +1,4 @@
-"""What could not be looked at, and what to do about it: the same reason once for all processes that have it."""
+"""What could not be read, and what to do about it: the same reason once for all processes that have it."""
 
 from __future__ import annotations
 

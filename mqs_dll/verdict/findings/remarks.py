@@ -63,7 +63,7 @@ def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
         first = threads[0]
         what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
         same = all(thread.communicator is not None for thread in threads)
-        where = ": nobody is missing, but" if same else ", on what communicators can't be told, and"
+        where = ": nobody is missing, but" if same else ", on what communicators can't be determined, and"
         moves = "moves" if stood_still else "is seen to move"
         sentence = f"{case.names.ranks(part)} are all in {what} in both samples{where} nothing {moves}"
         differing = case.differing(part, first.call) if stood_still else ""

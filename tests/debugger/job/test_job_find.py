@@ -116,7 +116,7 @@ FAMILY = [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
 def test_each_spawn_is_a_world(compiler: Compiler) -> None:
-    """Ranks of several MPI_Comm_spawn are told apart, also where one daemon has started all of them."""
+    """Ranks of several MPI_Comm_spawn are distinguished, also where one daemon has started all of them."""
     mpi = MPIS["mpich-4.2.3-pypi"]
     with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["family"]) as job:
         job.wait_until_ready()

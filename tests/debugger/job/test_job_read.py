@@ -87,7 +87,7 @@ def idle_job(compiler: Compiler, name: str, *options: str, ranks: int = RANKS) -
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process is there, and not only its parent's note of it."""
+    """Return whether a process is there, and not only its parent's note of it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -646,7 +646,7 @@ def test_a_process_that_ends_while_it_is_opened(
     changing = True
     process = read_job(one_rank(changes.pid), open_core).processes[0]
     assert process.state is RankState.UNREADABLE
-    assert process.why == f"the modules of process {changes.pid} can't be told: no such mapping"
+    assert process.why == f"the modules of process {changes.pid} can't be determined: no such mapping"
 
 
 def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:

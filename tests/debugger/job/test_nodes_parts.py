@@ -650,7 +650,7 @@ class Sent:
             wait_until(lambda: any(folder.glob("*/mqs_dll/*")) and self._has_read_all())
 
     def _has_read_all(self) -> bool:
-        """Tell whether what reads the archive waits for more of it: nothing but a signal ends it then."""
+        """Return whether what reads the archive waits for more of it: nothing but a signal ends it then."""
         assert self.shell.stdin is not None
         unread = fcntl.ioctl(self.shell.stdin, termios.FIONREAD, bytes(4))
         return int.from_bytes(unread, sys.byteorder) == 0

@@ -190,7 +190,7 @@ class SmallSolver(LayoutSolver):
 
     views = (OmpiGroup,)
 
-    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
+    def possible_offsets(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return all offsets."""
         return range(0, 12, 4)
 

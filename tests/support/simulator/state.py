@@ -162,6 +162,6 @@ class State:
         )
 
     def is_over(self, call: Call) -> bool:
-        """Tell whether enough has ended for a call to end, or for its next phase to start."""
+        """Return whether enough has ended for a call to end, or for its next phase to start."""
         over = [number in self.complete for number in call.waits]
         return (any(over) or not over) if call.is_any else all(over)

@@ -275,7 +275,7 @@ def _world_of(processes: Processes, slot: Slot) -> Hashable:
 
 
 def _begins_world(world: Sequence[Slot], slot: Slot) -> bool:
-    """Tell whether a spawned rank belongs to another MPI_Comm_spawn: hydra starts the ranks of each in their order."""
+    """Return whether a spawned rank is of another MPI_Comm_spawn: hydra starts the ranks of each in their order."""
     last, marker = world[-1].marker, slot.marker
     if last is None or marker is None or marker.world or not marker.spawned:
         return False
@@ -283,7 +283,7 @@ def _begins_world(world: Sequence[Slot], slot: Slot) -> bool:
 
 
 def _is_alone(processes: Processes, slot: Slot) -> bool:
-    """Tell whether nobody launched it: the first rank of a job that grew by MPI_Comm_spawn alone, or its only one."""
+    """Return whether nobody launched it: the first rank of a job that grew by MPI_Comm_spawn alone, or its only one."""
     return slot.marker is None and not _above(processes, slot.head)
 
 

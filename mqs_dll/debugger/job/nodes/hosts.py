@@ -40,12 +40,12 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9.]*(?:\..*)?)")
 
 
 def is_here(name: str) -> bool:
-    """Tell whether a name, or an address, is this machine's."""
+    """Return whether a name, or an address, is this machine's."""
     return name == "localhost" or short(name) == short(socket.gethostname()) or _is_own_address(name)
 
 
 def _is_own_address(name: str) -> bool:
-    """Tell whether something is an address of this machine: only to those may a socket be bound."""
+    """Return whether something is an address of this machine: only to those may a socket be bound."""
     if not _ADDRESS.fullmatch(name):
         return False
     try:
@@ -236,6 +236,6 @@ def _folded(numbers: set[int], width: int) -> str:
     """Return numbers in brackets, "[1-4,7]"; a single one without."""
     ordered = sorted(numbers)
     gaps = [place for place in range(1, len(ordered)) if ordered[place] != ordered[place - 1] + 1]
-    runs = [(ordered[begin], ordered[end - 1]) for begin, end in itertools.pairwise((0, *gaps, len(ordered)))]
+    runs = [(ordered[start], ordered[end - 1]) for start, end in itertools.pairwise((0, *gaps, len(ordered)))]
     texts = [f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}" for first, last in runs]
     return texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]"

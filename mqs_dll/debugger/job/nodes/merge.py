@@ -1,8 +1,8 @@
 """What the agents of several nodes have found, as one job.
 
-Each agent numbers the MPI_COMM_WORLDs of its node in its own order, and two nodes may use one PID: ranks are told apart
-by their world's key and their node. Whoever has found a rank among its processes knows more of it than the launcher's
-table does.
+Each agent numbers the MPI_COMM_WORLDs of its node in its own order, and two nodes may use one PID: ranks are
+distinguished by their world's key and their node. Whoever has found a rank among its processes knows more of it than
+the launcher's table does.
 """
 
 from __future__ import annotations

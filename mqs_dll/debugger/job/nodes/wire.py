@@ -50,9 +50,9 @@ def lines_of(message: Message) -> Iterator[bytes]:
         yield text + b"\n"
         return
     packed = base64.b64encode(zlib.compress(text, 1))
-    for begin in range(0, len(packed), _PIECE):
-        mark = _MORE if begin + _PIECE < len(packed) else _LAST
-        yield mark + packed[begin : begin + _PIECE] + b"\n"
+    for start in range(0, len(packed), _PIECE):
+        mark = _MORE if start + _PIECE < len(packed) else _LAST
+        yield mark + packed[start : start + _PIECE] + b"\n"
 
 
 class Assembler:
@@ -179,11 +179,11 @@ def _runs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     if group and list(group) == [*range(group[0], group[0] + len(group))]:  # nearly all groups
         yield group[0], len(group)
         return
-    begin = 0
+    start = 0
     for end in range(1, len(group) + 1):
         if end == len(group) or group[end] != group[end - 1] + 1:
-            yield group[begin], end - begin
-            begin = end
+            yield group[start], end - start
+            start = end
 
 
 # ---------------------------------------------------------------- what an agent finds

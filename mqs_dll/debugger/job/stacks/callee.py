@@ -24,12 +24,12 @@ _BTI_C = 0xD503245F
 
 
 def called_function(process: MappedProcess, return_address: int, registers: Mapping[str, int]) -> int | None:
-    """Return the address of the function that the call before a return address goes to, None where it can't be told.
+    """Return the address of the function that the call before a return address goes to, None where it isn't known.
 
     Args:
         process: whose code it is.
         return_address: where the call returns to.
-        registers: those that are known in the frame that called; a call through any other can't be told.
+        registers: those that are known in the frame that called; a call through any other can't be determined.
     """
     platform = process.program.platform
     architecture = platform.arch if platform else None

@@ -53,10 +53,10 @@ class Step:
     symbol: str
     """The function's name in the symbol table; empty where no symbol covers pc."""
     called: str
-    """The symbol of what it called, by its call instruction; empty where that can't be told."""
+    """The symbol of what it called, by its call instruction; empty where that can't be determined."""
     module: drgn.Module | None
     target: int | None = None
-    """The address of what it called, None where that can't be told."""
+    """The address of what it called, None where that can't be determined."""
 
 
 @dataclass(frozen=True)

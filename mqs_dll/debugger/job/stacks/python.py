@@ -42,7 +42,7 @@ class PythonStack:
     """The program's innermost function, outside the standard library and installed packages; else the innermost that
     isn't mpi4py's. Where Python runs a __del__, that one: the collection of garbage begins at any line."""
     state: str
-    """A hash of where each function is and of what its variables hold, as far as that can be told in few words."""
+    """A hash of where each function is and of what its variables hold, as far as that is short."""
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
@@ -55,7 +55,7 @@ def missing_for(stacks: Iterable[CallStack]) -> str:
 
 
 def python_stacks(pid: int) -> Mapping[int, PythonStack]:
-    """Return the stacks of a process's threads in Python by thread ID; none where they can't be told.
+    """Return the stacks of a process's threads in Python by thread ID; none where they can't be determined.
 
     The process may run: one that goes on is seen a little later than its registers were.
     """
@@ -107,7 +107,7 @@ def _of_class(frame: Any) -> str:
 
 
 def _is_installed(file: str) -> bool:
-    """Tell whether a file is of the standard library, an installed package, or a command of one; or is none at all."""
+    """Return whether a file is of the standard library, an installed package or its command, or is none at all."""
     path = PurePath(file)
     folders = path.parts[:-1]
     is_of_library = any(_LIBRARY.fullmatch(f"{first}/{second}") for first, second in pairwise(folders))

@@ -23,7 +23,7 @@ _SAVED = 7 * 8
 
 
 class CannotTellError(Exception):
-    """It can't be told whether a thread is inside MPI; the text is a sentence."""
+    """It can't be determined whether a thread is inside MPI; the text is a sentence."""
 
 
 ArgumentsOf = Callable[[ThreadStack, Sequence[Step], Call], tuple[Argument, ...]]
@@ -75,8 +75,8 @@ def read_thread(
 def _callback(inner: Sequence[Step], modules: Modules) -> int | None:
     """Return the place of the program's innermost step inside of an MPI call; None where there is none.
 
-    A library of the program's can't be told from one that the MPI stands on: only the program's own file counts, and
-    Python.
+    A library of the program's can't be distinguished from one that the MPI stands on: only the program's own file
+    counts, and Python.
     """
     if modules.mpi is None or modules.is_main(modules.mpi):
         return None

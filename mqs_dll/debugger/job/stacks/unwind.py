@@ -116,7 +116,7 @@ def _unwind(
 
 
 def _only_one_calls(modules: Modules) -> bool:
-    """Tell whether the program has promised that only one thread calls MPI (MPI 4.1, section 11.2.1).
+    """Return whether the program has promised that only one thread calls MPI (MPI 4.1, section 11.2.1).
 
     Open MPI's library exports the level that it has provided (4.1 and 5.0: ompi/mpi/runtime/mpiruntime.h). MPICH's
     isn't known: there, any thread may call.

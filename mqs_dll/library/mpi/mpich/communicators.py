@@ -81,7 +81,7 @@ class MpichEntry(CommunicatorEntry):
         return self._ranks.peers(self.view)
 
     def is_held_only_by(self, requests: int) -> bool:
-        """Tell whether nothing but that many requests refers to the communicator: the program has freed it."""
+        """Return whether nothing but that many requests refers to the communicator: the program has freed it."""
         return not self.internal and 0 < self.view.ref_count <= requests
 
     @property

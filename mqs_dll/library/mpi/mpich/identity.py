@@ -79,7 +79,7 @@ def types_of(image: TargetImage) -> Layouts:
 
 
 def _is_complete(struct: str, members: Iterable[str]) -> bool:
-    """Tell whether a struct has every member that is not optional in each view of it."""
+    """Return whether a struct has every member that is not optional in each view of it."""
     known = set(members)
     return all(
         (member.name or attribute) in known

@@ -44,7 +44,7 @@ def matched_message(peers: Sequence[int], rank: int, tag: int, length: int, requ
 
 
 def is_buffered(memory: Memory, buffer: int, request: int) -> bool:
-    """Tell whether the buffer of a send is a copy in the attached buffer: its header has the addresses of both."""
+    """Return whether the buffer of a send is a copy in the attached buffer: its header has the addresses of both."""
     try:
         words = memory.pointers(buffer - BSEND_HEADER_WORDS * WORD, BSEND_HEADER_WORDS)
     except TargetReadError:

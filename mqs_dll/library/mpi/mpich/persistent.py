@@ -125,5 +125,5 @@ class Started:
 
 
 def _waits(request: views.MpirRequest) -> bool:
-    """Tell whether the completion of a persistent request is that of the one behind it, whose counter it points at."""
+    """Return whether a persistent request completes with the one behind it, whose counter it points at."""
     return 0 <= request.cc_ptr - request.real_request < MIN_REQUEST

@@ -48,7 +48,7 @@ REQUEST_POOLS = 64
 """Records of MPIR_Request_mem at most."""
 
 _known_places: dict[tuple[str, int, int], int] = {}
-"""Where records lay in other processes, from the begin of the library, by its build, class and size of the objects: a
+"""Where records lay in other processes, from the start of the library, by its build, class and size of the objects: a
 job has many of one build. They are looked at first, and believed as any others."""
 
 
@@ -323,7 +323,7 @@ class _Finder:
         return found
 
     def is_initialized(self, pool: ObjectPool) -> bool:
-        """Tell whether a pool has objects, whose handles were checked."""
+        """Return whether a pool has objects, whose handles were checked."""
         return bool(self._alloc.at(self._memory, pool.record).initialized)
 
     def search(self, cls: int, size: int, near: int | None) -> list[ObjectPool]:
@@ -381,7 +381,7 @@ class _Finder:
         )
 
     def _has_objects(self, record: views.ObjectAlloc) -> bool:
-        """Tell whether the first objects carry the handles of their class and place, and the first free one is free.
+        """Return whether the first objects carry the handles of their class and place, and the first free one is free.
 
         A pool that was never used has none; it is believed for the size of its objects.
         """
@@ -402,7 +402,7 @@ class _Finder:
         return is_of_pool and handles.class_of(head.handle) == cls and head.ref_count == 0
 
     def _begin_with(self, address: int, size: int, handle: int) -> bool:
-        """Tell whether the first two objects of an array have its handles, but for the number of their pool.
+        """Return whether the first two objects of an array have its handles, but for the number of their pool.
 
         Requests of the second and further virtual interfaces carry that from the first time that they are used.
         """

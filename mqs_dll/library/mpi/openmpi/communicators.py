@@ -164,7 +164,7 @@ class OmpiEntry(CommunicatorEntry):
         return self._groups.names(self.view.c_remote_group)
 
     def is_held_only_by(self, requests: int) -> bool:
-        """Tell whether nothing but that many requests refers to the communicator: the program has freed it.
+        """Return whether nothing but that many requests refers to the communicator: the program has freed it.
 
         Each request holds a reference, and the program's handle holds one; some communicators are retained once more.
         (The flag OMPI_COMM_ISFREED exists in 4.1 and 5.0, but nothing sets it.)

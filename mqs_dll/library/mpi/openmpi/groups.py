@@ -1,6 +1,6 @@
 """From ranks of a group to ranks of MPI_COMM_WORLD, through every way in which Open MPI stores a group.
 
-Processes are told apart by their names (job, rank in the job), never by address: a process that nobody has talked
+Processes are distinguished by their names (job, rank in the job), never by address: a process that nobody has talked
 to is a number in the group (a sentinel, bit 0 set), and the same process may be a pointer in another group.
 Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
 """
@@ -48,7 +48,7 @@ class ProcNames(NamedTuple):
     vpids: tuple[int, ...]
 
     def are_of(self, jobid: int) -> bool:
-        """Tell whether all are of one job."""
+        """Return whether all are of one job."""
         return self.jobids.count(jobid) == len(self.jobids)
 
     def at(self, ranks: Sequence[int]) -> ProcNames:

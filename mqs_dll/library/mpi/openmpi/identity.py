@@ -74,7 +74,7 @@ def check_running(memory: Memory, symbols: Symbols) -> None:
 
 
 def _has_session(memory: Memory, symbols: Symbols) -> bool:
-    """Tell whether the process uses MPI through sessions, without MPI_Init (ompi/instance/instance.c since 5.0.0)."""
+    """Return whether the process uses MPI through sessions, without MPI_Init (ompi/instance/instance.c since 5.0.0)."""
     address = symbols.get("ompi_instance_count")
     return address is not None and _int32(memory, address) > 0
 

@@ -81,7 +81,7 @@ def _topology(entry: OmpiEntry) -> bytes:
 
 
 def _may_come_from(entry: OmpiEntry, parent: OmpiEntry, made: bytes) -> bool:
-    """Tell whether a communicator's processes are those of a parent, or some of them."""
+    """Return whether a communicator's processes are those of a parent, or some of them."""
     if parent is entry:
         return False
     own = {entry.view.c_local_group, entry.view.c_remote_group}

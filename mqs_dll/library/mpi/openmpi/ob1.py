@@ -122,7 +122,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
     def _is_nonblocking(self, cached_request: int | None, request: views.PmlRequest) -> bool:
-        """Tell whether a nonblocking call made a request, as far as ob1 lets one tell.
+        """Return whether a nonblocking call made a request, as far as ob1 lets one tell.
 
         ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
         first one. A request that is complete or freed can't belong to a blocking call.
@@ -178,7 +178,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
 
 
 def _has_message(request: views.RecvRequest) -> bool:
-    """Tell whether a receive has matched a message; of a matched probe that waited for one, only its end tells.
+    """Return whether a receive has matched a message; of a matched probe that waited for one, only its end tells.
 
     Source: mca_pml_ob1_recv_request_matched_probe in ompi/mca/pml/ob1/pml_ob1_recvreq.c of 4.1.4 and 5.0.11.
     """
@@ -198,7 +198,7 @@ def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
 
 
 def _is_copied(request: views.SendRequest) -> bool:
-    """Tell whether a message is sent from a copy: the program may have written its own buffer anew since."""
+    """Return whether a message is sent from a copy: the program may have written its own buffer anew since."""
     return request.req_send_mode == BUFFERED and request.req_bytes_packed > 0
 
 

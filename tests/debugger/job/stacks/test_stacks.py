@@ -90,7 +90,7 @@ class Blocked:
 
 
 def look(process: LiveProcess) -> tuple[CallStack, ...]:
-    """Return the call stacks of a process, which they can be told of."""
+    """Return the call stacks of a process, which they can be determined of."""
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process)

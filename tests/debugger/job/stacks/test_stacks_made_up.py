@@ -195,7 +195,7 @@ def test_a_thread_that_never_calls_mpi_is_not_listed() -> None:
 
 
 def test_a_thread_that_may_call_mpi_is_listed() -> None:
-    """One of the program's, in MPI or outside; and one whose stack ends before it can be told, without a call."""
+    """One of the program's, in MPI or outside; and one whose stack ends before it can be determined, without a call."""
     assert read("app:work", "libc.so:start_thread", is_main=False).call is None
     assert read("libc.so:sleep", "", "libc.so:start_thread", is_main=False).call is None
     assert read("libmpi.so:PMPI_Recv", "libmpi.so:progress", is_main=False, complete=False).call is None

@@ -628,7 +628,7 @@ def test_a_header_of_an_earlier_message_is_not_believed(
 
 
 def test_two_headers_that_fit_are_not_guessed_between(recent: Process) -> None:
-    """Which of two messages of the same request is the later one can't be told."""
+    """Which of two messages of the same request is the later one can't be determined."""
     request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
     memory.put(7, recent.header(request, 23, SYNC, 64))
     memory.put(8, recent.header(request, 24, SYNC, 64))

@@ -67,7 +67,7 @@ def attached(process: Tampered) -> AttachedMpich:
 
 
 def can_be_read(process: Tampered, start: int, size: int) -> bool:
-    """Tell whether a range is mapped; a read that isn't is tried again with fewer pages."""
+    """Return whether a range is mapped; a read that isn't is tried again with fewer pages."""
     try:
         return bool(process.fetch(start, size))
     except TargetReadError:

@@ -269,7 +269,7 @@ TABLE = HEAP + PAGE
 
 
 def comm(**members: object) -> views.Comm:
-    """Return a communicator that lies at the begin of the heap, with these members."""
+    """Return a communicator that lies at the start of the heap, with these members."""
     values = dict.fromkeys(["address", *views.Comm.members], 0) | {"map": None, "local_map": None, "vcrt": None}
     made = type("Comm", (views.Comm, tuple), {**values, "address": HEAP, **members})
     return cast(views.Comm, made())

@@ -123,10 +123,10 @@ def _needs_second_evidence(wanted: Sequence[Parameter], computed: Collection[int
 def _lasts(process: MappedProcess, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
     """Return whether a call's frame still is as it was in the stop: only then was what was read since the same, too."""
     end = steps[place + 1].sp
-    begin = max(steps[place].sp, end - _OUTER_END)
-    copied = stack.fetch(begin, end - begin)
+    start = max(steps[place].sp, end - _OUTER_END)
+    copied = stack.fetch(start, end - start)
     try:
-        return len(copied) == end - begin and process.fetch(begin, end - begin) == copied
+        return len(copied) == end - start and process.fetch(start, end - start) == copied
     except TargetReadError:
         return False
 

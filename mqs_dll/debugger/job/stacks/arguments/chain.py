@@ -193,12 +193,12 @@ class Chain:
         if farther == _FARTHEST or outer + 1 >= len(self._steps) or self._steps[outer].interrupted:
             return {}
         try:
-            begin = self._entry(outer)
-            if self._callee(outer, begin) != entry:
+            start = self._entry(outer)
+            if self._callee(outer, start) != entry:
                 return {}
-            followed = self._follow(outer, begin)
+            followed = self._follow(outer, start)
             passed = [(number, value) for number, value in followed.passed if number in wanted]
-            results = self._values(outer, begin, followed, [value for _, value in passed], farther + 1)
+            results = self._values(outer, start, followed, [value for _, value in passed], farther + 1)
         except _UNKNOWN:
             return {}
         return {number: what for (number, _), what in zip(passed, results, strict=True) if what}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, compute, mask, narrow, sign
 
 Load = Callable[[Label, int, int], int | None]
-"""Returns what a label's load read, at an address and of a size; None where that can't be told (any more)."""
+"""Returns what a label's load read, at an address and of a size; None where that can't be determined (any more)."""
 
 
 class ContradictionError(Exception):

@@ -36,7 +36,7 @@ _ENTRY = 0
 
 
 class UnknownWayError(Exception):
-    """It can't be told how the goal is reached; the text says why."""
+    """It can't be determined how the goal is reached; the text says why."""
 
     def __init__(self, why: str, *, is_by_chance: bool = False) -> None:
         super().__init__(why)
@@ -313,7 +313,7 @@ class _Following:
         self._edge(instruction.address, target, state)
 
     def _ends_in(self, target: int) -> bool:
-        """Tell whether a function that begins at an address is none from which the goal can be reached."""
+        """Return whether a function that begins at an address is none from which the goal can be reached."""
         there = self._code.function(target)
         return there is None or (there.start == target and not self._leads_on(there))
 

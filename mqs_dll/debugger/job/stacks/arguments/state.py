@@ -216,7 +216,7 @@ class _Merged:
         return None
 
     def _is_from_elsewhere(self, value: Value) -> bool:
-        """Tell whether a value isn't one that this block has given: in a loop that may be another one by now."""
+        """Return whether a value isn't one that this block has given: in a loop that may be another one by now."""
         return -self._block not in origins(value.label)
 
     def unknown(self, place: str, values: list[Value | None]) -> Value | None:

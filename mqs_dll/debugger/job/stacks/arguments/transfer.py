@@ -172,7 +172,7 @@ class _Step:
         self.state.registers[name] = Value(self.new(name, found), WORD)
 
     def settle_stack_pointer(self) -> None:
-        """Give the stack pointer a new base where it can't be told any more how far it is from the old one."""
+        """Give the stack pointer a new base where it can't be determined any more how far it is from the old one."""
         value = self.state.registers.get("rsp")
         if value is None or value.label[0] != "stack" or value.size < WORD:
             self.state.made.add(self.instruction.address)

@@ -1,9 +1,9 @@
 """What is shown of the requests of ch3.
 
 What a request was asked for stays in it; only a receive that finds its message waiting takes over the request of that,
-with its source and its tag: of a matched receive without a wildcard it can't be told whether it had asked for one.
-Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c,
-mpid_isend.c, mpid_send.c of 3.4.3 and 4.0.3.
+with its source and its tag: of a matched receive without a wildcard it can't be determined whether it had asked for
+one. Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c, mpid_isend.c, mpid_send.c of 3.4.3 and
+4.0.3.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Ch3(Device):
 
 
 def _is_answered(request: Ch3DeviceRequest, length: int) -> bool:
-    """Tell whether the receiver of a send that is under way has asked for its data.
+    """Return whether the receiver of a send that is under way has asked for its data.
 
     Of an eager message with gaps the bytes that have left are counted, too (ch3u_eagersync.c: MPIDI_CH3_SendNoncontig).
     """

@@ -54,7 +54,7 @@ MAX_PADDING = 128
 
 
 class Cell(NamedTuple):
-    """What stands at the begin of a cell."""
+    """What stands at the start of a cell."""
 
     type: int
     size: int

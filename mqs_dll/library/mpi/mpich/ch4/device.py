@@ -111,7 +111,7 @@ class Ch4(Device):
         return _up_to(refusal, self._arrivals.operations(entry))
 
     def is_idle(self, entry: MpichEntry) -> bool:
-        """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
+        """Return whether no request refers to a communicator, and no message at all waits for a receive."""
         return self._netmod is None and not self.requests_of(entry) and not self._traffic.arrived()
 
     def datatypes_in_use(self) -> list[int]:
@@ -226,7 +226,7 @@ class HiddenNetmod:
         )
 
     def _is_within_node(self, entry: MpichEntry) -> bool:
-        """Tell whether shared memory reaches all processes of a communicator.
+        """Return whether shared memory reaches all processes of a communicator.
 
         MPICH makes a communicator of each node's processes within those that the program has.
         """

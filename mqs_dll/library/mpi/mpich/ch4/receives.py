@@ -24,7 +24,7 @@ from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 
 class Ch4PostedEnvelope(NamedTuple):
-    """What a receive asked for; None where nothing tells that any more."""
+    """What a receive asked for; None where it isn't known that any more."""
 
     source: int | None
     tag: int | None
@@ -141,12 +141,12 @@ def _progress(message: Ch4Message, length: int) -> str | None:
 
 
 def _has_forgotten(message: Ch4Message, asked: Ch4PostedEnvelope) -> bool:
-    """Tell whether a receive no longer knows what it asked for."""
+    """Return whether a receive no longer knows what it asked for."""
     return asked.source is None and not message.cancelled
 
 
 def _keeps_context(message: Ch4Message, entry: MpichEntry) -> bool:
-    """Tell whether a receive's context id is still there.
+    """Return whether a receive's context id is still there.
 
     In one that is complete there may be that of what it was used for before; since 5.0 also the sender's rank, when the
     message was copied out of the sender's memory, which is over at once.

@@ -128,7 +128,7 @@ class ShmSends:
         )
 
     def _is_copy(self, message: Ch4Message, sent: ShmSend) -> bool:
-        """Tell whether it is a buffered send, carried out as one of the copy."""
+        """Return whether it is a buffered send, carried out as one of the copy."""
         of_bytes = sent.facts is not None and sent.facts.predefined and sent.facts.size == 1
         return of_bytes and operations.is_buffered(self._memory, sent.buffer, message.common.address)
 
@@ -167,7 +167,7 @@ class ShmSends:
         return fitting[-1] if fitting and (len(alike) == 1 or in_order) else None
 
     def _is_of_complete(self, left: Departure, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether the last header that is there of a complete send is that of its message.
+        """Return whether the last header that is there of a complete send is that of its message.
 
         It is one that a receiver has answered, so that its cell came free before the request could serve again, and it
         is gone before that of any later message. Who has read a small standard one doesn't say so.
@@ -186,7 +186,7 @@ class ShmSends:
         return header.src_rank == entry.view.rank and contexts.communicator_of(header.context_id) == entry.sends_in
 
     def _has_arguments(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether the arguments in a rendezvous's request are those of a header's message."""
+        """Return whether the arguments in a rendezvous's request are those of a header's message."""
         facts = self._mpi.datatypes.at(message.am.datatype)
         dest = self._dest.at(self._memory, message.common.address).dest
         return (
@@ -194,7 +194,7 @@ class ShmSends:
         )
 
     def _is_consistent(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether a header can be that of a send that waits; an earlier message of the request may be there, too.
+        """Return whether a header can be of a send that waits; an earlier message of the request may be there.
 
         Only a rendezvous and a synchronous send wait. The former has its arguments in the request; the latter has just
         left, and counted its bytes.
@@ -285,7 +285,7 @@ class ShmSends:
 
 
 def _must_be_rendezvous(message: Ch4Message) -> bool:
-    """Tell whether a send that waits must be a rendezvous, by what an eager one would have left in its request.
+    """Return whether a send that waits must be a rendezvous, by what an eager one would have left in its request.
 
     An eager one leaves in one piece, and counts it; one that is synchronous waits for nothing but the answer. In a
     rendezvous the counts are those of the record's earlier use, or of the data that are under way.

@@ -295,7 +295,7 @@ def _nothing() -> OfCommunicator:
 
 
 def _is_hidden_half(request: views.MpirRequest) -> bool:
-    """Tell whether it is the netmod's half of a receive from any source, whose other half the program has."""
+    """Return whether it is the netmod's half of a receive from any source, whose other half the program has."""
     return bool(request.anysrc_partner) and not request.is_local
 
 

@@ -51,7 +51,7 @@ def words(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, tuple
         TargetReadError: after them; there are others, which can't be read.
     """
     begins = ((segment, max(segment.address, first)) for segment in mpi.library.writable())
-    ranges = ((begin, min(segment.address + segment.size, begin + LARGEST)) for segment, begin in begins)
+    ranges = ((start, min(segment.address + segment.size, start + LARGEST)) for segment, start in begins)
     for address, data in read_ranges(mpi.memory, ranges):
         count = len(data) // WORD
         yield address, struct.unpack_from(f"<{count}Q", data)
@@ -97,17 +97,17 @@ def find(mpi: MpichProcessContext, what: str, is_at: Callable[[int], bool], sear
 
 
 def is_known(mpi: MpichProcessContext, what: str) -> bool:
-    """Tell whether another process of the same library had something that find() was asked for."""
+    """Return whether another process of the same library had something that find() was asked for."""
     return (mpi.library.build, what) in _known
 
 
 def is_pointer(word: int) -> bool:
-    """Tell whether a word may be the address of an object."""
+    """Return whether a word may be the address of an object."""
     return 1 << 16 < word < 1 << 47 and not word % WORD
 
 
 def is_old(mpi: MpichProcessContext) -> bool:
-    """Tell whether an MPICH is older than 5.0: its communicators have maps of ranks."""
+    """Return whether an MPICH is older than 5.0: its communicators have maps of ranks."""
     return mpi.layouts.offset(views.Comm.struct, "dev.ch4.map") is not None
 
 
@@ -156,7 +156,7 @@ def processes(
 
 
 def _is_table(mpi: MpichProcessContext, place: int, table: int, size_at: int, size: int) -> bool:
-    """Tell whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
+    """Return whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
     with suppress(TargetReadError):
         if mpi.memory.unpack(_INT, size_at)[0] == size:
             return mpi.memory.pointer(mpi.memory.pointer(place + WORD)) == table
