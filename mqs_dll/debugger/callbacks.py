@@ -56,7 +56,7 @@ class TypeHandle:
     """One type as the library names it."""
 
     def __init__(self, image: TargetImage, type_: Any) -> None:
-        """Remember a type, and the image that can tell about it."""
+        """Remember a type, and the image that knows it."""
         self.image = image
         self.type = type_
 

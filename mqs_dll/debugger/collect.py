@@ -31,7 +31,7 @@ _MAX_MEMBERS = 1 << 22
 round in a circle, and each operation takes half a kilobyte here."""
 
 _BETWEEN_LOOKS = 1 << 8
-"""Operations of a queue between two looks at the clock: as many are listed of any queue."""
+"""Operations of a queue between two checks of the clock: as many are listed of any queue."""
 
 SHARE = 0.2
 """Of the time for which processes may be kept stopped, for what listing their queues may take."""
@@ -61,7 +61,7 @@ class ProcessReader(Closes):
         program: str,
         library_path: str | None = None,
     ) -> None:
-        """Let a library look at a process's image, and at what doesn't move in the process itself.
+        """Let a library read a process's image, and what doesn't move in the process itself.
 
         What it can't read of the process now, because it runs, it will read, or refuse, in ``read``.
 
@@ -152,7 +152,7 @@ def take_snapshot(
 
     Args:
         library: any MQS library.
-        process: the process, which runs until the library has looked at its image.
+        process: the process, which runs until the library has read its image.
         library_path: the library's file, for the record.
         read_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
@@ -190,7 +190,7 @@ def _read_communicators(
     queues: ProcessQueues, on_communicator: Callable[[int], None] | None, until: float
 ) -> tuple[CommunicatorSnapshot, ...]:
     found: list[CommunicatorSnapshot] = []
-    room = _Room(until)
+    budget = _Budget(until)
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
@@ -198,8 +198,8 @@ def _read_communicators(
             raise BrokenStructureError(f"the library lists more than {_MAX_COMMUNICATORS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group, label = room.group(queues), _read_label(queues)
-        read = tuple(room.queue(queues, queue) for queue in Queue)
+        group, label = budget.group(queues), _read_label(queues)
+        read = tuple(budget.queue(queues, queue) for queue in Queue)
         handle, label = label.handle if label else 0, label and label._replace(handle=0)
         reported = None if label == read_marks(communicator.name) else label
         found.append(CommunicatorSnapshot(communicator, group, read, reported, handle))
@@ -216,7 +216,7 @@ def _read_label(queues: ProcessQueues) -> Label | None:
         return None
 
 
-class _Room:
+class _Budget:
     """What may still be kept of one process."""
 
     def __init__(self, until: float) -> None:

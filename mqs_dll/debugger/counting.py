@@ -10,7 +10,7 @@ class CountingProcess:
     """A TargetProcess that passes everything on to another one and counts the fetches."""
 
     def __init__(self, process: TargetProcess) -> None:
-        """Begin to count at zero."""
+        """Start to count at zero."""
         self._process = process
         self.reads = 0
         self.bytes_read = 0

@@ -58,7 +58,7 @@ class FileProcess(OfThisMachine):
         """Read a library or a program.
 
         Raises:
-            FileError: it is none that libmqs can look at.
+            FileError: it is none that libmqs can read.
         """
         header, self._data = _read(path)
         try:
@@ -119,7 +119,7 @@ class FileProcess(OfThisMachine):
                 continue
             start = each.offset - before
             size = -(-(before + each.memory_size) // _PAGE) * _PAGE
-            # What is written to begins with zeros.
+            # What is written to starts with zeros.
             end = each.offset + each.file_size if each.flags & elf.MAY_WRITE else start + size
             loaded += max(min(end, self._data.size) - start, 0)
             if loaded > _MAX_LOADED:
@@ -170,7 +170,7 @@ class _Content:
 
 
 def _read(path: Path) -> tuple[elf.Header, _Content]:
-    """Return a file that begins as one of a 64-bit little-endian machine that libmqs knows, its header first.
+    """Return a file that starts as one of a 64-bit little-endian machine that libmqs knows, its header first.
 
     Raises:
         FileError: it is another one.

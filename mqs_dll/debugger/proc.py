@@ -1,4 +1,4 @@
-"""What /proc tells about a process: alive or not, whose, traced by whom, and in what words its program is."""
+"""What /proc shows of a process: alive or not, whose, traced by whom, and in what words its program is."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def _check_elf(pid: int, name: str, header: bytes) -> None:
 def not_permitted(pid: int) -> NotPermittedError:
     """Return the error for a process that the kernel keeps closed, with the likely cause in its text."""
     status = read_status(pid)
-    closed = f"the kernel doesn't let us look into process {pid} ({status.name})"
+    closed = f"the kernel doesn't let us read process {pid} ({status.name})"
     if status.user != os.geteuid():
         return NotPermittedError(f"{closed}: it belongs to user {user_name(status.user)}")
     scope = _ptrace_scope()
@@ -287,9 +287,9 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
         if not line or part not in line:
             continue
         fields = line.split(maxsplit=5)
-        begin, _, end = fields[0].partition(b"-")
+        first, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) == 6 else ""
-        yield Mapping(int(begin, 16), int(end, 16), fields[1].decode(), path)
+        yield Mapping(int(first, 16), int(end, 16), fields[1].decode(), path)
 
 
 def read_stat(thread: int) -> Stat | None:

@@ -159,7 +159,7 @@ def test_what_names_no_mpi_is_refused_in_a_sentence(calibrate: Calibrate, tmp_pa
     }
     with subprocess.Popen(
         ["sleep", "600"]
-    ) as bystander:  # not we: a debugger maps the libraries that it has looked into
+    ) as bystander:  # not we: a debugger maps the libraries that it has read
         try:
             sentences[str(bystander.pid)] = f"process {bystander.pid} has no library of Open MPI or MPICH"
             results = {sentence: calibrate(where) for where, sentence in sentences.items()}
@@ -533,7 +533,7 @@ def members(profile: dict[str, Any]) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("calibrate")
 def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't tell."""
+    """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't show."""
     arms = ucx.ARMS
     monkeypatch.setattr(ucx, "ARMS", [arm for arm in arms if arm.minor == 19 and not arm.assertions])
     sentence, made = of_fabric(0, WHEEL, tmp_path)

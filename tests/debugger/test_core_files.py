@@ -1,4 +1,4 @@
-"""Core files: what a core tells is what the live process told, and what it can't tell is said."""
+"""Core files: what a core has is what the live process had, and what it lacks is said."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
 
 
 def test_two_cores_of_one_rank_are_refused(cores: Cores) -> None:
-    """Two core files of the same rank can't both be of this job: nothing tells which one is."""
+    """Two core files of the same rank can't both be of this job: it isn't known which one is."""
     with pytest.raises(MixedRanksError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
         read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(), stacks=False)
 
@@ -408,7 +408,7 @@ def test_a_core_that_was_cut_off_says_how_much_is_missing(bench: Bench, tmp_path
 def test_a_gcore_that_was_cut_off_has_lost_what_tells_its_program(core: Path) -> None:
     """gcore writes the notes last: without them a core file is refused with what is missing."""
     os.truncate(core, core.stat().st_size // 2)
-    with pytest.raises(CoreError, match="doesn't tell what program it is of: it was cut off"):
+    with pytest.raises(CoreError, match="doesn't show what program it is of: it was cut off"):
         CoreProcess(core)
 
 

@@ -427,7 +427,7 @@ def test_a_snapshot(vendor: DynamicLibrary, vendors: Path) -> None:
 
 
 def test_hidden_and_broken_queues(vendor: DynamicLibrary, vendors: Path) -> None:
-    """A queue that can't be looked at has the reason; one that breaks off has what came before, and the failure."""
+    """A queue that can't be read has the reason; one that breaks off has what came before, and the failure."""
     with planner(vendors, Plan.HIDE_QUEUES) as process:
         hidden = take_snapshot(vendor, process).communicators[0]
     assert hidden.group == Hidden("the vendor's text for 1")

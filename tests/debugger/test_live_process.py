@@ -256,7 +256,7 @@ def test_memory_of_another_program_is_never_read(bench: Path) -> None:
             process.fetch(address, 8)
 
 
-# ---------------------------------------------------------------- processes that can't be looked at
+# ---------------------------------------------------------------- processes that can't be read
 
 
 def test_no_such_process() -> None:

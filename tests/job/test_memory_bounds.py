@@ -73,7 +73,7 @@ REFUSED = {
     "mpich_pairs": "TooMuchError .* 4194304 objects",
     "mpich_group": "TooMuchError .* 4194304 objects",
     "core_segments": "CoreError .* is damaged: it says that it holds 4294967295 parts",
-    "core_notes": "CoreError .* doesn't tell what program it is of",
+    "core_notes": "CoreError .* doesn't show what program it is of",
     "core_mappings": "CoreError .* holds nothing of what the process had written",
     "library_segments": "FileError .* its segments have more than 256 MiB",
     "library_zeros": "FileError .* cannot read 2147483648 bytes",
@@ -164,15 +164,15 @@ def test_what_calls_have_left_is_dropped_where_it_is_much() -> None:
     memory = Memory(Endless({}, 3))
     memory.revalidate()
     for place in range(MAX_KEPT >> 20):
-        memory.begin()
+        memory.start()
         memory.read(BASE + (place << 20), 1 << 20)
         memory.cache["something"] = 7
     assert memory.cache
     memory.read(BASE - (1 << 20), 8)
-    memory.begin()
+    memory.start()
     assert not memory.cache
     memory.cache["something"] = memory.pointers(BASE, bounds.MAX_OBJECTS // 2 + 1)
-    memory.begin()
+    memory.start()
     assert not memory.cache
 
 

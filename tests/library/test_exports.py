@@ -48,7 +48,7 @@ OPTIONAL = {"mqs_get_comm_coll_state": False, "mqs_get_global_rank": True, "mqs_
 
 
 def test_collective_states_are_not_exported() -> None:
-    """No MPI counts the calls of each collective on a communicator, so mqs_get_comm_coll_state can't tell the truth.
+    """No MPI counts the calls of each collective on a communicator, so mqs_get_comm_coll_state can't return the truth.
 
     padb's client, which looks for it by dlsym, gets NULL and does without, before and after Python has started.
     """

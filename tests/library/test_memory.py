@@ -118,7 +118,7 @@ def test_one_call_may_do_so_much_whatever_it_does() -> None:
     ):
         with pytest.raises(TooMuchError, match=str(MAX_STEPS)):
             step()
-    memory.begin()
+    memory.start()
     assert memory.read(BASE, 1) == b"a"
 
 
@@ -131,10 +131,10 @@ def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.Monkey
             memory.prefetch([BASE - page * PAGE - 8], 8)
     with pytest.raises(TooMuchError, match="3 fetches"):
         memory.prefetch([BASE], 8)
-    memory.begin()
+    memory.start()
     memory.prefetch([BASE], 8)
     monkeypatch.setattr(bounds, "MAX_SECONDS", 0)
-    memory.begin()
+    memory.start()
     with pytest.raises(TooMuchError, match="0 seconds"):
         memory.prefetch([BASE], 8)
     with pytest.raises(TooMuchError, match="0 seconds"):
@@ -313,5 +313,5 @@ def test_what_a_call_was_not_allowed_to_read_is_read_by_the_next_one(monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(bounds, "MAX_FETCHES", 1)
         assert patient.seen() == 1
-    memory.begin()
+    memory.start()
     assert patient.seen() == 2

@@ -57,7 +57,7 @@ OF_HEAP = RECEIVING._replace(unknown=frozenset({"tag"}))
 """Open MPI forgets the tag; the program has chosen it between two places of its memory."""
 FORTRAN = (Waiting("MPI_Recv", {**RECEIVE, **OF_FORTRAN}), Waiting("MPI_Bcast", {**BROADCAST, **OF_FORTRAN}))
 BY_CTYPES = Waiting("MPI_Recv", {**RECEIVE, "source": 0})
-"""What libffi passes on nothing tells but the MPI."""
+"""Only the MPI knows what libffi passes on."""
 FORGOTTEN = frozenset({"source", "tag"})
 CALLERS = (
     Caller("plus.cc", "openmpi-debian", (OF_HEAP, IN_BROADCAST)),

@@ -57,7 +57,7 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
     """It says so, with what helps; some operations are listed of any queue."""
     monkeypatch.setattr(collect, "_BETWEEN_LOOKS", 8)
     queues = _Endless()
-    found = collect._Room(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
+    found = collect._Budget(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
     assert (len(found.operations), found.hidden, found.broken) == (8, None, TOO_LONG)
     assert "--limit" in found.remedy
 
@@ -65,7 +65,7 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
 def test_a_process_has_a_number_of_operations_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all of its queues together: a library that lists them without end keeps nobody."""
     monkeypatch.setattr(collect, "_MAX_OPERATIONS", 5)
-    room = collect._Room(time.monotonic() + 60)
+    room = collect._Budget(time.monotonic() + 60)
     first, second = (room.queue(cast(Any, _Endless()), queue) for queue in (Queue.SENDS, Queue.UNEXPECTED))
     assert (len(first.operations), len(second.operations)) == (5, 0)
     assert first.broken == second.broken == "the library lists more than 5 operations"

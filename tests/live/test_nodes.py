@@ -400,7 +400,7 @@ def test_an_odd_agent_spoils_its_own_ranks_alone(two: tuple[str, str], nodes: No
 def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> None:
     """An agent that hears nothing while its ranks stand lets them go: the kernel doesn't notice that a link is down.
 
-    What it was told to read it hasn't read then, and says so when the link is up again.
+    What it was asked to read it hasn't read then, and says so when the link is up again.
     """
     said = nodes.mqs("job", hung.launcher, "--json", "--samples", "1", "--limit", "60s", *odd("n3=cut"))
     *others, last = report(said)["processes"]

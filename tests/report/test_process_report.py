@@ -204,7 +204,7 @@ def test_an_empty_queue_is_called_so() -> None:
 
 
 def test_a_hidden_queue_is_never_empty() -> None:
-    """A queue that couldn't be looked at gives the reason, and isn't among the empty ones."""
+    """A queue that couldn't be read gives the reason, and isn't among the empty ones."""
     text = as_text(with_queues(*queues(QueueSnapshot(Queue.SENDS, (), hidden=Hidden("pml/cm keeps none")), (RECEIVE,))))
     assert "  sends: can't be seen: pml/cm keeps none" in text
     assert "  none: unexpected" in text
@@ -339,7 +339,7 @@ def test_json_keeps_64_bits() -> None:
 
 
 def test_json_tells_hidden_from_empty() -> None:
-    """What couldn't be looked at has its reason, and nothing else has one."""
+    """What couldn't be read has its reason, and nothing else has one."""
     first, second = json.loads(json_report.render(EVERYTHING))["communicators"]
     assert first["group"] == {"items": [2, -1], "hidden": None}
     assert second["group"] == {"items": [], "hidden": "no such group"}

@@ -370,7 +370,7 @@ class Section:
     def expected_on(self, mpi: Mpi) -> tuple[Expected, ...]:
         """Return what must be said where an MPI runs the program: one of these.
 
-        What an MPI's queues don't tell, the arguments of its calls may: then it is what all others say.
+        What an MPI's queues don't show, the arguments of its calls may: then it is what all others say.
         """
         on_this = self.on_some.get(mpi.product)
         return (self.on_all,) if on_this is None else (self.on_all, on_this)

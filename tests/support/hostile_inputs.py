@@ -324,7 +324,7 @@ def openmpi_sparse_groups(folder: Path) -> None:
     groups = made_up_groups.strided(1 << 20, 0, 1)
     kept = []
     for _ in range(15):
-        groups._memory.begin()
+        groups._memory.start()
         groups._memory.cache.pop((groups, "world_ranks"), None)
         kept.append(len(groups.world_ranks(CHILD)))
     raise Outcome(f"{len(kept)} times {kept[0]} ranks")
@@ -362,7 +362,7 @@ def many_calls(folder: Path) -> None:
     """Make many calls, each of which reads what is allowed: what they leave isn't kept together."""
     memory = Memory(Endless({}, 3))
     for number in range(40):
-        memory.begin()
+        memory.start()
         memory.cache[number] = memory.pointers(BASE + (number << 24), 1 << 19)
         for block in range(4):
             memory.read(BASE + (1 << 40) + (number << 24) + (block << 20), 1 << 20)

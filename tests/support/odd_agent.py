@@ -31,7 +31,7 @@ def main(*ways: str) -> None:
 
 
 def _after(what: str, act: Callable[[], object]) -> None:
-    """Have the agent do something after it did what it was told, and before it answers."""
+    """Have the agent do something after it did what it was asked for, and before it answers."""
     method = getattr(agent.Agent, f"_{what}")
 
     def changed(self: agent.Agent, message: Message) -> Any:

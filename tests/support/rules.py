@@ -179,7 +179,7 @@ class OverUcx(Rules):
 
 
 class OverOfi(Rules):
-    """Open MPI over libfabric: it matches messages; of a send that it is done with nothing tells where it went.
+    """Open MPI over libfabric: it matches messages; of a send that it is done with it isn't known where it went.
 
     tcp takes in large messages, too, before they are asked for: their sends end.
     """
@@ -238,7 +238,7 @@ class Mpich(Rules):
     """MPICH: probes leave no trace, sends have no order, unexpected messages come as they arrived.
 
     What it says of a receive once a message has matched it is the message's; where the receive had left source or tag
-    open, nothing tells that any more.
+    open, that isn't known any more.
     """
 
     ordered = False
@@ -437,7 +437,7 @@ class Ch4OverUcx(Ch4):
         return ACTUAL | RANK | TAG if true.status is None else NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
-        """Refuse sends where one is under way of which nothing tells the communicator."""
+        """Refuse sends where one is under way of which the communicator isn't known."""
         return super().may_refuse(queue, communicator) or queue is Queue.SENDS
 
     def texts(self, true: TrueOperation) -> Sequence[bytes]:

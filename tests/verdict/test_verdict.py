@@ -206,7 +206,7 @@ def test_a_waitany_needs_one_request() -> None:
 
 
 def test_what_one_of_several_operations_could_end_is_only_suspected() -> None:
-    """MPI_Wait doesn't tell which of two receives it waits for: one of them may come, so that nothing is proved."""
+    """MPI_Wait doesn't show which of two receives it waits for: one of them may come, so that nothing is proved."""
     verdict = conclude(
         job(
             still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call="MPI_Wait"),
@@ -1015,7 +1015,7 @@ def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> No
 
 
 def test_a_request_beside_a_nonblocking_collective_may_be_the_one_that_is_waited_for() -> None:
-    """MPI_Wait doesn't tell; nor does MPI_Waitany, also where Open MPI marks the request."""
+    """MPI_Wait doesn't show it; nor does MPI_Waitany, also where Open MPI marks the request."""
     for call, text in (("MPI_Wait", (IRECV,)), ("MPI_Waitany", (IRECV, in_wait(1)))):
         first = still(0, receive(1, text=text), begun(1, source=2), call=call)
         verdict = conclude(job(first, still(1, receive(0), call="MPI_Recv"), still(2)))

@@ -89,7 +89,7 @@ def test_a_window_keeps_a_communicator_that_the_program_may_have_freed() -> None
 
 
 def test_a_blocking_call_makes_no_request_that_a_program_could_wait_for() -> None:
-    """Where nothing tells, it may have one."""
+    """Where that isn't known, it may have one."""
     assert not may_have_request(("MPI_Recv",))
     assert may_have_request(("MPI_Recv", "MPI_Irecv"))
     assert may_have_request(("MPI_Send_init",))

@@ -88,7 +88,7 @@ def test_a_rank_outside_mpi_may_have_to_pass_a_lock_on() -> None:
 
 
 def test_of_several_windows_none_is_named() -> None:
-    """Where nothing tells which one the call is on: only who might end it on any of them is known."""
+    """Where it isn't known which one the call is on: only who might end it on any of them is known."""
     both = window(b"one", 7), window(b"two", 8)
     verdict = conclude(job(receiving(*both), locking(*both), receiving(*both, number=2)))
     (wait,) = [wait for wait in verdict.waits if wait.process == 1]
@@ -130,7 +130,7 @@ def test_a_handle_that_two_windows_have_names_neither() -> None:
 
 
 def test_a_wait_for_who_knows_whom_is_not_proved_by_one_who_has_started() -> None:
-    """Where nothing tells whom it has posted for, one that has started may do so for a later epoch."""
+    """Where it isn't known whom it has posted for, one that has started may do so for a later epoch."""
     verdict = conclude(
         job(
             receiving(window(**NOTHING | {"started": (1,)}), source=1),

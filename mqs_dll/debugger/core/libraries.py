@@ -1,7 +1,7 @@
 """The files that a core's process had loaded, as far as this machine has them: found by path, believed by build.
 
 A core leaves out what is still as it is in a file: code and read-only data. It holds the first page of each program and
-library, though (bit 4 of coredump_filter, set by default), and that tells the build: by the linker's build-id, or where
+library, though (bit 4 of coredump_filter, set by default), and that shows the build: by the linker's build-id, or where
 a library has none, by the page itself, which has the sizes of all segments.
 Source: core(5), "Controlling which mappings are written to the core dump"; the ELF-64 object file format.
 """
@@ -29,7 +29,7 @@ class Presence(Enum):
     AT_HAND = "at hand"
     MISSING = "not on this machine"
     DIFFERENT = "another build on this machine"
-    UNKNOWN = "of a build that the core doesn't tell"
+    UNKNOWN = "of a build that the core doesn't name"
 
 
 class CoreLibrary(NamedTuple):
@@ -51,7 +51,7 @@ class Libraries:
         Args:
             core: the core file.
             sysroot: a directory that holds them under their own paths, or without any directories; this machine's own
-                are looked at after those.
+                are searched after those.
 
         Raises:
             CoreError: there is no such directory.

@@ -1,4 +1,4 @@
-"""What the notes of a core file tell about its process.
+"""What the notes of a core file contain about its process.
 
 Source: core(5); struct elf_prpsinfo of Linux's include/uapi/linux/elfcore.h; NT_FILE as fill_files_note() of
 fs/binfmt_elf.c writes it. gdb's gcore writes the same.
@@ -42,7 +42,7 @@ class MappedFile(NamedTuple):
 
 @dataclass
 class Notes:
-    """All notes together; what they don't tell is as it is here."""
+    """All notes together; what they don't have is as it is here."""
 
     pid: int = 0
     name: str = ""
@@ -58,7 +58,7 @@ class Notes:
 
 
 def parse(pieces: Iterable[bytes]) -> Notes:
-    """Return what the note segments of a core file tell, as far as they go."""
+    """Return what the note segments of a core file contain, as far as they go."""
     found = Notes()
     for piece in pieces:
         for kind, data in elf.notes(piece, _KERNEL):

@@ -21,7 +21,7 @@ _WORD = 8
 
 
 class CoreStart(NamedTuple):
-    """How a process was started; both are empty where the core doesn't tell."""
+    """How a process was started; both are empty where the core doesn't have it."""
 
     arguments: Sequence[str]
     """The program's name first."""
@@ -33,7 +33,7 @@ def find(read: Callable[[int, int], bytes], stack: int, start: int, end: int, ve
 
     Args:
         read: reads memory; raises TargetReadError.
-        stack: where the part of memory begins in which the stack lies.
+        stack: where the part of memory starts in which the stack lies.
         start: an address between the auxiliary vector and the strings (AT_RANDOM).
         end: one behind the strings (AT_EXECFN).
         vector: the auxiliary vector, as the notes have it.

@@ -43,12 +43,12 @@ class LiveRank:
     """A rank, opened when it is first asked for, and again when it couldn't be opened."""
 
     def __init__(self, found: FoundRank, open_queues: OpenQueues, size: int = 0) -> None:
-        """Begin; nothing of the process is touched yet.
+        """Initialize; nothing of the process is touched yet.
 
         Args:
             found: the rank.
             open_queues: returns the library to read it with.
-            size: of its MPI_COMM_WORLD, for an MPI whose memory can't tell; 0 where it isn't known.
+            size: of its MPI_COMM_WORLD, for an MPI whose memory doesn't have it; 0 where it isn't known.
         """
         self.found = found
         self._size = size
@@ -183,7 +183,7 @@ class LiveRank:
             self.found = replace(self.found, state=obstacle.state, why=obstacle.why)
             self.close()
         elif not self.is_open:
-            self.close()  # its libraries may not have been there yet: the next sample opens it anew
+            self.close()  # its libraries may not have been there yet: the next sample opens it again
         return obstacle
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""All ranks of a job that are looked at together, whatever machines they run on; and those of this machine."""
+"""All ranks of a job that are read together, whatever machines they run on; and those of this machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SECONDS_TO_FOLLOW = 0.5
 class Ranks(Protocol):
     """The ranks of a job, for samples in this order: open, stopped (or not) around read, processes; then watch.
 
-    Each step is done with all ranks before the next one begins: all are open before one is stopped, all stand before
+    Each step is done with all ranks before the next one starts: all are open before one is stopped, all stand before
     one is read, all are read before one goes on.
     """
 
@@ -93,7 +93,7 @@ class Here(Closes):
         how: ReadingOptions = USUALLY,
         sizes: Sequence[int] = (),
     ) -> None:
-        """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job, and FoundJob.sizes."""
+        """Initialize, and touch nothing of the ranks. The arguments are those of read.read_job, and FoundJob.sizes."""
         self.how = how
         self.stop_time = 0.0
         self.stop_skew = 0.0

@@ -56,7 +56,7 @@ def read_job(
         stacks: whether to follow the call stacks, which needs ``stop``.
         count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two samples.
         limit: for how long the ranks may stand.
-        doubtful: tells of what was read whether to sample again: what a healthy job does for a moment passes.
+        doubtful: decides by what was read whether to sample again: what a healthy job does for a moment passes.
         on_progress: called before each rank with the number of those that are ready to be read, and of all.
 
     Returns:
@@ -113,7 +113,7 @@ class JobReader(Closes):
     """The ranks of a job, kept open from sample to sample; a context manager that lets go of them at the end."""
 
     def __init__(self, found: FoundJob, ranks: Ranks, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Begin; nothing of the ranks is touched yet.
+        """Initialize; nothing of the ranks is touched yet.
 
         Args:
             found: the job.

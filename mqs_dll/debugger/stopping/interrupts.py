@@ -1,4 +1,4 @@
-"""What is begun is ended, also when Ctrl-C strikes in the moment in which it is begun, or ended."""
+"""What is started is ended, even when Ctrl-C strikes at the moment in which it is started or ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Begun = TypeVar("Begun")
 
 
 class Interrupts:
-    """Makes a Ctrl-C wait while something is begun or ended, and in between ends it before KeyboardInterrupt is raised.
+    """Makes a Ctrl-C wait while something starts or ends; in between it ends that before KeyboardInterrupt is raised.
 
     Without it that could strike between the start and the note of it, or in a caller's frame from which no
     ``finally`` leads back here.
@@ -68,9 +68,9 @@ def ended(start: Callable[[ExitStack], Begun]) -> Iterator[Begun]:
     try:
         interrupts.hold()
         try:
-            begun = start(stack)
+            started = start(stack)
             interrupts.pass_on()
-            yield begun
+            yield started
         finally:
             interrupts.hold()
             stack.close()

@@ -43,8 +43,8 @@ class SignalFilter(Closes):
         self.keeps = False
         """Whether a thread could not be let go, as Tracer has it."""
 
-    def begin(self) -> set[WatchedReturn]:
-        """Begin; return of which of the calls a return will be noticed."""
+    def start(self) -> set[WatchedReturn]:
+        """Start; return of which of the calls a return will be noticed."""
         for call in self._calls:
             with suppress(OSError):
                 self._counters[call] = counter = ReturnCounter(*call)  # off, as yet: the thread isn't guarded

@@ -100,7 +100,7 @@ class all_stopped:
                 self._order = self._order._replace(final_message=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
                 self._holder = start_holder(speaks=self._limit.ends_us)
-            self._began = time.monotonic()  # or a little later: its answer tells
+            self._began = time.monotonic()  # or a little later: its answer has the time
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException as error:
             self._resume()

@@ -5,7 +5,7 @@ Checklist for a new MPI:
 1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
 2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
 3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
-4. ``attach`` asks for every address anew: it is that in one process. It refuses with a reason before MPI_Init and
+4. ``attach`` asks for every address again: it is that in one process. It refuses with a reason before MPI_Init and
    after MPI_Finalize, and believes no layout whose invariants don't hold in this process.
 5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
    made up; what can't be seen raises NoInformation with the transport's name and the remedy.
@@ -74,7 +74,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         self._memory.forget()
 
     def revalidate(self) -> None:
-        """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
+        """Start a sweep: keep what is known of the process where its memory is the same as in the last one."""
         self._memory.revalidate()
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Adapter(ABC):
 
     name: ClassVar[str]
     types: Layouts
-    """What the debugger's debug information tells."""
+    """What is known from the debugger's debug information."""
     refused_profiles: list[str]
     """Sentences: which of the user's files are no profiles, and why."""
 

@@ -239,7 +239,7 @@ def launcher_with(directory: Path, table: str) -> Iterator[int]:
 
 
 def test_the_launchers_table(tmp_path: Path) -> None:
-    """MPIR_proctable names ranks that nothing else tells: on other hosts, and those that have exited."""
+    """MPIR_proctable names ranks that are not known otherwise: on other hosts, and those that have exited."""
     table = f'{{"{HOST}", "/a/first"}}, {{"far.example.org", "/a/second", 77}}, {{"{HOST}", "/a/third", 4194305}}'
     with launcher_with(tmp_path, table) as pid:
         found = find_job(pid)
@@ -571,7 +571,7 @@ def test_a_closed_rank() -> None:
             for pid in (os.getpid(), child):
                 [rank] = find_job(pid).ranks
                 assert (rank.rank, rank.pid, rank.state) == (None, child, RankState.UNREADABLE)
-                assert rank.why.startswith(f"the kernel doesn't let us look into process {child}")
+                assert rank.why.startswith(f"the kernel doesn't let us read process {child}")
         finally:
             os.kill(child, signal.SIGKILL)
         yield from ()

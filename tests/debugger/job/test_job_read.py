@@ -630,7 +630,7 @@ def one_rank(pid: int) -> FoundJob:
 def test_a_process_that_ends_while_it_is_opened(
     sleepers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What drgn can't tell of a process that ends, or begins another program, is an error with the cause."""
+    """What drgn can't read of a process that ends, or starts another program, is an error with the cause."""
     ends, changes = sleepers[:2]
 
     def vanish(program: object) -> None:

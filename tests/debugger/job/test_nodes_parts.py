@@ -550,7 +550,7 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
     assert [each.why for each in read[1:]] == [
         f"process {processes[1].pid} on other says that it is rank 0, and its launcher gave it rank 1",
         f"the agent says nothing of process {processes[2].pid} on silent",
-        "what twice sent is no answer of an agent: it has looked more than once",
+        "what twice sent is no answer of an agent: it has read more than once",
     ]
 
 

@@ -25,13 +25,13 @@ class _Group:
     """The daemons and launchers above them, the nearest first."""
     slots: list[Slot] = field(default_factory=list)
     closed: list[Stat] = field(default_factory=list)
-    """What a launcher of ours has started but the kernel doesn't let us look into."""
+    """What a launcher of ours has started but the kernel doesn't let us read."""
     table: Sequence[ProcDesc] = ()
     """What its launcher has listed for debuggers."""
 
 
 def all_jobs(processes: Processes) -> list[FoundJob]:
-    """Return the jobs of this machine, as far as their processes can be looked into; the oldest first."""
+    """Return the jobs of this machine, as far as their processes can be read; the oldest first."""
     groups: dict[Hashable, _Group] = {}
     slots = find_slots(processes)
     heads = {pid: slot.head.pid for slot in slots for pid in slot.members}
@@ -71,7 +71,7 @@ def _above(processes: Processes, head: Stat) -> list[Stat]:
 
 
 def _job_of(processes: Processes, slot: Slot, above: Sequence[Stat], heads: dict[int, int]) -> Hashable:
-    """Return what tells a slot's job from others."""
+    """Return what distinguishes a slot's job from others."""
     world = slot.marker.world if slot.marker else ""
     if not above:
         parent = slot.head.pid if slot.marker is None else slot.head.parent

@@ -155,7 +155,7 @@ def _boot_time() -> int:
 
 
 def _environment(pid: int) -> dict[str, str]:
-    """Return what launchers and batch systems told a process; nothing when it can't be read.
+    """Return what launchers and batch systems passed to a process; nothing when it can't be read.
 
     Of all processes of a machine only that is kept: anybody's may have megabytes of variables.
     """
@@ -198,7 +198,7 @@ def _mpi_library(pid: int) -> str | None:
 
 
 def script_of(arguments: Sequence[str]) -> str:
-    """Return what a Python interpreter was told to run: a file or, after -m, a module; empty for -c and none."""
+    """Return what a Python interpreter was started to run: a file or, after -m, a module; empty for -c and none."""
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == "-m":

@@ -57,7 +57,7 @@ def _is_own_address(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """Return a name as it tells nodes apart: without the domain, an address as it is."""
+    """Return a name as it distinguishes nodes: without the domain, an address as it is."""
     return name if _ADDRESS.fullmatch(name) else name.partition(".")[0].lower()
 
 
@@ -113,7 +113,7 @@ class JobNodes:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Initialize with none."""
         self._left = MOST
         self._seen: set[str] = set()
 

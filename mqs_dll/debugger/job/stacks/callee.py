@@ -1,7 +1,7 @@
 """Which function a call instruction calls.
 
 A function that ends in a call of another leaves no frame: the compiler makes a jump of it. MPICH's MPI_Waitall is
-nothing but such a jump. What the caller called is told by the instruction before the return address all the same.
+nothing but such a jump. Even so the instruction before the return address shows what the caller called.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ COPY = "the buffer is a copy in the attached buffer"
 NO_ORDER = "one of several to this rank, in no particular order"
 
 BSEND_HEADER_WORDS = 12
-"""The size of MPII_Bsend_data_t, which is MPI_BSEND_OVERHEAD and thus a part of MPICH's ABI."""
+"""The size of MPII_Bsend_data_t, which is MPI_BSEND_OVERHEAD and so a part of MPICH's ABI."""
 
 
 def persistent(*calls: str) -> str:

@@ -42,7 +42,7 @@ class ProcName(NamedTuple):
 
 
 class ProcNames(NamedTuple):
-    """The names of a group's processes, taken apart: a million of them are two tuples, not a million objects."""
+    """The parts of the names of a group's processes: a million of them are two tuples, not a million objects."""
 
     jobids: tuple[int, ...]
     vpids: tuple[int, ...]
@@ -174,7 +174,7 @@ class Groups:
     def _named(self, halves: array[int]) -> ProcNames:
         """Return the names in the halves of a group's entries: each is a sentinel, or the address of an ompi_proc_t.
 
-        A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
+        A sentinel's lower half is the job, which mostly is the same in all, and its upper half the rank in it.
         """
         lower, upper = halves[::2], halves[1::2]
         self._memory.charge_objects(len(upper))

@@ -16,7 +16,7 @@ from mqs_dll.debugger.job.stacks.calls import find_call, find_caller, mpi_functi
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
-from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
+from mqs_dll.debugger.job.stacks.thread import UnknownCallError, read_thread
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.job.records import Frame
 from tests.support.made_up_job import stack
@@ -179,7 +179,7 @@ def test_the_caller_is_the_place_of_the_programs_innermost_step() -> None:
 )
 def test_where_it_may_be_inside_mpi_nothing_is_told(names: list[str], known: dict[str, Any], reason: str) -> None:
     """No call means outside MPI: that has to be certain."""
-    with pytest.raises(CannotTellError, match=reason):
+    with pytest.raises(UnknownCallError, match=reason):
         read(*names, **known)
 
 
@@ -400,7 +400,7 @@ def test_only_python_programs_are_told_of_pystack(monkeypatch: pytest.MonkeyPatc
     interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))
     assert python.missing_for([native]) == ""
     monkeypatch.setattr(python, "_engine", lambda: "pystack")
-    assert python.missing_for([native, interpreted]) == python.UNTOLD
+    assert python.missing_for([native, interpreted]) == python.NOT_FOUND
     monkeypatch.setattr(python, "_engine", lambda: None)
     assert python.missing_for([native, interpreted]) == python.MISSING
     assert python.missing_for([native]) == ""

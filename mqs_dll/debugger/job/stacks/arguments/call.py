@@ -37,9 +37,9 @@ class _Entered(NamedTuple):
 
     wanted: tuple[Parameter, ...]
     functions: frozenset[int]
-    """Where it begins, by its two names."""
+    """Where it starts, by its two names."""
     wrapper: int | None
-    """Where the function of that name begins that isn't the MPI's own, but a profiler's."""
+    """Where the function of that name starts that isn't the MPI's own, but a profiler's."""
     place: int
     """Of its step."""
 
@@ -48,7 +48,7 @@ class CallArguments:
     """Tells the arguments of calls in one process."""
 
     def __init__(self, modules: Modules) -> None:
-        """Begin; nothing is read before the first question."""
+        """Initialize; nothing is read before the first question."""
         self._modules = modules
         self._loaded: LoadedCode | None = None
 

@@ -19,7 +19,7 @@ class LoadedCode:
     """The code of one process."""
 
     def __init__(self, process: MappedProcess) -> None:
-        """Begin; nothing is read yet."""
+        """Initialize; nothing is read yet."""
         self._process = process
         self.fetch = process.fetch
         self._codes: dict[int, Code] = {}
@@ -54,7 +54,7 @@ class LoadedCode:
 
 
 def _build(module: drgn.Module) -> tuple[str, bool]:
-    """Return what tells a loaded file from all others, and whether it always will: its build ID, or where it lies."""
+    """Return what identifies a loaded file, and whether it always will: its build ID, or where it lies."""
     if module.build_id is not None:
         return module.build_id.hex(), True
     try:

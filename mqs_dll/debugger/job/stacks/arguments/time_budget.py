@@ -12,7 +12,7 @@ class TimeBudget:
     """Seconds of a processor for the callee's side, whose functions are large; the caller's side needs little."""
 
     def __init__(self) -> None:
-        """Begin without a bound."""
+        """Initialize without a bound."""
         self._left = math.inf
         self._since: float | None = None
 

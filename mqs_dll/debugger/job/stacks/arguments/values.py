@@ -1,4 +1,4 @@
-"""Names for values that a function computes: what they are worth isn't known before a stopped process is looked at.
+"""Names for values that a function computes: their values aren't known before a stopped process is read.
 
 A *label* stands for one value of 8 bytes at one moment. It is a tuple whose first member says what kind it is:
 
@@ -133,7 +133,7 @@ def parts(label: Label) -> Iterator[Label]:
 
 
 _OPERANDS = {"load": 2, "ext": 3, "op": 3}
-"""Where in a label those begin that it is made of."""
+"""Where in a label those start that it is made of."""
 
 
 @lru_cache(maxsize=1 << 14)

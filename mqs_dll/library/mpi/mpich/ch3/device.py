@@ -87,11 +87,11 @@ class Ch3(Device):
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
         under_way = Status.MATCHED if matched else Status.PENDING
-        room = UNKNOWN if facts is None else dev.user_count * facts.size
+        capacity = UNKNOWN if facts is None else dev.user_count * facts.size
         common = request.common
         return envelopes.receive(
             Status.COMPLETE if request.complete else under_way,
-            Envelope(rank, UNKNOWN if lost else dev.match_tag, room),
+            Envelope(rank, UNKNOWN if lost else dev.match_tag, capacity),
             Envelope(common.status_source, common.status_tag, request.length) if matched else NOTHING,
             entry.peers(),
             dev.user_buf,
@@ -141,7 +141,7 @@ class Ch3(Device):
     def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
-        A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
+        A note on MPI_COMM_WORLD counts messages for communicators that this process hasn't made yet.
         """
         queues = self._queues()
         for request in queues.unexpected.get(entry.receives_in, ()):

@@ -115,7 +115,7 @@ class Ch4(Device):
         return self._netmod is None and not self.requests_of(entry) and not self._traffic.arrived()
 
     def datatypes_in_use(self) -> list[int]:
-        """Return the handle of the datatype of each send and receive that tells one."""
+        """Return the handle of the datatype of each send and receive that has one."""
         found = self._receives.datatypes()
         for entry in self._mpi.communicators.read():
             found += self._partitioned.datatypes(self._traffic.of(entry.view.address).partitioned)
@@ -184,7 +184,7 @@ def _raise(refusal: NoInformation) -> Iterator[Operation]:
 class HiddenNetmod:
     """What the netmod (ofi, ucx) of one process keeps: messages to and from processes that shared memory doesn't reach.
 
-    They lie in the network library's own memory. Whether a communicator can have such messages is told by where its
+    They lie in the network library's own memory. Whether a communicator can have such messages is known from where its
     processes are. Source: src/mpid/ch4/src/ch4_proc.c, ch4_recv.h of 4.0.3 to 5.0.1.
     """
 

@@ -18,7 +18,7 @@ from mqs_dll.library.mpi.mpich.ch4.cells import WAITS, Place
 from mqs_dll.library.mpi.mpich.links import in_list_order
 
 RECORD = struct.Struct("<16xQ2xH4xQxb6x")
-"""The begin of MPIDI_POSIX_am_request_header_t: am_hdr, am_hdr_sz, msg_hdr, and in msg_hdr_buf the handler's number."""
+"""The start of MPIDI_POSIX_am_request_header_t: am_hdr, am_hdr_sz, msg_hdr, and in msg_hdr_buf the handler's number."""
 
 AM_HDR_BUF = 48
 MSG_HDR_BUF = 40
@@ -31,13 +31,13 @@ ARGUMENTS_BEGIN = AM_HDR_BUF + 800
 NEAREST = 2
 """Words before the members of all active messages (MPIDIG_req_t.req) among which the record's address is.
 
-It is the last member of the shared memory's part, but for a word of inter-process copies, which some releases have.
+It is the last member of the shared memory's part, except for a word of inter-process copies, which some releases have.
 """
 
 MAX_QUEUE_LENGTH = 1 << 16
 
 SEND = 0
-"""The handler of a message's begin (MPIDIG_SEND)."""
+"""The handler of a message's start (MPIDIG_SEND)."""
 
 
 class Postponed(NamedTuple):

@@ -1,7 +1,7 @@
 """Sends of active messages.
 
 A send's request has no tag. A rendezvous keeps its arguments in the request; an eager one leaves there what an earlier
-message left, though it waits on when it is synchronous. The message's header tells which it is: in the record of a
+message left, though it waits on when it is synchronous. The message's header shows which it is: in the record of a
 message that could not leave yet, or in the cell of shared memory that it left by. Without it nothing is believed.
 Of one that is complete and that the program has not collected yet, the header is all that there is to go by.
 Source: src/mpid/ch4/src/mpidig_send.h, mpidig_send_utils.h, src/mpid/ch4/shm/ipc/src/ipc_p2p.h of 4.0.3 to 5.0.1.
@@ -33,7 +33,7 @@ SYNCHRONOUS = 0x1
 RENDEZVOUS = 0x2
 RENDEZVOUS_KIND_SHIFT = 8
 GENERIC = 0
-"""The kind of rendezvous that lets synchronous sends be told from others."""
+"""The kind of rendezvous that distinguishes synchronous sends from others."""
 
 UNPLACED = Place(READ, -1, -1)
 UNKNOWN_CALL = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_BUFFERED)
@@ -89,9 +89,9 @@ class ShmSends:
             by_rank[sent.rank].append((message, sent))
         for rank, sends in sorted(by_rank.items()):
             order = order_of([sent.place for _, sent in sends])
-            told = order is not None or len(sends) == 1 or rank == INVALID_RANK
+            is_ordered = order is not None or len(sends) == 1 or rank == INVALID_RANK
             for index in range(len(sends)) if order is None else order:
-                yield self._operation(*sends[index], entry, None if told else operations.NO_ORDER)
+                yield self._operation(*sends[index], entry, None if is_ordered else operations.NO_ORDER)
         self._traffic.check_requests()
 
     def datatypes(self, entry: MpichEntry) -> list[int]:
