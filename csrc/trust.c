@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_OWNERS = 16, MOST_LINKS = 40 };
+enum { MAX_OWNERS = 16, MAX_LINKS = 40 };
 
 /* Users who could have replaced libmqs.so anyway. */
 struct trusted {
-    uid_t users[MOST_OWNERS];
+    uid_t users[MAX_OWNERS];
     size_t user_count;
-    gid_t groups[MOST_OWNERS];
+    gid_t groups[MAX_OWNERS];
     size_t group_count;
 };
 
@@ -52,7 +52,7 @@ static int is_writable(const struct stat *found, mode_t by)
 
 static void trust_user(struct trusted *trusted, uid_t user)
 {
-    if (trusted->user_count < MOST_OWNERS && !is_user(trusted, user)) {
+    if (trusted->user_count < MAX_OWNERS && !is_user(trusted, user)) {
         trusted->users[trusted->user_count++] = user;
     }
 }
@@ -65,7 +65,7 @@ static void trust_writers(struct trusted *trusted, const char *path)
         return;
     }
     trust_user(trusted, found.st_uid);
-    if (is_writable(&found, S_IWGRP) && trusted->group_count < MOST_OWNERS && !is_group(trusted, found.st_gid)) {
+    if (is_writable(&found, S_IWGRP) && trusted->group_count < MAX_OWNERS && !is_group(trusted, found.st_gid)) {
         trusted->groups[trusted->group_count++] = found.st_gid;
     }
 }
@@ -160,7 +160,7 @@ int mqs_may_run(const char *library_path, const char *path, char *reason, size_t
             continue;
         }
         size = readlink(real, target, sizeof target - 1);
-        if (size < 0 || ++links > MOST_LINKS) {
+        if (size < 0 || ++links > MAX_LINKS) {
             snprintf(reason, capacity, "%.500s is a link that leads nowhere", path);
             return 0;
         }

@@ -20,7 +20,7 @@ from tests.support.mpis import find_mpis
 from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
 from tests.support.tampered import Tampered
-from tests.support.workers import Told, Workers
+from tests.support.workers import WorkerResult, Workers
 
 LEFT_OUT = pytest.StashKey[bool]()
 """Set when the user chose some of the tests."""
@@ -84,7 +84,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave behind what this process's tests have seen."""
-    session.config.stash[WORKERS].leave(Told(session.testsfailed, session.config.stash[MATRIX].seen))
+    session.config.stash[WORKERS].leave(WorkerResult(session.testsfailed, session.config.stash[MATRIX].seen))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

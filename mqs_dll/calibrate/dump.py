@@ -20,7 +20,7 @@ PAGE = 4096
 ZEROS = bytes(PAGE)
 MAX_LIST_LENGTH = 4096
 EVERYWHERE = ((0, 1 << 64),)
-"""Begin and end of ranges; what a range has of a region is all of it or nothing."""
+"""Start and end of ranges; what a range has of a region is all of it or nothing."""
 
 Entry = dict[str, Any]
 """What the truth has of one thing."""

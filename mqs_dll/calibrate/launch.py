@@ -41,7 +41,7 @@ SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
 """Files with messages between the processes of a node. MPICH 5.0 removes its own in MPI_Finalize alone."""
 
 SCHEDULERS = ("SLURM_", "PBS_", "LSB_")
-"""Begin of variables that would make a launcher start ranks on other machines, where our directory isn't."""
+"""Start of variables that would make a launcher start ranks on other machines, where our directory isn't."""
 
 
 @dataclass(frozen=True)

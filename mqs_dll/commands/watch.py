@@ -183,7 +183,7 @@ class _DeferredInterrupt:
         self._sleeps = False
 
     def __enter__(self) -> _DeferredInterrupt:
-        """Begin; where Ctrl-C is ignored, it stays so."""
+        """Start; where Ctrl-C is ignored, it stays so."""
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
             self._previous = handler

@@ -90,7 +90,7 @@ class QueueLibrary(Protocol):
         ...
 
     def setup_image(self, image: TargetImage) -> ImageQueues:
-        """Begin to work with an image (mqs_setup_image).
+        """Start to work with an image (mqs_setup_image).
 
         Raises:
             MqsError: the library refuses.
@@ -110,7 +110,7 @@ class ImageQueues(Protocol):
         ...
 
     def setup_process(self, process: TargetProcess) -> ProcessQueues:
-        """Begin to work with a process that runs this image (mqs_setup_process).
+        """Start to work with a process that runs this image (mqs_setup_process).
 
         Raises:
             MqsError: the library refuses.
@@ -165,7 +165,7 @@ class ProcessQueues(Protocol):
         ...
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list one queue of the communicator under the cursor (mqs_setup_operation_iterator).
+        """Start to list one queue of the communicator under the cursor (mqs_setup_operation_iterator).
 
         Raises:
             NoInformation: this queue can't be seen in this process; the text says why.

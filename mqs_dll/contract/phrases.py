@@ -70,7 +70,7 @@ class Phrase:
     """A line with numbers or names in it, written and read by one template, and what it says of an operation."""
 
     def __init__(self, template: str, read: Callable[..., Mapping[str, Any]]) -> None:
-        """Begin.
+        """Initialize.
 
         Args:
             template: the line; {:d} and {:#x} are numbers, {} is a name of one or more words.

@@ -19,7 +19,7 @@ from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, State
 
 _STANDARD = "MPI_COMM_"
-"""Begins the names that the standard gives to communicators."""
+"""Starts the names that the standard gives to communicators."""
 
 _ONE_WAY = (Blocks.SEND, Blocks.RECEIVE, Blocks.PROBE)
 """Calls of which it is clear whether they wait for a message or for its receiver."""

@@ -157,9 +157,7 @@ def test_what_names_no_mpi_is_refused_in_a_sentence(calibrate: Calibrate, tmp_pa
         str(mute): "is of Open MPI, but there is no library of that in",
         "2147483647": "there is no process 2147483647",
     }
-    with subprocess.Popen(
-        ["sleep", "600"]
-    ) as bystander:  # not we: a debugger maps the libraries that it has read
+    with subprocess.Popen(["sleep", "600"]) as bystander:  # not we: a debugger maps the libraries that it has read
         try:
             sentences[str(bystander.pid)] = f"process {bystander.pid} has no library of Open MPI or MPICH"
             results = {sentence: calibrate(where) for where, sentence in sentences.items()}
@@ -229,7 +227,7 @@ def rank_that(
     )
 
 
-def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_in_its_own_words(tmp_path: Path) -> None:
     """The sentence has what the ranks printed, each line once."""
     mpi, odd = rank_that(tmp_path, "echo no slots; echo ----; echo '  no  slots'; echo for you; exit 1")
     with pytest.raises(CalibrationError, match=r"the run 'odd' did not reach its end: no slots for you$"):
@@ -314,7 +312,7 @@ signal.pause()
 """Holds a process so that it stops at its end, and doesn't end until this one does (ptrace(2), PTRACE_O_TRACEEXIT)."""
 
 
-def test_a_process_that_cannot_be_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_ended_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits for ever."""
     monkeypatch.setattr(launch, "RUN_SECONDS", 5.0)
     monkeypatch.setattr(launch, "KERNEL_PATIENCE", 0.5)
@@ -590,7 +588,7 @@ def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.
         assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 
 
-def test_a_check_tells_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
+def test_a_check_shows_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
     """Exit code 1 and the member; 0 where the profile that libmqs has is the same. Nothing is written."""
     assert calibrate("--check").code == 0
     assert not (tmp_path / "profiles").exists()

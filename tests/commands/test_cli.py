@@ -262,7 +262,7 @@ def test_nothing_that_fails_has_the_code_of_a_verdict(
 
 
 @pytest.mark.parametrize("text", ["raise MemoryError", "raise SystemExit(1)", "1 +", "import no_such_module"])
-def test_what_fails_before_the_command_begins_has_no_code_of_a_verdict(text: str, tmp_path: Path) -> None:
+def test_what_fails_before_the_command_starts_has_no_code_of_a_verdict(text: str, tmp_path: Path) -> None:
     """Python ends with 1 where a module can't be imported; `mqs` doesn't."""
     (tmp_path / "argparse.py").write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -172,7 +172,7 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
     assert (text.code, text.err) == (0, "")
 
 
-def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Compiler) -> None:
+def test_a_hidden_part_has_a_reason_and_a_remedy(doctor: Doctor, compiler: Compiler) -> None:
     """Exit code 1: what the transport hides is named with the communicators, the reason, and the option that helps."""
     remedy = "run the job with --mca pml ob1 to see them"
     with running_job(compiler, named(LIVE[0]), CM_CONTEXTS, "communicators", RANKS) as job:
@@ -289,7 +289,7 @@ def test_a_profile_of_another_build_can_be_bettered(doctor: Doctor, rank: Rank, 
     assert far["layouts"][0]["source"] == "your own profile far, made from another build of its family"
 
 
-def test_a_broken_profile_of_the_user_is_told(doctor: Doctor, rank: Rank, own: Path) -> None:
+def test_a_broken_profile_of_the_user_is_reported(doctor: Doctor, rank: Rank, own: Path) -> None:
     """A file in the user's folder that is no profile keeps nothing from working, and is named with what is wrong."""
     (own / "half.json").write_text('{"schema": "mqs-profile/1"')
     for where in (rank.pid, library_of(rank.mpi)):
@@ -300,7 +300,7 @@ def test_a_broken_profile_of_the_user_is_told(doctor: Doctor, rank: Rank, own: P
         assert "remove the file, or make it again with `mqs calibrate`" in what(document)
 
 
-def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, own: Path) -> None:
+def test_a_nearer_profile_that_was_refused_is_reported(doctor: Doctor, rank: Rank, own: Path) -> None:
     """Where the user's profile doesn't hold in the process, another one is used, and it is said why."""
     shipped = used_profile(rank, doctor)
     structs = json.loads(shipped.read_text())["structs"]

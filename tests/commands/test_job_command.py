@@ -143,7 +143,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 # ---------------------------------------------------------------- how it is read
 
 
-def test_one_look_proves_nothing_that_a_message_under_way_could_change(
+def test_one_sample_proves_nothing_that_a_message_under_way_could_change(
     hung: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --samples 1 the deadlock is suspected, and the report says what would prove it."""
@@ -181,7 +181,7 @@ def test_without_counting_what_a_loop_could_be_is_suspected(
         assert json.loads(out)["job"]["counted"] is False
 
 
-def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:
+def test_ctrl_c_between_two_samples_leaves_the_job_alone(hung: Job) -> None:
     """It is exit code 130 without more words, and the ranks go on."""
     arguments = [sys.executable, "-m", "mqs_dll", "job", str(hung.launcher.pid), "--interval", "60s"]
     ranks = ranks_of(hung)

@@ -137,14 +137,14 @@ def test_a_row_counts_what_is_pending_on_all_communicators() -> None:
         ),
     ],
 )
-def test_a_row_tells_what_is_pending_where_nothing_tells_what_its_rank_waits_for(
+def test_a_row_shows_what_is_pending_if_what_its_rank_waits_for_is_unknown(
     operations: list[Pending], shown: str
 ) -> None:
     """It is what the rank has begun and what isn't done; of a collective operation the name, once."""
     assert " ".join(rows(job(rank(0, *operations), rank(1)))[0][6:]) == shown
 
 
-def test_a_row_tells_what_its_rank_waits_for() -> None:
+def test_a_row_shows_what_its_rank_waits_for() -> None:
     """Where a wait is known, it stands behind the call."""
     read = job(rank(0, receive(1, 7), receive(1, 8)), rank(1))
     one = frame(read)
@@ -264,7 +264,7 @@ def test_an_ignored_interrupt_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> 
     assert {*handlers, after} == {signal.SIG_IGN}
 
 
-def test_ranks_that_were_never_seen_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_were_never_seen_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have no PID: what becomes of one is no change of another."""
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
@@ -282,7 +282,7 @@ def test_the_view_ends_after_as_many_samples_as_were_asked_for() -> None:
     assert sum("not stopped, sampled at" in line for line in lines) == 2
 
 
-def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_without_a_change_starts_again_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of each rank alone; another operation, another state and a new rank are changes."""
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
@@ -295,28 +295,28 @@ def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("interrupts", "ended"), [(1, [True]), (2, [])])
-def test_an_interrupt_waits_for_the_look_and_a_second_one_does_not(interrupts: int, ended: list[bool]) -> None:
+def test_an_interrupt_waits_for_the_sample_and_a_second_one_does_not(interrupts: int, ended: list[bool]) -> None:
     """Either ends the view, and is no error."""
     over: list[bool] = []
 
-    def looks() -> Iterator[Job]:
+    def samples() -> Iterator[Job]:
         for _ in range(interrupts):
             signal.raise_signal(signal.SIGINT)
         over.append(True)
         yield job(rank(0))
         yield job(rank(0))
 
-    watch.watch(looks(), console(), 60.0, None)
+    watch.watch(samples(), console(), 60.0, None)
     assert over == ended
 
 
-def test_a_pause_is_slept_in_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interval_is_slept_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C right before the kernel's sleep doesn't end that: it is seen after it, not after a pause of minutes."""
-    naps: list[float] = []
-    monkeypatch.setattr("time.sleep", naps.append)
+    sleeps: list[float] = []
+    monkeypatch.setattr("time.sleep", sleeps.append)
     watch.watch(iter([job(rank(0)), job(rank(0))]), console(), 60.0, 2)
-    assert sum(naps) == pytest.approx(60.0, abs=1.0)
-    assert max(naps) < 1.0
+    assert sum(sleeps) == pytest.approx(60.0, abs=1.0)
+    assert max(sleeps) < 1.0
 
 
 # ---------------------------------------------------------------- progress

@@ -114,17 +114,17 @@ def cores(
     shutil.rmtree(directory)
 
 
-def look(path: Path) -> tuple[Snapshot, list[str]]:
+def read_core_file(path: Path) -> tuple[Snapshot, list[str]]:
     """Return what a core file tells, and what it says that it can't."""
     with CoreProcess(path) as core, ProcessReader(Library(), core, pid=core.pid, program=core.file.name) as look_:
         return look_.read(), core.caveats()
 
 
 @pytest.mark.parametrize("kind", ["gcore", "kernel"])
-def test_a_core_tells_what_the_live_process_told(cores: Cores, kind: str) -> None:
+def test_a_core_shows_what_the_live_process_showed(cores: Cores, kind: str) -> None:
     """Communicators, groups and queues of gcore's and of the kernel's cores are those of the live ranks."""
     for rank in GIVEN:
-        told, caveats = look(cores.of(rank, kind))
+        told, caveats = read_core_file(cores.of(rank, kind))
         live = cores.live[rank]
         assert caveats == []
         assert (told.pid, told.program, told.global_rank) == (live.pid, live.program, rank)
@@ -137,7 +137,7 @@ def test_a_core_tells_what_the_live_process_told(cores: Cores, kind: str) -> Non
 @pytest.mark.parametrize("cores", [WITH_SHARED_QUEUES], indirect=True)
 def test_shared_memory_that_a_core_leaves_out_is_named(cores: Cores) -> None:
     """Where a queue leads to memory that the core doesn't hold, numbers are unknown and the core says what it lacks."""
-    told, caveats = look(cores.of(1, "default"))
+    told, caveats = read_core_file(cores.of(1, "default"))
     assert without_sends(told.communicators) == without_sends(cores.live[1].communicators)
     shown = [send for each in told.communicators for send in each.queues[Queue.SENDS].operations]
     true = [send for each in cores.live[1].communicators for send in each.queues[Queue.SENDS].operations]
@@ -251,7 +251,7 @@ def test_what_a_core_leaves_out_comes_from_the_files_at_hand(bench: Bench, core:
         assert process.caveats() == []
 
 
-def test_a_core_tells_its_process(bench: Bench, core: Path) -> None:
+def test_a_core_shows_its_process(bench: Bench, core: Path) -> None:
     """The program, its name, its arguments and its environment are in the core."""
     with CoreProcess(core) as process:
         assert process.file.program == str(bench.directory / "room")
@@ -405,7 +405,7 @@ def test_a_core_that_was_cut_off_says_how_much_is_missing(bench: Bench, tmp_path
             process.fetch(linker_list, 8)
 
 
-def test_a_gcore_that_was_cut_off_has_lost_what_tells_its_program(core: Path) -> None:
+def test_a_gcore_that_was_cut_off_has_lost_the_name_of_its_program(core: Path) -> None:
     """gcore writes the notes last: without them a core file is refused with what is missing."""
     os.truncate(core, core.stat().st_size // 2)
     with pytest.raises(CoreError, match="doesn't show what program it is of: it was cut off"):
@@ -504,7 +504,7 @@ def test_what_libelf_says_of_damage_is_an_error_of_libmqs(core: Path, monkeypatc
 # ---------------------------------------------------------------- processes that are no ranks, and several jobs
 
 
-def test_cores_that_tell_nothing_are_processes_that_were_not_read(core: Path) -> None:
+def test_cores_that_show_nothing_are_processes_that_were_not_read(core: Path) -> None:
     """A core of a program without MPI, and one of which nothing is left, are processes with the reason."""
     empty = core.with_name("core.empty")
     empty.touch()
@@ -548,7 +548,7 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
     ],
     ids=["spawned, Open MPI", "two jobs", "spawned, MPICH", "spawned late", "no rank"],
 )
-def test_worlds_are_told_apart_by_the_launchers_variables(
+def test_worlds_are_distinguished_by_the_launchers_variables(
     bench: Bench,
     tmp_path: Path,
     environments: tuple[dict[str, str], ...],
@@ -633,7 +633,7 @@ def open_made_up(process: TargetProcess) -> tuple[QueueLibrary, None]:
     return cast(QueueLibrary, MadeUpRank(process.file.environment)), None
 
 
-def test_the_memory_tells_the_rank_and_contradictions_are_refused(bench: Bench, tmp_path: Path) -> None:
+def test_the_memory_shows_the_rank_and_contradictions_are_refused(bench: Bench, tmp_path: Path) -> None:
     """A rank in the MPI's memory counts, whatever the launcher's variables say; two sizes are two jobs."""
     paths = []
     for rank, size in ((2, 3), (0, 4)):

@@ -371,7 +371,7 @@ def test_the_global_rank_is_optional(vendor: DynamicLibrary) -> None:
         first_communicator(vendor, Plan.SHOW).get_global_rank()
 
 
-def test_the_end_is_told_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_is_reported_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a library keeps for a process and for its image it is told to free when they are closed."""
     calls: list[str] = []
     true_call = vendor.call
@@ -441,7 +441,7 @@ def test_hidden_and_broken_queues(vendor: DynamicLibrary, vendors: Path) -> None
     assert sends == QueueSnapshot(Queue.SENDS, ())
 
 
-def test_what_is_looked_at_further(vendor: DynamicLibrary, vendors: Path) -> None:
+def test_what_is_read_further(vendor: DynamicLibrary, vendors: Path) -> None:
     """A further look happens while the process still stands, and its result is part of the snapshot."""
     view = CoreView(windows=())
     seen = []

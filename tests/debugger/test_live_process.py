@@ -197,7 +197,7 @@ def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
         assert (failure.value.address, failure.value.size) == (top - 8, 9)
 
 
-def test_a_name_that_looks_like_what_stands_behind_it_is_told_whole(bench: Path, tmp_path: Path) -> None:
+def test_a_name_that_resembles_what_stands_behind_it_is_reported_whole(bench: Path, tmp_path: Path) -> None:
     """State, parent and the rest are those of the process, not of its name."""
     odd = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
     with running(bench / "sleeper", "threads", environment={"LD_PRELOAD": str(odd)}) as process:
@@ -207,7 +207,7 @@ def test_a_name_that_looks_like_what_stands_behind_it_is_told_whole(bench: Path,
     assert (status.name, status.process) == ("a) R 1 (\r\x0b\\n\\xff", process.pid)
 
 
-def test_a_path_with_blanks_is_told_whole(tmp_path: Path) -> None:
+def test_a_path_with_blanks_is_reported_whole(tmp_path: Path) -> None:
     """The kernel escapes no blanks: all of the line's rest is the path."""
     path = tmp_path / "a lamp  of two"
     path.write_bytes(b"\1")
@@ -302,14 +302,14 @@ def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
 def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None:
     """What the kernel forbids is explained by the process's user."""
 
-    def look_as_nobody() -> Iterator[None]:
+    def open_as_nobody() -> Iterator[None]:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
         LiveProcess(sleeper.pid)
         yield
 
-    with other_process(look_as_nobody) as child:
+    with other_process(open_as_nobody) as child:
         assert child.report.startswith(NotPermittedError.__name__)
         assert "it belongs to user root" in child.report
 
@@ -493,7 +493,7 @@ while True:
     second.kill()
     second.wait()
 
-def naps():
+def sleeps():
     "Return how often each thread has gone to sleep, once all of them are asleep for good: a stop is a sleep, too."
     before = None
     while True:
@@ -504,7 +504,7 @@ def naps():
         before = counts
         time.sleep(0.1)
 
-before = naps()
+before = sleeps()
 for act in (lambda: stopped(pid, looked_at.started).__enter__(), lambda: LiveProcess(pid, looked_at.started)):
     try:
         act()
@@ -515,10 +515,10 @@ job = FoundJob(None, "title", "user", 0.0, "host", (FoundWorld(1, True),), (rank
 print(read_job(job, lambda process: (Library(), None)).processes[0].state.value)
 with ranks.stopped():
     pass
-assert naps() == before, "it was stopped"
+assert sleeps() == before, "it was stopped"
 with stopped(pid, start_time(pid)):
     print("its own start time will do")
-assert naps() != before
+assert sleeps() != before
 print(pid)
 second.kill()
 """

@@ -120,7 +120,7 @@ def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:
     assert "receive from rank 2 of 'halo exchange'" in mqs("watch", job.launcher.pid, "--count", "1").stdout
 
 
-def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job, sleeper: int) -> None:
+def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, sleeper: int) -> None:
     """The agent has that user's IDs alone, no capability and no way to get one, and nothing of root's open.
 
     What it has open is the memory of that user's processes; and what holds these for it is root's.
@@ -446,7 +446,7 @@ def mapping(library: Path, environment: Mapping[str, str]) -> Iterator[int]:
             process.kill()
 
 
-def test_calibrate_looks_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibrate_searches_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """An MPI's folder may have another UCX than the one that jobs run with: what was set for them comes first."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/ucx/lib")
     mpi = Installation(Path("/usr/lib/x86_64-linux-gnu/libmpi.so.40"), ["mpiexec"])

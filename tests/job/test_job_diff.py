@@ -214,7 +214,7 @@ def test_an_operation_that_has_gone_on() -> None:
     ]
 
 
-def test_a_later_operation_that_looks_alike_is_told_by_its_words() -> None:
+def test_a_later_operation_that_is_alike_is_known_by_its_words() -> None:
     """In one process a receive with another number is another receive."""
     before, after = (receive(0, 7, text=("MPI_Recv", f"no. {number}")) for number in (17, 18))
     assert changes([before], [after]) == ["receive from rank 0, tag 7, 8 bytes (MPI_Recv): another one like it"]

@@ -131,7 +131,7 @@ def test_a_large_job_is_read_in_as_much(tmp_path: Path) -> None:
         assert done.stdout.startswith("STUCK FOR GOOD: ranks [0-9999] wait in a circle")
 
 
-def test_what_a_text_of_json_takes_is_told_before_it_is_read() -> None:
+def test_the_memory_that_a_text_of_json_takes_is_known_before_it_is_read() -> None:
     """The estimate is never less than what Python takes, but for what a few objects take."""
     for text in (
         b"[" + b"[]," * 100_000 + b"1]",

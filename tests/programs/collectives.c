@@ -7,9 +7,9 @@
 
 #include "truth.h"
 
-enum { COUNT = 4, MOST_RANKS = 8 };
+enum { COUNT = 4, MAX_RANKS = 8 };
 
-static int out[COUNT * MOST_RANKS], in[COUNT * MOST_RANKS], counts[MOST_RANKS];
+static int out[COUNT * MAX_RANKS], in[COUNT * MAX_RANKS], counts[MAX_RANKS];
 
 static int last(void)
 {

@@ -290,7 +290,7 @@ def test_a_filter_acts_on_graph_and_tables_alike(
     assert browser.find("#shown").text == f"{arrows} of 5 rows of waits"
 
 
-def test_communicators_with_the_same_name_can_be_told_apart(browser: Browser) -> None:
+def test_communicators_with_the_same_name_can_be_distinguished(browser: Browser) -> None:
     """The parts of a split are offered with their ranks; what isn't known can be chosen, too."""
     rows = [("rows", (0, 1)), ("rows", (2, 3))]
     waits = [wait(0, 1, on=1, name="rows"), wait(2, 3, on=2, name="rows"), wait(1, 0, on=None, name=None)]

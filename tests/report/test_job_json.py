@@ -180,7 +180,7 @@ def test_numbers_of_a_call_are_numbers_and_addresses_are_text() -> None:
     assert [told[name]["value"] for name in ("buf", "count", "comm")] == ["0xffff800000000001", 3, "0x44000000"]
 
 
-def test_a_large_job_is_told_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_job_is_reported_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each snapshot has its groups, so that they would be a number for each pair of ranks."""
     monkeypatch.setattr(json_report, "MAX_SNAPSHOTS", 5)
     assert as_json()["processes"][0]["samples"] is not None
@@ -262,7 +262,7 @@ def test_no_cell_is_a_formula() -> None:
 
 
 @pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
-def test_what_a_formula_begins_with_is_marked(sign: str) -> None:
+def test_what_a_formula_starts_with_is_marked(sign: str) -> None:
     """Spreadsheets take the full-width signs alike."""
     named = job(rank(0, program=f"{sign}ring"))
     (row,) = csv.DictReader(io.StringIO(csv_report.render(named, conclude(named))))

@@ -113,7 +113,7 @@ def test_exited_and_unread_ranks_have_shapes_of_their_own() -> None:
     assert [node.lines[0] for node in drawn.nodes] == ["MPI_Recv", "exited", "after MPI_Finalize", "not read"]
 
 
-def test_several_programs_and_worlds_are_told_apart() -> None:
+def test_several_programs_and_worlds_are_distinguished() -> None:
     """A spawned rank 0 isn't the rank 0 that spawned it."""
     a_job = job(rank(0), rank(0, world=1, program="/home/user/worker"), gone(1, program=""))
     drawn = picture(a_job, verdict([does(), does(), does(None, None, where="")], wait(0, 1), wait(1, 0)))
@@ -357,7 +357,7 @@ def test_boxes_and_labels_never_overlap_and_lie_within_the_page(name: str) -> No
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_arrows_begin_and_end_at_the_borders_of_their_boxes(name: str) -> None:
+def test_arrows_start_and_end_at_the_borders_of_their_boxes(name: str) -> None:
     """No arrow points at another box than its own, ends in the open, or runs through its box."""
     boxes, edges = GRAPHS[name]
     places = layout(boxes, edges)

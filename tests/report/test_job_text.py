@@ -164,7 +164,7 @@ def test_the_finding_of_the_headline_is_not_said_again(width: int) -> None:
     )
 
 
-def test_a_cycle_is_a_chain_that_ends_where_it_begins() -> None:
+def test_a_cycle_is_a_chain_that_ends_where_it_starts() -> None:
     """The processes of a cycle stand in its order, by their ranks."""
     read = job(*(rank(number) for number in range(4)))
     waits = [wait(0, 3), wait(3, 1), wait(1, 2), wait(1, 0)]
@@ -202,7 +202,7 @@ def test_equal_ranks_share_a_row() -> None:
     ]
 
 
-def test_ranks_of_several_worlds_are_told_apart() -> None:
+def test_ranks_of_several_worlds_are_distinguished() -> None:
     """Where processes were spawned, ranks name their world; a process of which no rank is known shows its PID."""
     read = job(rank(0), rank(0, world=1), rank(1, world=1), rank(None, pid=4711))
     table = ranks_table(read, verdict_of(read, activities=[does("MPI_Send"), does(), does(), does("MPI_Probe")]))
@@ -272,7 +272,7 @@ def test_ranks_of_the_communicator_are_named_where_they_differ() -> None:
     assert table[1][3] == WORLD
 
 
-def test_communicators_of_one_name_are_told_apart_by_their_ids() -> None:
+def test_communicators_of_one_name_are_distinguished_by_their_ids() -> None:
     """Two communicators that the program gave the same name, or none, show with the library's number for them."""
     others = [CommunicatorFacts("halo", 5, 2, (0, 1), None), CommunicatorFacts("halo", 6, 2, (0, 1), None)]
     unnamed = CommunicatorFacts("", 7, 2, (0, 1), None)
@@ -424,7 +424,7 @@ def test_nothing_unread_is_no_section() -> None:
 # ---------------------------------------------------------------- the job
 
 
-def test_the_tests_that_pytest_runs_are_told() -> None:
+def test_the_tests_that_pytest_runs_are_reported() -> None:
     """Equal ones once, with their ranks; a test's name is text of the job's."""
     tests = ["test_a.py::test_x (call)", "test_a.py::test_x (call)", EVIL, *(f"test_{n}" for n in range(4)), ""]
     read = job(*map(rank, range(len(tests))))
@@ -438,7 +438,7 @@ def test_the_tests_that_pytest_runs_are_told() -> None:
     ]
 
 
-def test_the_facts_of_the_job_are_told() -> None:
+def test_the_facts_of_the_job_are_reported() -> None:
     """Who started it, its MPI, how many ranks were read, when, and how long it stood still."""
     read = job(rank(0), gone(1), title="mpiexec -n 2 ./a b")
     shown = printed(text.render(read, verdict_of(read)))
@@ -490,7 +490,7 @@ def test_every_text_from_outside_is_escaped(everything: bool) -> None:
     assert "".join(shown.split()).count("".join(EVIL_SHOWN.split())) >= 11
 
 
-def test_names_that_look_like_markup_stay_as_they_are() -> None:
+def test_names_that_resemble_markup_stay_as_they_are() -> None:
     """Square brackets and colons in a name are no commands of rich."""
     read = job(rank(0), title="[bold]x[/bold] :smile:")
     assert "\n  [bold]x[/bold] :smile:\n" in printed(text.render(read, verdict_of(read)))

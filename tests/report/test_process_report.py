@@ -245,7 +245,7 @@ CORE = CoreView(
 )  # fmt: skip
 
 
-def test_what_the_core_tells() -> None:
+def test_what_the_core_shows() -> None:
     """Windows, datatypes and the origin of every layout are listed."""
     lines = [" ".join(line.split()) for line in as_text(snapshot_of(core=CORE)).splitlines()]
     assert r'"caf\xe9" 4 0xabc0' in lines
@@ -338,7 +338,7 @@ def test_json_keeps_64_bits() -> None:
     ]
 
 
-def test_json_tells_hidden_from_empty() -> None:
+def test_json_shows_hidden_from_empty() -> None:
     """What couldn't be read has its reason, and nothing else has one."""
     first, second = json.loads(json_report.render(EVERYTHING))["communicators"]
     assert first["group"] == {"items": [2, -1], "hidden": None}

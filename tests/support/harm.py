@@ -128,7 +128,7 @@ def of_records(target: Tampered, session: ProcessSession) -> Parts:
         return true_locate(memory, address, size)
 
     with mock.patch.object(Memory, "unpack", unpack), mock.patch.object(Memory, "locate", locate):
-        look(session)
+        sweep(session)
     of = parts(target)
     words = [address for address in of.words if address in decoded]
     return of._replace(
@@ -273,7 +273,7 @@ class Seen(NamedTuple):
         return (operation for operations, _ in self.queues.values() for operation in operations)
 
 
-def look(session: ProcessSession) -> list[Seen]:
+def sweep(session: ProcessSession) -> list[Seen]:
     """Return all communicators of a process with all that they have.
 
     Raises:
@@ -456,10 +456,10 @@ def cases(target: Tampered, transport: Transport, seeds: range) -> Iterator[Outc
 
     target.fetched.clear()
     session = fresh()
-    truth = look(session)
+    truth = sweep(session)
     first = parts(target)
     target.fetched.clear()
-    look(session)
+    sweep(session)
     later = parts(target)
     for seed in seeds:
         chance = random.Random(seed)
@@ -472,7 +472,7 @@ def cases(target: Tampered, transport: Transport, seeds: range) -> Iterator[Outc
         error: MqsError | None = None
         wrong: list[str] = []
         try:
-            seen = look(used)
+            seen = sweep(used)
         except MqsError as refusal:
             error = refusal
         seconds = time.process_time() - begin

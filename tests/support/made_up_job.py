@@ -84,12 +84,12 @@ class Rank(NamedTuple):
 
     world: int
     number: int | None
-    looks: tuple[Look, ...]
+    samples: tuple[MadeUpSample, ...]
     process: JobProcess
     """Complete but for the samples."""
 
 
-class Look(NamedTuple):
+class MadeUpSample(NamedTuple):
     """What one sample of a rank shows."""
 
     operations: tuple[Pending, ...]
@@ -337,10 +337,12 @@ def rank(
     )
     listed = None if windows is None else tuple(windows)
     reasons = hidden if isinstance(hidden, Mapping) else dict.fromkeys(hidden, "made up to be hidden")
-    look = Look(operations, tuple(member_of), threads, reasons, tuple(broken), watched, progressed, halt, listed)
-    looks = () if state is not RankState.READ else (*(earlier.looks if earlier else ()), look)
+    sample = MadeUpSample(
+        operations, tuple(member_of), threads, reasons, tuple(broken), watched, progressed, halt, listed
+    )
+    samples = () if state is not RankState.READ else (*(earlier.samples if earlier else ()), sample)
     known_pid = 1000 + (number or 0) if pid is None else pid
-    return Rank(world, number, looks, JobProcess(world, number, host, known_pid, program, state, why, remedy, ()))
+    return Rank(world, number, samples, JobProcess(world, number, host, known_pid, program, state, why, remedy, ()))
 
 
 def gone(number: int, why: str = "it exited", **facts: str) -> Rank:
@@ -375,7 +377,7 @@ def job(
     sizes[0] = sizes[0] if size is None else size
     worlds = [communicator("MPI_COMM_WORLD", range(sizes[number]), unique_id=number) for number in numbers]
     shared = tuple(communicators)
-    samples = max((len(each.looks) for each in ranks), default=0)
+    samples = max((len(each.samples) for each in ranks), default=0)
     at = times or [number * interval for number in range(samples)]
     return Job(
         title=title,
@@ -396,20 +398,20 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times:
     samples = (
         Sample(
             times[number],
-            _snapshot(plan, look, world, shared, mpi),
-            look.stacks,
-            progressed=look.progressed and number > 0,
-            watched=look.watched and number > 0,
-            halt=look.halt,
+            _snapshot(plan, sample, world, shared, mpi),
+            sample.stacks,
+            progressed=sample.progressed and number > 0,
+            watched=sample.watched and number > 0,
+            halt=sample.halt,
         )
-        for number, look in enumerate(plan.looks)
+        for number, sample in enumerate(plan.samples)
     )
     return replace(plan.process, samples=tuple(samples))
 
 
-def _snapshot(plan: Rank, look: Look, world: Comm, shared: tuple[Comm, ...], mpi: str) -> Snapshot:
-    placed = [(each.on or world, each) for each in look.operations]
-    known = dict.fromkeys((world, *shared, *look.member_of, *(comm for comm, _ in placed)))  # once each, in this order
+def _snapshot(plan: Rank, sample: MadeUpSample, world: Comm, shared: tuple[Comm, ...], mpi: str) -> Snapshot:
+    placed = [(each.on or world, each) for each in sample.operations]
+    known = dict.fromkeys((world, *shared, *sample.member_of, *(comm for comm, _ in placed)))  # once each, in order
     return Snapshot(
         pid=plan.process.pid,
         program=plan.process.program.rpartition("/")[2][:15],
@@ -419,26 +421,28 @@ def _snapshot(plan: Rank, look: Look, world: Comm, shared: tuple[Comm, ...], mpi
         process_message=mpi,
         global_rank=plan.number,
         communicators=tuple(
-            _communicator(look, comm, plan.number, [each for on, each in placed if on is comm])
+            _communicator(sample, comm, plan.number, [each for on, each in placed if on is comm])
             for comm in known
             if plan.number in comm.places
         ),
-        core=CoreView(windows=look.windows),
+        core=CoreView(windows=sample.windows),
         stop_time=PAUSE,
         reads=33,
         bytes_read=4096,
     )
 
 
-def _communicator(look: Look, comm: Comm, number: int | None, pending: Iterable[Pending]) -> CommunicatorSnapshot:
+def _communicator(
+    sample: MadeUpSample, comm: Comm, number: int | None, pending: Iterable[Pending]
+) -> CommunicatorSnapshot:
     local, own, peers = comm.places[number]
     mark = b" [inter, %d remote]" % len(peers) if comm.remote else b""
     queues = (
         QueueSnapshot(
             queue,
             tuple(_with_world_ranks(each.operation, peers) for each in pending if each.queue is queue),
-            Hidden(look.hidden[queue], "made up to be a way out") if queue in look.hidden else None,
-            "made up to be broken" if queue in look.broken else None,
+            Hidden(sample.hidden[queue], "made up to be a way out") if queue in sample.hidden else None,
+            "made up to be broken" if queue in sample.broken else None,
         )
         for queue in Queue
     )

@@ -34,7 +34,7 @@ from tests.support.mpis import (
     find_mpis,
 )
 from tests.support.truth.written import Truth
-from tests.support.ways import LOOKS, HostError, Seen
+from tests.support.ways import READERS, HostError, Seen
 
 if TYPE_CHECKING:
     import pytest
@@ -176,7 +176,7 @@ def scenes(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("scene", [pytest.param(each, id=title(each)) for each in chosen], indirect=True)
 
 
-def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
+def scenes_and_ways(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     """Run a test on the jobs of these places, each looked at in all ways that can differ there.
 
     The ways meet the same adapter; which MPI and which fabric it reads makes no difference to them beyond the first
@@ -187,7 +187,7 @@ def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     pairs = [
         pytest.param((mpi, transport, case), way, id=f"{title((mpi, transport, case))}-{way}")
         for mpi, transport, case in chosen
-        for way in LOOKS
+        for way in READERS
         if way == DIRECT or transport == OB1 or (case in SEEN_IN_ALL_WAYS and is_whole(mpi, transport))
     ]
     return pytest.mark.parametrize(("scene", "way"), pairs, indirect=["scene"])
@@ -212,14 +212,14 @@ class Scene:
     def see(self, way: str) -> list[Seen]:
         """Return what one way of looking shows of each rank; the ranks don't move, so one sample is enough."""
         if way not in self._seen:
-            self._seen[way] = look(self.job.mpi, way, self.processes)
+            self._seen[way] = read_by(self.job.mpi, way, self.processes)
         return self._seen[way]
 
 
-def look(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
+def read_by(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
     """Return what one way of looking shows of each process."""
     try:
-        return LOOKS[way](processes)
+        return READERS[way](processes)
     except HostError as error:
         if mpi.in_matrix or error.code != LayoutError.code:
             raise

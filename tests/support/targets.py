@@ -123,14 +123,14 @@ def is_readable(descriptor: int, until: float) -> bool:
     return bool(poll.poll(1000 * max(until - time.monotonic(), 0.0)))
 
 
-def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
+def poll_until(read: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
     """Look again and again until what is seen is enough; return it."""
-    seen = look()
+    seen = read()
     deadline = time.monotonic() + DEADLINE
     while not enough(seen):
         assert time.monotonic() < deadline, f"it never came; last seen: {seen}"
         time.sleep(0.005)
-        seen = look()
+        seen = read()
     return seen
 
 

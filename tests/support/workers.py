@@ -31,7 +31,7 @@ _SHARED = "mqs_shared_folder"
 
 
 @dataclass(frozen=True)
-class Told:
+class WorkerResult:
     """What a worker leaves behind when it has run its tests."""
 
     failed: int
@@ -104,23 +104,23 @@ class Workers:
         config.option.loadscopereorder = False
         return scheduler
 
-    def leave(self, told: Told) -> None:
+    def leave(self, result: WorkerResult) -> None:
         """Leave behind what this worker's tests have seen."""
-        self._write(f"told-{self._name}.json", asdict(told))
+        self._write(f"told-{self._name}.json", asdict(result))
 
     def _write(self, name: str, document: Any) -> None:
         draft = self.folder / f"draft-{self._name}"
         draft.write_text(json.dumps(document))
         draft.rename(self.folder / name)
 
-    def wait_for_others(self) -> list[Told]:
+    def wait_for_others(self) -> list[WorkerResult]:
         """Wait until the others have run all their tests; return what they have left behind."""
         deadline = time.monotonic() + LONGEST
         while len(paths := [*self.folder.glob("told-*.json")]) < self._others:
             assert time.monotonic() < deadline, f"{self._others - len(paths)} other workers never ended"
             time.sleep(0.1)
         documents = [json.loads(path.read_text()) for path in paths]
-        return [Told(each["failed"], [Cell(*cell) for cell in each["seen"]]) for each in documents]
+        return [WorkerResult(each["failed"], [Cell(*cell) for cell in each["seen"]]) for each in documents]
 
 
 @contextmanager

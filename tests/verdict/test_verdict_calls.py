@@ -273,7 +273,7 @@ def test_arguments_that_differ_are_named_where_others_have_gone_on() -> None:
     assert "disagree" not in broadcasting(1, 2)
 
 
-def test_of_a_sendrecv_the_queues_tell_which_half_is_missing() -> None:
+def test_of_a_sendrecv_the_queues_show_which_half_is_missing() -> None:
     """One half may be done: what no queue shows isn't waited for, although the call names it."""
     arguments = given(dest=1, sendtag=3, source=1, recvtag=4, comm=HALO)
     verdict = conclude(

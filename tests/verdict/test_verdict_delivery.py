@@ -152,7 +152,7 @@ def test_a_large_partitioned_message_may_be_slow() -> None:
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
-def test_the_parts_of_a_message_tell_who_waits_for_it() -> None:
+def test_the_parts_of_a_message_show_who_waits_for_it() -> None:
     """Open MPI receives them on a communicator of its own; the request of the whole message is in no queue."""
     own = communicator("", range(2), label=Label(b"", PART_WORDS, internal=True))
     request = given(request=0x10)[0]._replace(elements=(0x77,))

@@ -12,7 +12,7 @@ from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
-from tests.support.healthy_job import looked_at
+from tests.support.healthy_job import sampled
 from tests.support.message_passing import ANY, Does, Operation, Small, going_on, jobs, quiet
 
 JOBS = 500
@@ -103,9 +103,9 @@ def test_everybody_is_found_who_can_never_go_on() -> None:
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, numbered: bool) -> None:
+def test_nothing_is_said_against_a_job_that_had_its_time_between_the_samples(*, numbered: bool) -> None:
     """Messages of all sizes are under way, seen and unseen, whether the MPI numbers them or not."""
-    verdicts = [conclude(looked_at(seed, turns=FAIR, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    verdicts = [conclude(sampled(seed, turns=FAIR, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
     accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is not Outcome.NOTHING_STUCK}
     assert accused == {}
 
@@ -113,7 +113,7 @@ def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, nu
 @pytest.mark.parametrize("numbered", [True, False])
 def test_nothing_is_proved_against_a_healthy_job_nor_a_size_that_is_wrong(*, numbered: bool) -> None:
     """However little time it had between the samples: one rank may not have run at all."""
-    verdicts = [conclude(looked_at(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    verdicts = [conclude(sampled(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
     accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is Outcome.PROVED}
     assert accused == {}
     assert Cause.TOO_SMALL not in {finding.cause for each in verdicts for finding in each.findings}

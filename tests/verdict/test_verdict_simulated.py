@@ -66,9 +66,9 @@ def test_no_rank_is_proved_stuck_at_any_moment_that_some_continuation_lets_go_on
         state, mpi = broken(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(5, 60))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         give_time(state, mpi, numbers, numbers.choice((3, 20)))
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         verdict = conclude(seen.job())
         assert not wrongly_proved(verdict, state, mpi), seed
         proofs += bool(proved(verdict))
@@ -89,7 +89,7 @@ def see_twice(state: State, mpi: Mpi, seen: Sampler) -> Verdict:
     """Return the verdict of two samples between which all that isn't slow had its time."""
     for _ in range(2):
         give_time(state, mpi, seen.numbers, 10)
-        seen.look(state, mpi)
+        seen.sample(state, mpi)
     return conclude(seen.job())
 
 
@@ -139,7 +139,7 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
             continue
         seen = sampler(numbers, sees_polls=True)
         for _ in range(2):
-            seen.look(state, mpi)
+            seen.sample(state, mpi)
             give_time(state, mpi, numbers, 2)
         verdict = conclude(seen.job())
         assert not wrongly_proved(verdict, state, mpi), seed
@@ -157,7 +157,7 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
         state, mpi = healthy(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(0, 40))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         before = [*state.threads]
         give_time(state, mpi, numbers, numbers.randint(1, 5))
         moved = {
@@ -165,7 +165,7 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
             for thread, was in zip(state.threads, before, strict=True)
             if thread.at != was.at and (thread.call or was.call)
         }
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         outcome = conclude(seen.job()).outcome
         assert outcome is not Outcome.PROVED, seed
         ends = any(thread.call is not None and thread.call.is_end for thread in state.threads)

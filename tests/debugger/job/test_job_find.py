@@ -371,18 +371,18 @@ def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
     library = tmp_path / "libmpi.so.40"
     library.write_bytes(bytes(mmap.PAGESIZE))
 
-    def look() -> Iterator[None]:
+    def read_library() -> Iterator[None]:
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
             yield
 
-    with other_process(look) as child, pytest.raises(JobError):
+    with other_process(read_library) as child, pytest.raises(JobError):
         find_job(child.pid)
 
 
 def test_a_script_of_a_batch_job_is_no_rank() -> None:
     """Slurm gives its variables to the user's script, too: they alone make nobody a rank."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | SLURM) as script:
             try:
@@ -391,7 +391,7 @@ def test_a_script_of_a_batch_job_is_no_rank() -> None:
                 script.kill()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert re.fullmatch(r"JobError: process \d+ \(sleep\) is no part of an MPI job on this machine", child.report)
 
 
@@ -453,7 +453,7 @@ def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
     """SLURM_STEP_NODELIST of a process below one that is called slurmstepd is text, also where it is a group's."""
     text, ran = trap
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": text}) as rank:
             try:
@@ -463,7 +463,7 @@ def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
                 rank.kill()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -471,7 +471,7 @@ def test_the_arguments_of_a_launchers_child_run_no_command(trap: tuple[str, Path
     """What says that it is srun, and which nodes it starts daemons on, may be anything."""
     text, ran = trap
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"mpiexec")
         command = ["srun", "-c", "sleep 60; true", f"--nodelist={text}"]
         with (
@@ -486,7 +486,7 @@ def test_the_arguments_of_a_launchers_child_run_no_command(trap: tuple[str, Path
                 os.killpg(srun.pid, signal.SIGKILL)
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -502,7 +502,7 @@ def test_a_launchers_table_runs_no_command(trap: tuple[str, Path], tmp_path: Pat
 def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
     """A rank's environment may lead a user to nodes, who is told which, and root nowhere: what was left out is said."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         os.geteuid = lambda: user
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": "far[1-2]"}) as rank:
@@ -519,7 +519,7 @@ def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
         assert user or f"--hosts '{hosts.fold([HOST, 'far1', 'far2'])}'" in err.getvalue()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -544,13 +544,13 @@ def test_names_of_worlds_and_numbers_of_jobs_may_be_anything() -> None:
 def test_another_users_job(tmp_path: Path) -> None:
     """The job of another user is refused when it is named, and not listed."""
 
-    def look_as_nobody() -> Iterator[None]:
+    def search_as_nobody() -> Iterator[None]:
         become_nobody()
         assert pid not in {job.launcher for job in find_jobs()}
         find_job(pid)
         yield
 
-    with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(look_as_nobody) as child:
+    with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(search_as_nobody) as child:
         assert child.report.startswith(NotPermittedError.__name__)
 
 
@@ -558,7 +558,7 @@ def test_another_users_job(tmp_path: Path) -> None:
 def test_a_closed_rank() -> None:
     """What a launcher has started but the kernel keeps closed is listed, with the reason."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_NAME, b"hydra_pmi_proxy")
         become_nobody()  # which closes this process, and those that it starts
@@ -576,7 +576,7 @@ def test_a_closed_rank() -> None:
             os.kill(child, signal.SIGKILL)
         yield from ()
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "done"
 
 

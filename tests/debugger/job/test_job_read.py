@@ -126,7 +126,7 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
     assert all(isinstance(each.samples[0].stacks, Hidden) for each in moving.processes)
 
 
-def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None:
+def test_samples_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None:
     """As many as it takes to be sure, and no more than MAX_MORE: all have been seen by who doubts."""
     with idle_job(compiler, "openmpi-debian") as (found, _):
         for doubts in ([False], [True, True, False], [True] * MAX_MORE):
@@ -141,7 +141,7 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
             assert {len(each.samples) for each in job.processes} == {2 + doubts.count(True)}
 
 
-def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
+def test_a_rank_that_ended_between_two_samples_is_followed_by_one_more() -> None:
     """What it sent last may have been under way to a rank that stood already: the sample before has to have its end."""
     running, ended = (made_up.job(made_up.rank(0), other) for other in (made_up.rank(1), made_up.gone(1)))
     for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
@@ -151,7 +151,7 @@ def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
         assert len(job.processes[0].samples) == most
 
 
-def test_a_job_that_is_over_is_looked_at_no_more() -> None:
+def test_a_job_that_is_over_is_sampled_no_more() -> None:
     """Nobody is left to whom something may be under way."""
     running, over = (made_up.job(*ranks) for ranks in ((made_up.rank(0), made_up.rank(1)), map(made_up.gone, (0, 1))))
     reader = create_autospec(JobReader, instance=True)
@@ -161,7 +161,7 @@ def test_a_job_that_is_over_is_looked_at_no_more() -> None:
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
+def test_a_sample_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
     """However often the ranks are looked at, what was read for one sample is gone with it: no stack is kept."""
     kept = []
     with (
@@ -192,7 +192,7 @@ def test_spawned_ranks(compiler: Compiler) -> None:
     assert job.sizes == (2, 2)
 
 
-def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_go_on_between_two_samples(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """The frames of the calls that ranks were in are watched until the next sample, which says whose have changed."""
     watched = []
 
@@ -334,14 +334,14 @@ def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Si
         wait_until(lambda: states(pids[1]) == {"T"})
         job = read_job(found, open_core, samples=2, interval=0.1)
         wait_until(lambda: states(pids[1]) == {"T"})
-        glimpse = read_job(found, open_core, stop=False)
+        sample = read_job(found, open_core, stop=False)
         os.kill(pids[1], signal.SIGCONT)
     assert [[sample.halt for sample in process.samples] for process in job.processes] == [
         [None, None],
         [Halt(signal_.name), Halt(signal_.name)],
         [None, None],
     ]
-    assert glimpse.processes[1].samples[0].halt == Halt("")
+    assert sample.processes[1].samples[0].halt == Halt("")
 
 
 @pytest.mark.root  # who may make cgroups
@@ -352,7 +352,7 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
     with idle_job(compiler, name) as (found, pids):
         with frozen(pids[1], version) as file:
             job = read_job(found, open_core, samples=2, interval=0.1)
-            glimpse = read_job(found, open_core, stop=False)
+            sample = read_job(found, open_core, stop=False)
             is_frozen = frozen_by(pids[1])
         assert frozen_by(pids[1]) == ""
         assert read_status(pids[1]).tracer == 0
@@ -362,7 +362,7 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
         [halt, halt],
         [None, None],
     ]
-    assert glimpse.processes[1].samples[0].halt == halt
+    assert sample.processes[1].samples[0].halt == halt
     assert is_frozen == str(file)
     assert isinstance(job.processes[1].samples[-1].stacks, Hidden) == (version == 1)
     assert job.processes[1].samples[-1].snapshot.communicators == job.processes[1].samples[0].snapshot.communicators
@@ -372,7 +372,7 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
     assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
 
 
-def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> None:
+def test_a_job_that_ends_between_two_samples_has_exited(compiler: Compiler) -> None:
     """Each rank says so in a whole sentence, also when its number is nobody's any more."""
     with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, ReadingOptions()) as reader:
         before = reader.sample()
@@ -388,9 +388,7 @@ def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> Non
 
 
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
-def test_what_is_half_changed_is_looked_at_again(
-    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_half_changed_is_read_again(name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank whose memory a call was changing is read in the next sample, and no more is said of it."""
     failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
     true_read = LiveRank.read

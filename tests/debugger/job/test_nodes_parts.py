@@ -176,7 +176,7 @@ def test_columns_that_stand_for_more_values_than_any_are_refused(
         Jobs().read(document, most=4)
 
 
-def test_an_agent_that_tells_of_more_ranks_than_it_has_is_not_believed() -> None:
+def test_an_agent_that_reports_more_ranks_than_it_has_is_not_believed() -> None:
     """A short column can stand for millions."""
     with pytest.raises(DamagedError, match="more processes than"):
         Jobs().read(write_processes(ring(4).processes), most=3)
@@ -279,7 +279,7 @@ RACKS = ("r1n1x", "r1n2x", "r2n1x", "r2n2x")
     ],
     ids=["names", "Slurm's list", "commands", "Slurm's lists", "too many", "too long", "ClusterShell's"],
 )
-def test_names_that_nodes_tell_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
+def test_names_that_nodes_report_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
     """What could be an option or a command is none, and a list that would fill the memory isn't unfolded."""
     assert list(hosts.named(names)) == found
 
@@ -420,7 +420,7 @@ def test_nodes_that_fail_alike_share_a_sentence() -> None:
     assert merged(answers, "head", None).lost == ("libmqs can't be started on n[1-3]",)
 
 
-def test_worlds_are_told_apart_by_their_keys() -> None:
+def test_worlds_are_distinguished_by_their_keys() -> None:
     """Each node numbers those that it has in its own order."""
     first, second = FoundWorld(1, False, "job@1"), FoundWorld(1, False, "job@2")
     one = part("a", rank(0, 7, "a"))._replace(worlds=(first,))
@@ -512,7 +512,7 @@ def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[obje
     wait_until(lambda: {node for node, pid in pids.items() if Path(f"/proc/{pid}").exists()} == {"greets", "refuses"})
 
 
-def test_what_an_agent_tells_is_of_its_own_ranks(
+def test_what_an_agent_reports_is_of_its_own_ranks(
     talk: Callable[[Mapping[str, Sequence[object]]], Agents],
 ) -> None:
     """A process that says another rank than it was started as, that is left out, or has two samples is not read."""

@@ -11,7 +11,7 @@ from typing import Any
 from mqs_dll.debugger.stopping.interrupts import ended
 
 
-def test_what_is_begun_is_ended_in_whatever_line_a_ctrl_c_strikes() -> None:
+def test_what_is_started_is_ended_in_whatever_line_a_ctrl_c_strikes() -> None:
     """In those of the frames below, too, that begin and end it: nothing is left, and Ctrl-C works as before."""
     begun: list[str] = []
     left = 0  # lines before it strikes

@@ -108,7 +108,7 @@ def outcomes(made: Program) -> list[Outcome]:
             with LiveProcess(running.pid) as process:
                 tracer = StackTracer(process.program, process.fetch)
                 for _ in range(made.units):
-                    found += _look(made, process, tracer)
+                    found += _read(made, process, tracer)
                     os.write(running.stdin.fileno(), b"g")
                     if not os.read(running.stdout.fileno(), 1):
                         break
@@ -117,7 +117,7 @@ def outcomes(made: Program) -> list[Outcome]:
     return found
 
 
-def _look(made: Program, process: LiveProcess, tracer: StackTracer) -> list[Outcome]:
+def _read(made: Program, process: LiveProcess, tracer: StackTracer) -> list[Outcome]:
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     with patch.object(Constants, "may_be", return_value=True):  # these programs call with what no MPI would take

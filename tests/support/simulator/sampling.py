@@ -50,24 +50,24 @@ class Sampler:
     """Seconds between two samples."""
     on_nodes: bool = False
     """Whether each rank runs on a node of its own."""
-    looks: dict[int, made_up.Rank] = field(default_factory=dict)
+    samples: dict[int, made_up.Rank] = field(default_factory=dict)
     _comms: dict[Comm, made_up.Comm | None] = field(default_factory=dict)
     _left: dict[int, int] = field(default_factory=dict)
     """By place of a thread that was in a call at the last sample, the calls that had returned."""
 
-    def look(self, state: State, mpi: Mpi, *, skew: int = 0) -> None:
+    def sample(self, state: State, mpi: Mpi, *, skew: int = 0) -> None:
         """Freeze one rank after another, and add what each shows; at most ``skew`` moves lie between two of them."""
         for each in _comms(state):
             self._comms.setdefault(each, _made_up(each))
         frozen: set[int] = set()
         for rank in self.numbers.sample([*state.ranks], len(state.ranks)):
-            self.looks[rank] = self._rank(state, rank)
+            self.samples[rank] = self._rank(state, rank)
             frozen.add(rank)
             run(state, mpi, self.numbers, self.numbers.randint(0, skew), frozen)
 
     def job(self) -> Job:
         """Return what all samples have seen."""
-        everyone = (self.looks[rank] for rank in sorted(self.looks))
+        everyone = (self.samples[rank] for rank in sorted(self.samples))
         shared = [each for each in self._comms.values() if each is not None]
         return made_up.job(*everyone, communicators=shared, mpi=self.product.value, interval=self.interval)
 
@@ -91,7 +91,7 @@ class Sampler:
             host=f"node{rank if self.on_nodes else 0}",
             watched=bool(before),
             progressed=moved,
-            earlier=self.looks.get(rank),
+            earlier=self.samples.get(rank),
         )
 
     # ------------------------------------------------------------ queues

@@ -177,7 +177,7 @@ def test_the_caller_is_the_place_of_the_programs_innermost_step() -> None:
         ([":"], {"complete": False, "is_whole": False}, "can't be followed, and"),
     ],
 )
-def test_where_it_may_be_inside_mpi_nothing_is_told(names: list[str], known: dict[str, Any], reason: str) -> None:
+def test_where_it_may_be_inside_mpi_nothing_is_reported(names: list[str], known: dict[str, Any], reason: str) -> None:
     """No call means outside MPI: that has to be certain."""
     with pytest.raises(UnknownCallError, match=reason):
         read(*names, **known)
@@ -203,7 +203,7 @@ def test_a_thread_that_may_call_mpi_is_listed() -> None:
     assert read("libmpi.so:PMPI_Recv", "MPI.cpython-311.so:recv", is_main=False).call == "MPI_Recv"
 
 
-def test_what_the_mpi_calls_back_is_told() -> None:
+def test_what_the_mpi_calls_back_is_reported() -> None:
     """The program's own file or Python inside of the call; not what lies outside, nor a library that moves data."""
     assert (
         read("libc.so:sleep", "app:grow", "libmpi.so:", "libmpi.so:PMPI_Recv", "app:main").callback.function == "grow"
@@ -305,7 +305,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("how", CALLS)
-def test_a_call_instruction_tells_which_function_it_calls(how: str) -> None:
+def test_a_call_instruction_shows_which_function_it_calls(how: str) -> None:
     """Directly, by a linkage table, by a pointer, or by a register that is still known."""
     registers = {"rbx": 0xB0, "r12": 0xC0, "x19": 0xA0}
     assert called_function(CALLS[how], CALL_SITE, registers) == CALLED.get(how, FUNCTION)
@@ -394,7 +394,7 @@ def test_a_stack_gives_what_was_copied_of_it() -> None:
     assert stack.fetch(STACK - 1, 4) == b""
 
 
-def test_only_python_programs_are_told_of_pystack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pystack_is_mentioned_for_python_programs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the stack goes through the interpreter but has no Python line, it is said, with what is missing."""
     native = stack("MPI_Recv")
     interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))

@@ -165,7 +165,7 @@ def test_wildcards_are_minus_one(process: Process) -> None:
     assert (shown.status, shown.desired_length) == (Status.PENDING, 8)
 
 
-def test_a_matched_receive_tells_its_message(process: Process) -> None:
+def test_a_matched_receive_shows_its_message(process: Process) -> None:
     """A receive whose message has begun to come keeps its wildcards and tells the message's source, tag, length."""
     process.receive(-1, rank=ANY_SOURCE, state=RENDEZVOUS, status_source=3, status_tag=5, status_count_lo=8)
     (shown,) = process.receives()
@@ -266,7 +266,7 @@ def test_a_message_with_gaps_leaves_unasked(process: Process) -> None:
     assert "4 of 8 bytes are sent" in text(shown[1])
 
 
-def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> None:
+def test_a_buffered_send_is_known_by_the_header_of_its_copy(process: Process) -> None:
     """A send of MPI_PACKED is a buffered one only where the words before its buffer refer to it."""
     buffer = process.next_address() + 2048
     request = process.send(7, datatype=PACKED, user_buf=buffer)
@@ -281,7 +281,7 @@ def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> 
 # ---------------------------------------------------------------- unexpected messages
 
 
-def test_an_unexpected_message_tells_where_it_is(process: Process) -> None:
+def test_an_unexpected_message_shows_where_it_is(process: Process) -> None:
     """One that is all here has its buffer; of a rendezvous and of one from this process only the envelope is here."""
     start = process.next_address()
     process.message(7, EAGER | PEER_SYNCHRONOUS, following=start + 0x1000, cc=0, ref_count=1)

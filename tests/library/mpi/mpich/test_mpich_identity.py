@@ -150,7 +150,7 @@ class program:  # a context manager
     ],
     ids=["before MPI_Init", "after MPI_Finalize"],
 )
-def test_a_process_that_is_not_up_is_told_so(name: str, body: str, error: type[Exception], tmp_path: Path) -> None:
+def test_a_process_that_is_not_up_is_reported(name: str, body: str, error: type[Exception], tmp_path: Path) -> None:
     """Before MPI_Init and after MPI_Finalize there is a sentence instead of communicators."""
     with program(BY_NAME[name], tmp_path, body) as started, closing(started) as process, pytest.raises(error):
         session_of(Tampered(process)).has_queues()
@@ -159,7 +159,7 @@ def test_a_process_that_is_not_up_is_told_so(name: str, body: str, error: type[E
 # ---------------------------------------------------------------- layouts
 
 
-def test_types_that_a_debugger_tells_wholly_come_before_the_profile(process: Tampered) -> None:
+def test_types_that_a_debugger_knows_wholly_come_before_the_profile(process: Tampered) -> None:
     """Debug information serves for structs that it has every member of; the profile serves for the others."""
     mpi = attached(process)
     known = {struct.name: struct for struct in mpi._layouts}
@@ -234,7 +234,7 @@ def test_a_rank_that_differs_from_mpir_process_is_refused(process: Tampered) -> 
         session_of(process).has_queues()
 
 
-def test_mpir_process_is_found_wherever_its_symbol_says_that_it_begins(process: Tampered) -> None:
+def test_mpir_process_is_found_wherever_its_symbol_says_that_it_starts(process: Tampered) -> None:
     """A profile counts its members from the first that is known; what precedes that in the struct does not matter."""
     mpi = attached(process)
     builtin, size = mpi._identity.builtin, mpi._pools.size_of(handles.COMM)

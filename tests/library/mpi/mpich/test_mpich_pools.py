@@ -90,12 +90,12 @@ def test_objects_in_use_are_those_with_references(process: Process) -> None:
     assert process.pools().live(handles.COMM) == [DIRECT, DIRECT + SIZE, HEAP + PAGE + 1023 * SIZE]
 
 
-def test_no_more_objects_are_looked_for_than_asked_for(process: Process) -> None:
+def test_no_more_objects_are_searched_for_than_asked_for(process: Process) -> None:
     """The first ones, by their handles."""
     assert process.pools().live(handles.COMM, 2) == [DIRECT, DIRECT + SIZE]
 
 
-def test_objects_without_references_are_told_by_the_free_chain(process: Process) -> None:
+def test_objects_without_references_are_known_by_the_free_chain(process: Process) -> None:
     """Where reference counts say nothing, an object in use is one that is not on the chain of free ones."""
     found = process.pools().not_free(handles.COMM)
     assert found[:3] == [DIRECT, DIRECT + SIZE, HEAP + PAGE]
